@@ -1,0 +1,48 @@
+# The two commands that matter: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+LOCK := locks/requirements.lock
+SOURCES := pyproject.toml $(LOCK)
+
+.PHONY: help setup demo test check bench lock clean
+
+help: ## list what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: $(SOURCES) | $(BIN)/python
+	$(PIP) install --constraint $(LOCK) --editable '.[report]'
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.base
+	$(PIP) install --constraint $(LOCK) --editable '.[report,test,dev,bench]'
+	@touch $@
+
+setup: $(VENV)/.all ## make .venv with every extra
+
+demo: $(VENV)/.base ## run the whole gate on bundled synthetic data
+	$(BIN)/gatemark demo
+
+test: $(VENV)/.all ## run every test
+	$(BIN)/python tests/install_browser.py
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.all ## format, lint, types, import contracts, docs
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m gatemark.testing.docs_check
+
+bench: $(VENV)/.all ## measure speed and memory as ratios in one run
+	$(BIN)/python -m bench
+
+lock: ## resolve every extra anew and write names and versions
+	$(PYTHON) locks/update.py
+
+clean: ## remove what make made
+	rm -rf $(VENV) build dist

@@ -1,0 +1,7 @@
+"""Gatemark: the promotion gate for AI changes."""
+
+from __future__ import annotations
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,62 @@
+"""What is being promoted, and how it moves."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+AssetKind = Literal[
+    "model", "prompt", "tool", "agent", "ontology", "extractor", "classifier", "rule_pack"
+]
+
+
+class AssetRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One version of one asset, pinned by the digest of its content."""
+
+    id: str
+    digest: str
+
+
+class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A candidate that asks to take a baseline's place."""
+
+    asset: str
+    kind: AssetKind
+    lane: str | None
+    candidate: AssetRef
+    baseline: AssetRef | None
+
+
+class Transition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One step of an asset through its stages."""
+
+    asset: str
+    before: str
+    after: str
+    cause: str
+    approval: str | None
+
+
+class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of the ledger; ``prev`` chains it to the line before."""
+
+    seq: int
+    prev: str
+    kind: str
+    actor: str
+    payload: str
+    at: datetime
+
+
+class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a detector says about one metric of one asset in one window."""
+
+    asset: str
+    metric: str
+    sigma: float | None
+    z: float | None
+    level: str
+    episode: str | None
+    windows: tuple[str, ...]

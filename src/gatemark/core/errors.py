@@ -1,0 +1,53 @@
+"""One error tree. Every class knows how the command that meets it must end."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from gatemark.core.exits import ExitCode
+
+
+class GatemarkError(Exception):
+    """The base of everything Gatemark raises on purpose."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
+
+    def lines(self) -> tuple[str, ...]:
+        """What to print, one finding per line."""
+        return (str(self),)
+
+
+class UsageError(GatemarkError):
+    """The call itself makes no sense: flags that contradict, a name nobody knows."""
+
+
+class InvalidValueError(GatemarkError):
+    """A noun was asked to hold something it must never hold."""
+
+
+class BadInputError(GatemarkError):
+    """Input that cannot be trusted; carries every problem found, not only the first."""
+
+    def __init__(self, problems: tuple[str, ...] | str, *, unlisted_count: int = 0) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else problems
+        if not self.problems:
+            raise InvalidValueError("a BadInputError needs at least one problem")
+        self.unlisted_count = unlisted_count
+        super().__init__(self.problems[0])
+
+    def lines(self) -> tuple[str, ...]:
+        if not self.unlisted_count:
+            return self.problems
+        return (*self.problems, f"and {self.unlisted_count} more (raise --max-errors to see them)")
+
+
+class RefusedError(GatemarkError):
+    """A well-formed act that the rules do not allow."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAIL
+
+
+class IntegrityError(GatemarkError):
+    """Something sealed does not verify."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INTEGRITY

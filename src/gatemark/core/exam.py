@@ -1,0 +1,77 @@
+"""An exam: which evidence it reads, what it measures, by which rules it is judged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from gatemark.core.evidence import Evidence
+from gatemark.core.exhibit import Exhibit
+from gatemark.core.fold import Measure
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Policy
+from gatemark.core.registry import Registry
+from gatemark.core.verdict import Verdict
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class ExamReport(msgspec.Struct, frozen=True):
+    """What an exam found, before anyone has judged it.
+
+    ``score`` is the oriented number in [0, 1] that a pack weighs; None when it has none.
+    ``attachments`` are files to write beside the report, by name.
+    """
+
+    measurements: tuple[Measurement, ...]
+    exhibits: tuple[Exhibit, ...]
+    attachments: dict[str, bytes]
+    score: Measurement | None = None
+
+
+class Exam(ABC, Generic[S]):
+    """A fold over records with rules of its own.
+
+    ``zero`` takes the number of the shard it starts, so that a state which must keep order can
+    carry it; ``merge`` stays free of order.
+    """
+
+    schema: ClassVar[str]
+    form: ClassVar[str]
+    state: ClassVar[type[Any]]
+
+    @abstractmethod
+    def zero(self, shard: int) -> S:
+        """The state before any record."""
+
+    @abstractmethod
+    def step(self, state: S, batch: Sequence[Any]) -> S:
+        """The state after some more records; may change ``state`` and return it."""
+
+    @abstractmethod
+    def merge(self, left: S, right: S) -> S:
+        """One state for two disjoint sets of records."""
+
+    @abstractmethod
+    def policy(self) -> Policy:
+        """The rules this exam is judged by when nobody brings others."""
+
+    @abstractmethod
+    def finish(self, state: S, evidence: Evidence) -> ExamReport:
+        """The measurements and exhibits that the state holds."""
+
+    @abstractmethod
+    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+        """The JSON document that scripts read."""
+
+
+class Suite(msgspec.Struct, frozen=True):
+    """A suite kind: its name, its options, and how to build its exam from them."""
+
+    kind: str
+    summary: str
+    options: type[msgspec.Struct]
+    build: Callable[[Any, Registry[Measure[Any]]], Exam[Any]]

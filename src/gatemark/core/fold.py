@@ -1,0 +1,46 @@
+"""Every number is a fold: start, step over batches, merge, finish.
+
+``merge`` must be associative and commutative, so that an answer never depends on how the input
+was split. States are msgspec structs: they travel between processes as plain bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from gatemark.core.measurement import Measurement
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class KnownAnswer(msgspec.Struct, frozen=True):
+    """A worked example that a measure carries: a batch and the values it must give.
+
+    ``None`` as an expected value means that the measure must give a reason instead of a number.
+    """
+
+    title: str
+    batch: Sequence[Any]
+    expected: dict[str, float | None]
+    tolerance: float = 1e-9
+
+
+class Measure(msgspec.Struct, Generic[S], frozen=True):
+    """A metric plugin: four small functions under a name, with its own known answers."""
+
+    name: str
+    summary: str
+    state: type[S]
+    zero: Callable[[], S]
+    step: Callable[[S, Sequence[Any]], S]
+    merge: Callable[[S, S], S]
+    finish: Callable[[S], tuple[Measurement, ...]]
+    known: tuple[KnownAnswer, ...]
+    gives: tuple[str, ...]
+
+    def measure(self, batch: Sequence[Any]) -> tuple[Measurement, ...]:
+        """The whole fold over one batch."""
+        return self.finish(self.step(self.zero(), batch))

@@ -1,0 +1,94 @@
+"""Finding plugins: one file each, ours by looking into a package, strangers' by entry point."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from gatemark.core.errors import UsageError
+
+T = TypeVar("T")
+
+ENTRY_POINT_GROUP = "gatemark"
+
+
+class Registry(Generic[T]):
+    """The plugins of one kind, loaded when first asked for.
+
+    A module that cannot be imported harms only itself: the others stay usable, and asking for
+    what it should have held says which module broke and why.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        package: str,
+        attribute: str,
+        plugin_type: type[T],
+        name_of: Callable[[T], str],
+    ) -> None:
+        self.kind = kind
+        self._package = package
+        self._attribute = attribute
+        self._plugin_type = plugin_type
+        self._name_of = name_of
+        self._loaded: dict[str, T] | None = None
+        self.broken: dict[str, str] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Every plugin's name, sorted."""
+        return tuple(sorted(self._plugins()))
+
+    def __iter__(self) -> Iterator[T]:
+        plugins = self._plugins()
+        return iter([plugins[name] for name in sorted(plugins)])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._plugins()
+
+    def get(self, name: str) -> T:
+        """The plugin of that name, or an error that helps."""
+        plugins = self._plugins()
+        if name in plugins:
+            return plugins[name]
+        close = difflib.get_close_matches(name, plugins, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        broken = "".join(
+            f"; {module} could not be loaded: {why}" for module, why in self.broken.items()
+        )
+        known = ", ".join(sorted(plugins)) or "none"
+        raise UsageError(f"no {self.kind} is called {name!r} (known: {known}){hint}{broken}")
+
+    def _plugins(self) -> dict[str, T]:
+        if self._loaded is None:
+            self._loaded = {}
+            package = importlib.import_module(self._package)
+            for module in pkgutil.iter_modules(package.__path__):
+                self._load(f"{self._package}.{module.name}")
+            for point in entry_points(group=ENTRY_POINT_GROUP):
+                if point.name.split(".", 1)[0] == self.kind:
+                    self._load(point.module)
+        return self._loaded
+
+    def _load(self, module_name: str) -> None:
+        assert self._loaded is not None
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError as error:
+            self.broken[module_name] = str(error)
+            return
+        plugin = getattr(module, self._attribute, None)
+        if not isinstance(plugin, self._plugin_type):
+            self.broken[module_name] = (
+                f"it has no {self._attribute} of type {self._plugin_type.__name__}"
+            )
+            return
+        name = self._name_of(plugin)
+        if name in self._loaded:
+            raise UsageError(f"two {self.kind}s are called {name!r}; {module_name} is the second")
+        self._loaded[name] = plugin

@@ -1,0 +1,1 @@
+"""Journeys through the rooms; the only floor that knows the way."""

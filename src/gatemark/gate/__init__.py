@@ -1,0 +1,1 @@
+"""From measurements to findings to a verdict."""

@@ -1,0 +1,1 @@
+"""From bytes to typed records: open, split, admit. Received always equals accepted plus rejected."""

@@ -1,0 +1,1 @@
+"""Sealed results and the blobs they rest on."""

@@ -1,0 +1,1 @@
+"""Places where the ledger keeps its rows and blobs."""

@@ -1,0 +1,1 @@
+"""Results as words and pictures: JSON, Markdown, HTML, JUnit."""

@@ -1,0 +1,1 @@
+"""Plain numeric routines on arrays and counts; no records, no files, no opinions."""

@@ -1,0 +1,1 @@
+"""Exams, one kind each: which evidence, which measures, which rules."""

@@ -1,0 +1,1 @@
+"""Checks that plugin authors run over their own folds, schemas and suites."""
