@@ -23,14 +23,16 @@ class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The account of one body of evidence. It always adds up.
 
-    ``expected`` is the number of items pinned beforehand, or None when nobody pinned them;
-    ``missing`` counts pinned items that never arrived and items with only one half;
-    ``duplicates`` counts extra copies set aside by an explicit choice.
+    ``received``, ``accepted`` and ``rejected`` count lines. ``usable`` counts the items that the
+    accepted lines make up; ``missing`` counts pinned items that never arrived and items with only
+    one half; ``duplicates`` counts extra copies set aside by an explicit choice. ``expected`` is
+    the number of items pinned beforehand, or None when nobody pinned them.
     """
 
     received: int
     accepted: int
     rejected: int
+    usable: int
     missing: int
     expected: int | None
     files: tuple[EvidenceFile, ...]
@@ -38,8 +40,8 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checks: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        counts = (self.received, self.accepted, self.rejected, self.missing, self.duplicates)
-        if any(count < 0 for count in counts):
+        counts = (self.received, self.accepted, self.rejected, self.usable, self.lost_count)
+        if min(*counts, self.missing, self.duplicates) < 0:
             raise InvalidValueError("evidence counts cannot be negative")
         if self.received != self.accepted + self.rejected:
             raise InvalidValueError(
@@ -48,6 +50,6 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     @property
-    def complete(self) -> bool:
-        """Whether nothing was lost, refused or set aside on the way."""
-        return self.rejected == 0 and self.missing == 0 and self.duplicates == 0
+    def lost_count(self) -> int:
+        """How many items were refused, never arrived, or were set aside."""
+        return self.rejected + self.missing + self.duplicates

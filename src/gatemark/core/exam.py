@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exhibit import Exhibit
 from gatemark.core.fold import Measure
@@ -23,13 +24,33 @@ class ExamReport(msgspec.Struct, frozen=True):
     """What an exam found, before anyone has judged it.
 
     ``score`` is the oriented number in [0, 1] that a pack weighs; None when it has none.
-    ``attachments`` are files to write beside the report, by name.
+    ``attachments`` are files to write beside the report, by name; ``facts`` are the exam's own
+    plain counts for its summary.
     """
 
     measurements: tuple[Measurement, ...]
     exhibits: tuple[Exhibit, ...]
     attachments: dict[str, bytes]
+    facts: dict[str, Any]
     score: Measurement | None = None
+
+
+class NumberedRecord(NamedTuple):
+    """A record and the line it stood on."""
+
+    line: int
+    record: Any
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """Several files of one-sided records made into whole items.
+
+    ``unmatched`` names, per file, the items that the file has and another lacks.
+    """
+
+    rows: Sequence[Any]
+    state: Any
+    unmatched: dict[str, tuple[NumberedRecord, ...]]
 
 
 class Exam(ABC, Generic[S]):
@@ -41,6 +62,7 @@ class Exam(ABC, Generic[S]):
 
     schema: ClassVar[str]
     form: ClassVar[str]
+    one_sided_form: ClassVar[str | None] = None
     state: ClassVar[type[Any]]
 
     @abstractmethod
@@ -55,12 +77,16 @@ class Exam(ABC, Generic[S]):
     def merge(self, left: S, right: S) -> S:
         """One state for two disjoint sets of records."""
 
+    def join(self, tables: Mapping[str, Sequence[NumberedRecord]]) -> Joined:
+        """Whole items from one-sided ones, for exams that can read them apart."""
+        raise UsageError(f"this exam cannot join {', '.join(tables)}")
+
     @abstractmethod
     def policy(self) -> Policy:
         """The rules this exam is judged by when nobody brings others."""
 
     @abstractmethod
-    def finish(self, state: S, evidence: Evidence) -> ExamReport:
+    def finish(self, state: S) -> ExamReport:
         """The measurements and exhibits that the state holds."""
 
     @abstractmethod

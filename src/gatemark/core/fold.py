@@ -6,7 +6,7 @@ was split. States are msgspec structs: they travel between processes as plain by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -14,6 +14,9 @@ import msgspec
 from gatemark.core.measurement import Measurement
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+Batch = Sequence[Any] | Mapping[Any, int]
+"""Items one by one or, where they can be counted, each once with its count."""
 
 
 class KnownAnswer(msgspec.Struct, frozen=True):
@@ -35,12 +38,12 @@ class Measure(msgspec.Struct, Generic[S], frozen=True):
     summary: str
     state: type[S]
     zero: Callable[[], S]
-    step: Callable[[S, Sequence[Any]], S]
+    step: Callable[[S, Batch], S]
     merge: Callable[[S, S], S]
     finish: Callable[[S], tuple[Measurement, ...]]
     known: tuple[KnownAnswer, ...]
     gives: tuple[str, ...]
 
-    def measure(self, batch: Sequence[Any]) -> tuple[Measurement, ...]:
+    def measure(self, batch: Batch) -> tuple[Measurement, ...]:
         """The whole fold over one batch."""
         return self.finish(self.step(self.zero(), batch))

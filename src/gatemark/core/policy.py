@@ -12,7 +12,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
 
 Operator = Literal[">=", "<=", ">", "<", "=="]
-Against = Literal["value", "lower", "upper"]
+Against = Literal["value", "lower", "upper", "interval"]
 OnUnmeasured = Literal["inconclusive", "fail", "soft_pass"]
 Severity = Literal["block", "hold", "warn"]
 
@@ -20,7 +20,8 @@ Severity = Literal["block", "hold", "warn"]
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line in the sand.
 
-    ``against`` names the number that is compared: the value itself or an end of its interval.
+    ``against`` names what is compared: the value, an end of its interval, or the whole interval,
+    which holds when all of it does, fails when none of it does, and is open in between.
     ``severity`` says what a violation does: block fails, hold leaves the verdict open, warn is
     only printed. ``instead`` holds the rules that judge in this one's place when its metric is
     unmeasured, or is flagged ``low_information`` and does not reach the bound.

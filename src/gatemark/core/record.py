@@ -28,9 +28,9 @@ class BadExample(msgspec.Struct, frozen=True):
 class Form(msgspec.Struct, frozen=True):
     """One shape a record of a schema may take.
 
-    ``marks`` are the keys whose presence tells this form from its siblings. ``rules`` look at a
-    decoded record and list what no single field can show. ``subset`` says that the type leaves
-    out some keys on purpose, so that unknown ones are legal somewhere inside.
+    ``marks`` are the keys whose presence tells this form from its siblings; ``identity`` is the
+    field that names a record; ``rules`` look at a decoded record and list what no single field
+    can show.
     """
 
     name: str

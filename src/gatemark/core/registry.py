@@ -66,17 +66,17 @@ class Registry(Generic[T]):
 
     def _plugins(self) -> dict[str, T]:
         if self._loaded is None:
-            self._loaded = {}
+            loaded: dict[str, T] = {}
             package = importlib.import_module(self._package)
             for module in pkgutil.iter_modules(package.__path__):
-                self._load(f"{self._package}.{module.name}")
+                self._load(f"{self._package}.{module.name}", loaded)
             for point in entry_points(group=ENTRY_POINT_GROUP):
-                if point.name.split(".", 1)[0] == self.kind:
-                    self._load(point.module)
+                if point.name.split(".", maxsplit=1)[0] == self.kind:
+                    self._load(point.module, loaded)
+            self._loaded = loaded
         return self._loaded
 
-    def _load(self, module_name: str) -> None:
-        assert self._loaded is not None
+    def _load(self, module_name: str, loaded: dict[str, T]) -> None:
         try:
             module = importlib.import_module(module_name)
         except ImportError as error:
@@ -84,11 +84,10 @@ class Registry(Generic[T]):
             return
         plugin = getattr(module, self._attribute, None)
         if not isinstance(plugin, self._plugin_type):
-            self.broken[module_name] = (
-                f"it has no {self._attribute} of type {self._plugin_type.__name__}"
-            )
+            expected = f"{self._attribute} of type {self._plugin_type.__name__}"
+            self.broken[module_name] = f"it has no {expected}"
             return
         name = self._name_of(plugin)
-        if name in self._loaded:
+        if name in loaded:
             raise UsageError(f"two {self.kind}s are called {name!r}; {module_name} is the second")
-        self._loaded[name] = plugin
+        loaded[name] = plugin

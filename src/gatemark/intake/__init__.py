@@ -1,1 +1,4 @@
-"""From bytes to typed records: open, split, admit. Received always equals accepted plus rejected."""
+"""From bytes to typed records: open, split, admit.
+
+Received always equals accepted plus rejected.
+"""

@@ -1,0 +1,96 @@
+"""The ``gatemark`` command: finds the verb, loads only that, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from gatemark import __version__
+from gatemark.core.errors import GatemarkError
+from gatemark.core.exits import ExitCode
+
+VERBS: dict[str, tuple[str, str]] = {
+    "validate": ("gatemark.cli.validate", "Check evidence files line by line."),
+    "schema": ("gatemark.cli.schema", "List the evidence schemas, or print one as JSON Schema."),
+    "score": ("gatemark.cli.score", "Score evidence and judge it, without a store."),
+    "list": ("gatemark.cli.results", "List the sealed results of a store."),
+    "show": ("gatemark.cli.results", "Show one sealed result."),
+    "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
+    "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
+}
+EPILOG = """\b
+Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify.
+Every option has an environment twin, such as GATEMARK_STORE."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a verb's module only when that verb is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(
+        self,
+        ctx: click.Context,
+        cmd_name: str,  # noqa: ARG002
+    ) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(VERBS[cmd_name][0])
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)  # noqa: S101 - a test loads every verb
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,
+        formatter: click.HelpFormatter,  # noqa: ARG002
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, summary) for verb, (_, summary) in VERBS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GATEMARK"},
+)
+@click.version_option(__version__, message="gatemark %(version)s")
+def gatemark() -> None:
+    """The promotion gate for AI changes: evidence in, a three-way verdict out, sealed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and say how it ended."""
+    try:
+        code = gatemark.main(
+            args=list(arguments) if arguments is not None else None,
+            prog_name="gatemark",
+            standalone_mode=False,
+        )
+    except GatemarkError as error:
+        for line in error.lines():
+            click.echo(f"gatemark: {line}", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        click.echo(f"gatemark: {error.format_message()}", err=True)
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
+        return ExitCode.BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("gatemark: stopped", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return int(code or 0)
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Options that several verbs share, spelled once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def store_option(function: F) -> F:
+    """``--store``: where sealed results live."""
+    return click.option(
+        "--store",
+        envvar="GATEMARK_STORE",
+        default=".gatemark",
+        show_default=True,
+        metavar="PATH",
+        help="Folder that keeps sealed results.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """``--json``: one JSON document on standard output."""
+    return click.option("--json", "as_json", is_flag=True, help="Print exactly one JSON document.")(
+        function
+    )
+
+
+def output_option(function: F) -> F:
+    """``-o``: files to write, format by extension."""
+    return click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        help="Also write a report; the extension picks the format "
+        "(.json .md .html .junit.xml .jsonl). Repeatable.",
+    )(function)
+
+
+def jobs_option(function: F) -> F:
+    """``-j``: how many processes."""
+    return click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, 256),
+        default=1,
+        show_default=True,
+        help="Processes to read large plain files with.",
+    )(function)
+
+
+def reading_options(function: F) -> F:
+    """How strictly to read evidence."""
+    decorators = [
+        click.option(
+            "--on-bad-line",
+            type=click.Choice(["error", "exclude"]),
+            default="error",
+            show_default=True,
+            help="Refuse the input, or count and show what was left out.",
+        ),
+        click.option(
+            "--on-duplicate",
+            type=click.Choice(["error", "first", "last"]),
+            default="error",
+            show_default=True,
+            help="What to do with an id that comes twice.",
+        ),
+        click.option(
+            "--duplicate-key-check/--no-duplicate-key-check",
+            default=True,
+            show_default=True,
+            help="Refuse JSON objects that repeat a key.",
+        ),
+        click.option(
+            "--max-errors",
+            type=click.IntRange(1),
+            default=20,
+            show_default=True,
+            help="How many problems to list.",
+        ),
+        click.option(
+            "--max-line-bytes",
+            type=click.IntRange(1),
+            default=4 * 1024 * 1024,
+            show_default=True,
+            help="Refuse longer lines.",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function

@@ -1,0 +1,73 @@
+"""``gatemark list``, ``show`` and ``report``: looking at sealed results."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.screen import print_json, wants_color
+from gatemark.core.errors import UsageError
+from gatemark.flow.house import House
+from gatemark.flow.outputs import write_reports
+from gatemark.report.terminal import verdict_table
+
+
+@click.command("list")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
+@store_option
+@json_option
+def list_command(limit: int, store: str, as_json: bool) -> None:
+    """List the sealed results of a store.
+
+    \b
+    Example:
+      gatemark list --limit 10
+    """
+    lines = House(store=store).results.lines(limit)
+    if as_json:
+        print_json([msgspec.to_builtins(line) for line in lines])
+        return
+    if not lines:
+        click.echo("no sealed results yet; 'gatemark score agreement --seal' makes one", err=True)
+    for line in lines:
+        moment = line.finished_at.strftime("%Y-%m-%d %H:%MZ")
+        click.echo(f"{line.seq:>5}  {moment}  {line.verdict:<12}  {line.id[7:19]}  {line.title}")
+
+
+@click.command("show")
+@click.argument("reference", metavar="RESULT")
+@store_option
+@json_option
+def show_command(reference: str, store: str, as_json: bool) -> None:
+    """Show one sealed result.
+
+    RESULT is an id or the first eight or more digits of one. Its seal is checked first.
+
+    \b
+    Example:
+      gatemark show 3f2a9c01
+    """
+    result = House(store=store).results.get(reference)
+    if as_json:
+        print_json(msgspec.to_builtins(result))
+    else:
+        click.echo(verdict_table(result, color=wants_color()))
+
+
+@click.command("report")
+@click.argument("reference", metavar="RESULT")
+@store_option
+@output_option
+def report_command(reference: str, store: str, outputs: tuple[str, ...]) -> None:
+    """Write a sealed result as JSON, Markdown, HTML or JUnit.
+
+    \b
+    Example:
+      gatemark report 3f2a9c01 -o report.html -o report.junit.xml
+    """
+    if not outputs:
+        raise UsageError("name at least one file with -o")
+    write_reports(House(store=store).results.get(reference), outputs)
+    for path in outputs:
+        click.echo(path)

@@ -1,0 +1,136 @@
+"""``gatemark score agreement``: whether two independent validators say the same."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import click
+
+from gatemark.cli.options import (
+    jobs_option,
+    json_option,
+    output_option,
+    reading_options,
+    store_option,
+)
+from gatemark.cli.screen import byte_progress, print_json, wants_color
+from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.flow.house import House
+from gatemark.flow.outputs import write_attachments, write_reports
+from gatemark.flow.reading import OnUnpaired, reading_choices
+from gatemark.flow.score_agreement import AUDITOR, SCHOLAR, score_agreement
+from gatemark.flow.waivers import read_waivers
+from gatemark.report.terminal import verdict_table
+
+
+class NamedFile(click.ParamType):
+    """A validator's name and file, as NAME=FILE."""
+
+    name = "NAME=FILE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        name, found, path = str(value).partition("=")
+        if not (found and name and path):
+            self.fail(f"expected NAME=FILE, got {value!r}", param, ctx)
+        if name in {SCHOLAR, AUDITOR}:
+            self.fail(f"{name} has an option of its own", param, ctx)
+        return name, path
+
+
+@click.command("agreement")
+@click.option("--pairs", metavar="FILE", help="Merged pairs, one record per question.")
+@click.option("--scholar", metavar="FILE", help="The scholar's judgements.")
+@click.option("--auditor", metavar="FILE", help="The auditor's judgements.")
+@click.option(
+    "--validator",
+    "validators",
+    multiple=True,
+    type=NamedFile(),
+    help="A further validator's judgements, for Krippendorff's alpha. Repeatable.",
+)
+@click.option("--pa-gate", type=float, default=0.90, show_default=True, help="Least agreement.")
+@click.option("--kappa-gate", type=float, default=0.75, show_default=True, help="Least kappa.")
+@click.option(
+    "--abstain-gate", type=float, default=0.02, show_default=True, help="Most abstentions."
+)
+@click.option(
+    "--coverage-gate",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Least share of items that arrived whole.",
+)
+@click.option(
+    "--nic-policy",
+    type=click.Choice(["strict", "accept_agreed"]),
+    default="strict",
+    show_default=True,
+    help="Whether two NOT_IN_CONTEXT labels reject or agree.",
+)
+@click.option("--expected-ids", metavar="FILE", help="Pinned ids, one per line.")
+@click.option(
+    "--on-unpaired",
+    type=click.Choice(get_args(OnUnpaired)),
+    default="error",
+    show_default=True,
+    help="What to do with an id that only one side has.",
+)
+@reading_options
+@click.option("--waivers", "waiver_file", metavar="FILE", help="YAML list of waivers.")
+@click.option(
+    "--out", "out_folder", metavar="DIR", help="Folder for consistency_disagreements.tsv."
+)
+@click.option("--seal", is_flag=True, help="Keep the result and its evidence in the store.")
+@click.option("--title", help="What to call the result.")
+@jobs_option
+@store_option
+@json_option
+@output_option
+def agreement(**flags: Any) -> int:
+    """Measure agreement between two validators and judge it.
+
+    Percent agreement, Cohen's kappa, Gwet's AC1 and Krippendorff's alpha with intervals; every
+    row is arbitrated. Exit 0 pass, 1 fail, 2 bad input, 3 could not be judged.
+
+    \b
+    Examples:
+      gatemark score agreement --pairs pairs.jsonl --out runs
+      gatemark score agreement --scholar s.jsonl --auditor a.jsonl --json -o report.html
+    """
+    judgements = {
+        name: path
+        for name, path in (
+            (SCHOLAR, flags["scholar"]),
+            (AUDITOR, flags["auditor"]),
+            *flags["validators"],
+        )
+        if path is not None
+    }
+    choices = reading_choices(flags)
+    house = House(store=flags["store"], jobs=flags["jobs"])
+    with byte_progress("scoring") as progress:
+        scored = score_agreement(
+            house,
+            {
+                name: flags[name]
+                for name in ("pa_gate", "kappa_gate", "abstain_gate", "coverage_gate", "nic_policy")
+            },
+            choices,
+            pairs=flags["pairs"],
+            judgements=judgements,
+            expected_ids=flags["expected_ids"],
+            waivers=read_waivers(flags["waiver_file"]) if flags["waiver_file"] else (),
+            seal=flags["seal"],
+            title=flags["title"],
+            on_progress=progress,
+        )
+    write_reports(scored.result, flags["outputs"], summary=scored.summary)
+    if flags["out_folder"]:
+        write_attachments(flags["out_folder"], scored.attachments)
+    if flags["as_json"]:
+        print_json(scored.summary)
+    else:
+        click.echo(verdict_table(scored.result, color=wants_color()))
+    return EXIT_BY_OUTCOME[scored.result.verdict]

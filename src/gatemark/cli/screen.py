@@ -1,0 +1,49 @@
+"""What a person sees: progress on a terminal, plain words elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+import msgspec
+
+
+def print_json(document: object) -> None:
+    """One JSON document on standard output."""
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
+
+def wants_color() -> bool:
+    """Whether standard output is a terminal whose owner did not ask for plain text."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+@contextmanager
+def byte_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on standard error when a person is looking, else nothing."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

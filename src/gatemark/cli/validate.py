@@ -1,0 +1,58 @@
+"""``gatemark validate``: whether evidence is what it says it is."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from gatemark.cli.options import json_option
+from gatemark.cli.screen import byte_progress, print_json
+from gatemark.core.exits import ExitCode
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.validate import validate_files
+
+
+@click.command("validate")
+@click.argument("files", nargs=-1, required=True)
+@click.option("--schema", "schema_name", help="Schema name; found from the record when left out.")
+@click.option(
+    "--max-errors",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="How many problems to list per file.",
+)
+@json_option
+def validate_command(
+    files: tuple[str, ...], schema_name: str | None, max_errors: int, as_json: bool
+) -> int:
+    """Check evidence files line by line.
+
+    Reads JSON Lines, plain or packed with gzip or zstd; '-' is standard input.
+
+    \b
+    Examples:
+      gatemark validate pairs.jsonl
+      gatemark validate --schema gatemark.pair/1 scholar.jsonl.gz auditor.jsonl.zst
+    """
+    choices = ReadingChoices(max_errors=max_errors)
+    checks = []
+    with byte_progress("validating") as progress:
+        for check in validate_files(files, schema_name, choices, progress):
+            checks.append(check)
+            for problem in check.problems[:max_errors]:
+                click.echo(f"gatemark: {problem}", err=True)
+            hidden = max(len(check.problems), check.rejected) - max_errors
+            if hidden > 0:
+                click.echo(f"gatemark: {check.file}: and at least {hidden} more problems", err=True)
+    clean = not any(check.problems for check in checks)
+    if as_json:
+        print_json({"valid": clean, "files": [msgspec.structs.asdict(check) for check in checks]})
+    else:
+        for check in checks:
+            word = "invalid" if check.problems else "valid"
+            click.echo(
+                f"{check.file}: {word} {check.schema} ({check.form}): {check.received} received, "
+                f"{check.accepted} accepted, {check.rejected} rejected"
+            )
+    return ExitCode.PASS if clean else ExitCode.BAD_INPUT

@@ -1,0 +1,38 @@
+"""The local engine: this process, or several on this machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import TypeVar
+
+from gatemark.core.errors import UsageError
+
+T = TypeVar("T")
+
+
+class LocalEngine:
+    """Maps work over one process or ``jobs`` of them."""
+
+    def __init__(self, jobs: int) -> None:
+        if jobs < 1:
+            raise UsageError(f"jobs must be >= 1, got {jobs}")
+        self.jobs = jobs
+
+    def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
+        """The result of ``work`` for every task, as each gets done."""
+        workers = min(self.jobs, len(tasks))
+        if workers <= 1:
+            for task in tasks:
+                yield work(task)
+            return
+        # A fresh interpreter per worker: forking a process that has threads is not safe.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            futures = [pool.submit(work, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,20 @@
+"""All that an engine is: a way to map one function over tasks, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Engine(Protocol):
+    """Runs work somewhere. Results may come back in any order; none may be lost.
+
+    ``work`` and the tasks must be picklable by reference to importable code; results are bytes.
+    The first error ends the run and is raised to the caller.
+    """
+
+    def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
+        """The result of ``work`` for every task."""
+        ...

@@ -1,0 +1,233 @@
+"""Sitting an exam: evidence files in, the exam's report and the evidence account out.
+
+(1) Find the files. (2) Fold their shards on an engine, while their bytes are digested.
+(3) Refuse bad lines. (4) Look for names that came twice, or not at all. (5) Finish.
+"""
+
+from __future__ import annotations
+
+import operator
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gatemark.core.errors import BadInputError
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Exam, ExamReport
+from gatemark.engines.port import Engine
+from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices, place, refuse, repeated_lines
+from gatemark.flow.shard import (
+    ExamJob,
+    ShardOutcome,
+    admission,
+    build_exam,
+    examine_shard,
+    hash_ids,
+)
+from gatemark.intake.lines import read_blocks
+from gatemark.intake.source import Shard, Source, split_sources
+
+SHARD_BYTES = 32 * 1024 * 1024
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes done, bytes in all)."""
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """An exam that has been sat but not judged."""
+
+    exam: Any
+    report: ExamReport
+    evidence: Evidence
+
+
+def exam_job(kind: str, options: dict[str, Any], choices: ReadingChoices) -> ExamJob:
+    """The job that every worker gets."""
+    return ExamJob(
+        kind=kind,
+        options=options,
+        limits=choices.limits,
+        check_duplicate_keys=choices.check_duplicate_keys,
+        max_refusals=choices.max_errors,
+    )
+
+
+def examine_files(
+    job: ExamJob,
+    paths: Sequence[str],
+    choices: ReadingChoices,
+    engine: Engine,
+    *,
+    expected_ids: frozenset[str] | None = None,
+    on_progress: Progress | None = None,
+) -> Examined:
+    """Sit an exam whose records are whole in themselves."""
+    exam = build_exam(job)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder, ThreadPoolExecutor(1) as helper:
+        # Step 1.
+        sources = find_sources(paths, choices.limits, Path(folder))
+        # Step 2.
+        files = helper.map(digest_source, sources)
+        shards = split_sources(sources, parts=1 << 16, min_bytes=SHARD_BYTES)
+        outcomes = _fold(job, shards, engine, on_progress)
+        # Step 3.
+        _refuse_bad_lines(shards, outcomes, choices)
+        # Step 4.
+        state = _merged(exam, [_decoded(exam, outcome) for outcome in outcomes])
+        names = _Names(outcomes, expected_ids)
+        duplicates = 0
+        if names.repeated or names.unexpected:
+            places = _locate(job, exam, sources, names.repeated | names.unexpected)
+            _refuse_strangers(places, expected_ids, choices)
+            twice = {name: found for name, found in places.items() if len(found) > 1}
+            if choices.on_duplicate == "error":
+                refuse(repeated_lines(twice.items()), choices)
+            if twice:
+                keep = {
+                    n: 1 if choices.on_duplicate == "first" else len(p) for n, p in twice.items()
+                }
+                state = _fold_keeping(job, exam, sources, keep)
+                duplicates = sum(len(found) - 1 for found in twice.values())
+        accepted = sum(outcome.accepted for outcome in outcomes)
+        rejected = sum(outcome.rejected for outcome in outcomes)
+        if accepted + rejected == 0:
+            raise BadInputError(tuple(f"{source.name}: holds no records" for source in sources))
+        # Step 5.
+        evidence = Evidence(
+            received=accepted + rejected,
+            accepted=accepted,
+            rejected=rejected,
+            usable=accepted - duplicates,
+            missing=names.missing_count,
+            expected=None if expected_ids is None else len(expected_ids),
+            files=tuple(files),
+            duplicates=duplicates,
+            checks=choices.checks(),
+        )
+        return Examined(exam, exam.finish(state), evidence)
+
+
+def _fold(
+    job: ExamJob, shards: Sequence[Shard], engine: Engine, on_progress: Progress | None
+) -> list[ShardOutcome]:
+    total = sum(shard.size for shard in shards)
+    done = 0
+    outcomes = []
+    for data in engine.run(partial(examine_shard, job), shards):
+        outcome = msgspec.msgpack.decode(data, type=ShardOutcome)
+        done += shards[outcome.shard].size
+        if on_progress is not None:
+            on_progress(done, total)
+        outcomes.append(outcome)
+    return sorted(outcomes, key=lambda outcome: outcome.shard)
+
+
+def _decoded(exam: Exam[Any], outcome: ShardOutcome) -> Any:
+    return msgspec.msgpack.decode(outcome.state, type=exam.state)
+
+
+def _merged(exam: Exam[Any], states: Sequence[Any]) -> Any:
+    total = states[0]
+    for state in states[1:]:
+        total = exam.merge(total, state)
+    return total
+
+
+def _refuse_bad_lines(
+    shards: Sequence[Shard], outcomes: Sequence[ShardOutcome], choices: ReadingChoices
+) -> None:
+    if choices.on_bad_line == "exclude":
+        return
+    problems: list[str] = []
+    lines_before = 0
+    current = ""
+    for shard, outcome in zip(shards, outcomes, strict=True):
+        if shard.source.path != current:
+            current, lines_before = shard.source.path, 0
+        problems.extend(
+            place(shard.source.name, lines_before + refusal.line, problem)
+            for refusal in outcome.refusals
+            for problem in refusal.problems
+        )
+        lines_before += outcome.line_count
+    refuse(problems, choices, total=sum(outcome.rejected for outcome in outcomes))
+
+
+class _Names:
+    """The hashed names of all records: which came twice, unasked, or not at all."""
+
+    def __init__(self, outcomes: Sequence[ShardOutcome], expected: frozenset[str] | None) -> None:
+        hashes = np.frombuffer(b"".join(outcome.ids for outcome in outcomes), dtype="<u8")
+        found, counts = np.unique(hashes, return_counts=True)
+        self.repeated = {int(name) for name in found[counts > 1]}
+        self.unexpected: set[int] = set()
+        self.missing_count = 0
+        if expected is not None:
+            pinned = np.frombuffer(hash_ids(sorted(expected)), dtype="<u8")
+            self.unexpected = {int(name) for name in np.setdiff1d(found, pinned)}
+            self.missing_count = int(np.setdiff1d(pinned, found).size)
+
+
+def _named_batches(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
+) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
+    """Every batch of every file in order, with the lines and names of its records."""
+    identity = operator.attrgetter(schemas().get(exam.schema).form(exam.form).identity)
+    for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
+        reader = admission(job, exam.form, exam.schema)
+        for batch in reader.records(read_blocks(shard, job.limits)):
+            yield shard.source, reader.batch_lines, list(map(identity, batch)), batch
+
+
+def _locate(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], wanted: set[int]
+) -> dict[str, list[tuple[str, int]]]:
+    """Where the records with these hashes stand. Equal names are told from equal hashes here."""
+    places: dict[str, list[tuple[str, int]]] = {}
+    for source, lines, names, _ in _named_batches(job, exam, sources):
+        hashes = np.frombuffer(hash_ids(names), dtype="<u8").tolist()
+        for line, name, hashed in zip(lines, names, hashes, strict=True):
+            if hashed in wanted:
+                places.setdefault(name, []).append((source.name, line))
+    return places
+
+
+def _refuse_strangers(
+    places: dict[str, list[tuple[str, int]]],
+    expected: frozenset[str] | None,
+    choices: ReadingChoices,
+) -> None:
+    if expected is None:
+        return
+    strangers = [
+        f"{found[0][0]}:{found[0][1]}: id {name!r} is not among the expected ids"
+        for name, found in places.items()
+        if name not in expected
+    ]
+    refuse(strangers, choices)
+
+
+def _fold_keeping(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], keep: dict[str, int]
+) -> Any:
+    """Fold again in one process, with only the chosen occurrence of each repeated name."""
+    seen = dict.fromkeys(keep, 0)
+    state = exam.zero(0)
+    for _, _, names, batch in _named_batches(job, exam, sources):
+        chosen = []
+        for name, record in zip(names, batch, strict=True):
+            if name in keep:
+                seen[name] += 1
+                if seen[name] != keep[name]:
+                    continue
+            chosen.append(record)
+        state = exam.step(state, chosen)
+    return state

@@ -1,0 +1,115 @@
+"""Sitting an exam whose records come one-sided, in a file per side."""
+
+from __future__ import annotations
+
+import operator
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Exam, NumberedRecord
+from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.flow.examine import Examined
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices, place, refuse, repeated_lines
+from gatemark.flow.shard import ExamJob, admission, build_exam
+from gatemark.intake.lines import read_blocks
+from gatemark.intake.source import Source, split_sources
+
+JOIN_BATCH = 256
+
+
+class _Side:
+    """One file, read whole: its records by name, and how many were refused or set aside."""
+
+    def __init__(
+        self, source: Source, job: ExamJob, exam: Exam[Any], choices: ReadingChoices
+    ) -> None:
+        if exam.one_sided_form is None:
+            raise UsageError(f"suite {job.kind} does not read one-sided records")
+        form = schemas().get(exam.schema).form(exam.one_sided_form)
+        identity = operator.attrgetter(form.identity)
+        reader = admission(job, form.name, exam.schema)
+        (shard,) = split_sources((source,), parts=1, min_bytes=1)
+        kept: dict[str, NumberedRecord] = {}
+        twice: dict[str, list[tuple[str, int]]] = {}
+        self.duplicates = 0
+        for batch in reader.records(read_blocks(shard, job.limits)):
+            for line, record in zip(reader.batch_lines, batch, strict=True):
+                name = identity(record)
+                if name not in kept:
+                    kept[name] = NumberedRecord(line, record)
+                    continue
+                self.duplicates += 1
+                twice.setdefault(name, [(source.name, kept[name].line)]).append((source.name, line))
+                if choices.on_duplicate == "last":
+                    kept[name] = NumberedRecord(line, record)
+        if choices.on_bad_line == "error":
+            problems = [
+                place(source.name, refusal.line, problem)
+                for refusal in reader.refusals
+                for problem in refusal.problems
+            ]
+            refuse(problems, choices, total=reader.rejected)
+        if choices.on_duplicate == "error":
+            refuse(repeated_lines(twice.items()), choices)
+        if reader.received == 0:
+            raise BadInputError(f"{source.name}: holds no records")
+        self.accepted = reader.accepted
+        self.rejected = reader.rejected
+        self.records: Sequence[NumberedRecord] = tuple(kept.values())
+
+
+def examine_joined(
+    job: ExamJob,
+    paths: Mapping[str, str],
+    choices: ReadingChoices,
+    *,
+    expected_ids: frozenset[str] | None = None,
+) -> Examined:
+    """Sit an exam over files that each hold one side of every item."""
+    exam = build_exam(job)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        sources = find_sources(list(paths.values()), choices.limits, Path(folder))
+        files = tuple(digest_source(source) for source in sources)
+        sides = {
+            name: _Side(source, job, exam, choices)
+            for name, source in zip(paths, sources, strict=True)
+        }
+    joined = exam.join({name: side.records for name, side in sides.items()})
+    name_of = operator.attrgetter(schemas().get(exam.schema).form(exam.form).identity)
+    if choices.on_unpaired == "error":
+        files_by_side = dict(zip(paths, (source.name for source in sources), strict=True))
+        lonely = [
+            f"{files_by_side[side]}:{item.line}: id {name_of(item.record)!r} has no counterpart"
+            for side, items in joined.unmatched.items()
+            for item in items
+        ]
+        refuse(lonely, choices)
+    state = exam.merge(exam.zero(0), joined.state)
+    for start in range(0, len(joined.rows), JOIN_BATCH):
+        state = exam.step(state, joined.rows[start : start + JOIN_BATCH])
+    present = {name_of(row) for row in joined.rows}
+    unmatched = {name_of(item.record) for items in joined.unmatched.values() for item in items}
+    missing = unmatched - present
+    if expected_ids is not None:
+        strangers = sorted((present | unmatched) - expected_ids)
+        refuse([f"id {name!r} is not among the expected ids" for name in strangers], choices)
+        missing |= expected_ids - present
+    accepted = sum(side.accepted for side in sides.values())
+    rejected = sum(side.rejected for side in sides.values())
+    evidence = Evidence(
+        received=accepted + rejected,
+        accepted=accepted,
+        rejected=rejected,
+        usable=len(joined.rows),
+        missing=len(missing),
+        expected=None if expected_ids is None else len(expected_ids),
+        files=files,
+        duplicates=sum(side.duplicates for side in sides.values()),
+        checks=choices.checks(),
+    )
+    return Examined(exam, exam.finish(state), evidence)

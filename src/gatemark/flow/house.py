@@ -1,0 +1,67 @@
+"""The house: clock, actor and store, wired once and handed to every journey."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from gatemark.core.errors import UsageError
+from gatemark.engines.local import LocalEngine
+from gatemark.engines.port import Engine
+from gatemark.ledger.blobs import BlobStore
+from gatemark.ledger.port import ResultStore
+
+DEFAULT_STORE = ".gatemark"
+
+
+class House:
+    """Everything a journey may need from outside. Nothing is opened before it is asked for."""
+
+    def __init__(
+        self,
+        *,
+        store: str = DEFAULT_STORE,
+        jobs: int = 1,
+        actor: str | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        if "://" in store:
+            raise UsageError(
+                f"store {store.split('://', maxsplit=1)[0]}://… is not supported; give a folder"
+            )
+        self._folder = Path(store)
+        self._jobs = jobs
+        self._actor = actor
+        self.clock = clock
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Where folds run."""
+        return LocalEngine(self._jobs)
+
+    @cached_property
+    def actor(self) -> str:
+        """Who acts, as far as this machine knows."""
+        if self._actor:
+            return self._actor
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError):
+            return f"uid-{os.getuid()}"
+
+    @cached_property
+    def results(self) -> ResultStore:
+        """The sealed results; made on first use."""
+        # The database library is heavy, and scoring without a store must not pay for it.
+        from gatemark.ledger.stores.sqlite import SqliteResults  # noqa: PLC0415
+
+        return SqliteResults(self._folder / "gatemark.sqlite3")
+
+    @cached_property
+    def blobs(self) -> BlobStore:
+        """The files that results rest on."""
+        return BlobStore(self._folder / "blobs")

@@ -1,0 +1,39 @@
+"""Writing what a journey made: every file whole, and none when one of them cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatemark.core.result import Result
+from gatemark.disk.atomic import write_whole
+from gatemark.report.formats import format_for, render
+
+
+def write_reports(
+    result: Result, paths: Sequence[str], *, summary: Mapping[str, Any] | None = None
+) -> None:
+    """Render a result into files; ``.json`` is the summary where a scorer has one."""
+    rendered: list[tuple[Path, bytes]] = []
+    for path in paths:
+        extension = format_for(path)
+        if extension == ".json" and summary is not None:
+            data = msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+        else:
+            data = render(result, extension)
+        rendered.append((Path(path), data))
+    for target, data in rendered:
+        write_whole(target, [data])
+
+
+def write_attachments(folder: str, attachments: Mapping[str, bytes]) -> tuple[Path, ...]:
+    """Write an exam's own files into a folder, over any of an earlier run."""
+    written = []
+    for name, data in attachments.items():
+        target = Path(folder) / name
+        write_whole(target, [data])
+        written.append(target)
+    return tuple(written)

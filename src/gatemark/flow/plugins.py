@@ -1,0 +1,47 @@
+"""The registries of everything that is one file per thing."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from gatemark.core.exam import Suite
+from gatemark.core.fold import Measure
+from gatemark.core.record import RecordSchema
+from gatemark.core.registry import Registry
+
+
+@cache
+def schemas() -> Registry[RecordSchema]:
+    """The evidence schemas."""
+    return Registry(
+        kind="schema",
+        package="gatemark.records",
+        attribute="SCHEMA",
+        plugin_type=RecordSchema,
+        name_of=lambda schema: schema.name,
+    )
+
+
+@cache
+def measures() -> Registry[Measure[Any]]:
+    """The measures."""
+    return Registry(
+        kind="measure",
+        package="gatemark.measures",
+        attribute="MEASURE",
+        plugin_type=Measure,
+        name_of=lambda measure: measure.name,
+    )
+
+
+@cache
+def suites() -> Registry[Suite]:
+    """The suite kinds."""
+    return Registry(
+        kind="suite",
+        package="gatemark.suites",
+        attribute="SUITE",
+        plugin_type=Suite,
+        name_of=lambda suite: suite.kind,
+    )

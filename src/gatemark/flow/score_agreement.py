@@ -1,0 +1,57 @@
+"""The journey of ``gatemark score agreement``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gatemark.core.errors import UsageError
+from gatemark.core.policy import Waiver
+from gatemark.flow.evidence import read_expected_ids
+from gatemark.flow.examine import exam_job, examine_files
+from gatemark.flow.examine_joined import examine_joined
+from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.score import Scored, judge_exam, keep
+from gatemark.intake.source import STDIN
+
+SCHOLAR, AUDITOR = "scholar", "auditor"
+
+
+def score_agreement(
+    house: House,
+    options: dict[str, Any],
+    choices: ReadingChoices,
+    *,
+    pairs: str | None = None,
+    judgements: Mapping[str, str] | None = None,
+    expected_ids: str | None = None,
+    waivers: Sequence[Waiver] = (),
+    seal: bool = False,
+    title: str | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Scored:
+    """Score merged pairs or one judgement file per validator, judge, and seal when asked."""
+    judgements = judgements or {}
+    if (pairs is None) == (not judgements):
+        raise UsageError("give --pairs, or --scholar and --auditor")
+    if judgements and not {SCHOLAR, AUDITOR} <= judgements.keys():
+        raise UsageError("--scholar and --auditor come together")
+    paths = [pairs] if pairs is not None else list(judgements.values())
+    if seal and STDIN in paths:
+        raise UsageError("sealed evidence must be a file; save standard input first")
+    started_at = house.clock()
+    pinned = None if expected_ids is None else read_expected_ids(expected_ids)
+    job = exam_job("agreement", options, choices)
+    if pairs is not None:
+        examined = examine_files(
+            job, paths, choices, house.engine, expected_ids=pinned, on_progress=on_progress
+        )
+    else:
+        examined = examine_joined(job, judgements, choices, expected_ids=pinned)
+    scored = judge_exam(
+        "agreement", examined, house, started_at=started_at, waivers=waivers, title=title
+    )
+    if seal:
+        keep(scored, house, {path: path for path in paths})
+    return scored

@@ -1,0 +1,128 @@
+"""The one function that decides. Its numbered steps are the ones in ``docs/explanation/gate.md``.
+
+(1) A policy without rules is refused: it would pass anything.
+(2) The evidence must be whole: an item lost, refused or set aside holds the verdict open, unless
+    the policy itself names another bound for the coverage.
+(3) Each rule meets its measurement and becomes a finding.
+(4) Waivers excuse what they name while they last; one that names no rule is an error.
+(5) The worst finding decides: fail over inconclusive over pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Measurement, rate
+from gatemark.core.policy import Policy, Rule, Waiver
+from gatemark.core.verdict import Finding, Outcome, Verdict
+from gatemark.gate.judge import judge
+
+COVERAGE = "evidence.coverage"
+WHOLE_EVIDENCE = Rule(id="evidence.complete", metric=COVERAGE, op=">=", bound=1.0, severity="hold")
+
+
+def decide(
+    policy: Policy,
+    evidence: Sequence[Evidence],
+    measurements: Sequence[Measurement],
+    waivers: Sequence[Waiver],
+    *,
+    now: datetime,
+) -> Verdict:
+    """Judge measurements by a policy, at one moment, with every reason kept."""
+    # Step 1.
+    if not policy.rules:
+        raise BadInputError(f"policy {policy.name} has no rules: it would pass anything")
+
+    # Step 2.
+    everything = (*measurements, _coverage(evidence))
+    rules = policy.rules
+    if not any(rule.metric == COVERAGE for rule in rules):
+        rules = (WHOLE_EVIDENCE, *rules)
+
+    # Step 3.
+    by_key = {measurement.key: measurement for measurement in everything}
+    if len(by_key) != len(everything):
+        raise BadInputError("two measurements share a name and a lane")
+    findings = [finding for rule in rules for finding in judge(rule, by_key)]
+
+    # Step 4.
+    excused, caveats = _with_waivers(findings, waivers, now)
+
+    # Step 5.
+    return _verdict(policy, excused, caveats)
+
+
+def _coverage(evidence: Sequence[Evidence]) -> Measurement:
+    usable = sum(part.usable for part in evidence)
+    excluded = {
+        "refused": sum(part.rejected for part in evidence),
+        "missing": sum(part.missing for part in evidence),
+        "duplicated": sum(part.duplicates for part in evidence),
+    }
+    return rate(
+        COVERAGE,
+        usable,
+        usable + sum(excluded.values()),
+        direction="higher_is_better",
+        excluded={reason: count for reason, count in excluded.items() if count},
+        empty_reason="no record arrived",
+    )
+
+
+def _with_waivers(
+    findings: Sequence[Finding], waivers: Sequence[Waiver], now: datetime
+) -> tuple[list[Finding], list[str]]:
+    known = {finding.rule for finding in findings}
+    strays = sorted({waiver.rule for waiver in waivers} - known)
+    if strays:
+        raise BadInputError(
+            tuple(f"waiver for {rule} matches no rule of the policy" for rule in strays)
+        )
+    caveats = []
+    excused: dict[str, Waiver] = {}
+    for waiver in waivers:
+        if waiver.expired(now):
+            caveats.append(f"waiver for {waiver.rule} by {waiver.owner} has expired")
+        else:
+            excused[waiver.rule] = waiver
+    result = []
+    for finding in findings:
+        waiver_or_none = excused.get(finding.rule)
+        if waiver_or_none is None:
+            result.append(finding)
+        elif finding.verdict in {"fail", "inconclusive"}:
+            note = (
+                f"{finding.reason}; waived by {waiver_or_none.owner} until "
+                f"{waiver_or_none.expires_at.date().isoformat()}: {waiver_or_none.reason}"
+            )
+            result.append(msgspec.structs.replace(finding, verdict="waived", reason=note))
+        else:
+            caveats.append(f"waiver for {finding.rule} was not needed")
+            result.append(finding)
+    return result, caveats
+
+
+def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) -> Verdict:
+    substitutes = {other.id for rule in policy.rules for other in rule.instead}
+    deciding = [finding for finding in findings if finding.rule not in substitutes]
+    failed = [f for f in deciding if f.verdict == "fail" and f.severity == "block"]
+    held = [f for f in deciding if f.verdict == "fail" and f.severity == "hold"]
+    open_questions = [
+        f for f in deciding if f.verdict == "inconclusive" and f.severity in {"block", "hold"}
+    ]
+    outcome: Outcome = "fail" if failed else "inconclusive" if held or open_questions else "pass"
+    blockers = tuple(finding.reason for finding in (*failed, *held, *open_questions))
+    for finding in deciding:
+        if finding.verdict in {"waived", "soft_pass"}:
+            caveats.append(f"{finding.rule} ({finding.verdict}): {finding.reason}")
+        elif finding.severity == "warn" and finding.verdict != "pass":
+            caveats.append(finding.reason)
+    return Verdict(
+        outcome=outcome, findings=tuple(findings), blockers=blockers, caveats=tuple(caveats)
+    )

@@ -1,0 +1,129 @@
+"""One rule meets one measurement: held, violated, or could not be judged."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Rule
+from gatemark.core.verdict import Finding, FindingVerdict
+
+LOW_INFORMATION = "low_information"
+
+Measurements = Mapping[tuple[str, str | None], Measurement]
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+
+
+def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
+    """The finding for one rule, followed by those of the rules that judged in its place."""
+    finding, yields = _judge_alone(rule, measurements)
+    if not (yields and rule.instead):
+        return (finding,)
+    substitutes = tuple(f for other in rule.instead for f in judge(other, measurements))
+    verdicts = {substitute.verdict for substitute in substitutes}
+    combined: FindingVerdict = "pass"
+    for worse in ("inconclusive", "fail"):
+        if worse in verdicts:
+            combined = worse
+    names = " and ".join(other.id for other in rule.instead)
+    reason = f"{finding.reason}; judged by {names} instead"
+    judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
+    return (judged, *substitutes)
+
+
+def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]:
+    """The finding of the rule's own comparison, and whether substitutes may speak instead."""
+    measurement = measurements.get((rule.metric, rule.lane))
+    if measurement is None:
+        return _without_number(rule, f"{rule.metric} was not measured", n=0), True
+    if measurement.value is None:
+        why = f"{rule.metric} was not measured: {measurement.reason}"
+        return _without_number(rule, why, n=measurement.n), True
+    if measurement.n < rule.min_n:
+        why = f"{rule.metric} rests on {measurement.n} items, needs {rule.min_n}"
+        return _without_number(rule, why, n=measurement.n), False
+    observed = _compared_number(rule, measurement)
+    if observed is None:
+        why = f"{rule.metric} has no interval to compare by its {rule.against} bound"
+        return _without_number(rule, why, n=measurement.n), False
+    held = _COMPARE[rule.op](observed, rule.bound)
+    finding = Finding(
+        rule=rule.id,
+        metric=rule.metric,
+        severity=rule.severity,
+        op=rule.op,
+        bound=rule.bound,
+        against=rule.against,
+        observed=observed,
+        slack=_slack(rule.op, observed, rule.bound),
+        n=measurement.n,
+        verdict="pass" if held else _short_of_bound(rule, measurement),
+        reason=_comparison(rule, observed, measurement, held=held),
+    )
+    low_information = LOW_INFORMATION in measurement.caveats
+    return finding, low_information and not held
+
+
+def _compared_number(rule: Rule, measurement: Measurement) -> float | None:
+    """The number that meets the bound; a whole interval is met by its worse end."""
+    if rule.against == "value":
+        return measurement.value
+    if measurement.interval is None:
+        return None
+    low, high = measurement.interval.low, measurement.interval.high
+    if rule.against == "interval":
+        return low if rule.op in {">=", ">"} else high
+    return low if rule.against == "lower" else high
+
+
+def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
+    """Failed, or still open because the better end of the interval reaches the bound."""
+    interval = measurement.interval
+    if rule.against != "interval" or interval is None:
+        return "fail"
+    better_end = interval.high if rule.op in {">=", ">"} else interval.low
+    return "inconclusive" if _COMPARE[rule.op](better_end, rule.bound) else "fail"
+
+
+def _slack(op: str, observed: float, bound: float) -> float:
+    if op == "==":
+        return -abs(observed - bound)
+    return observed - bound if op in {">=", ">"} else bound - observed
+
+
+def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
+    end = "" if rule.against == "value" else f" ({rule.against})"
+    must = "is" if held else "must be"
+    got = "" if held else f", got {observed:.6g}"
+    flag = (
+        "; low information: one label dominates"
+        if LOW_INFORMATION in measurement.caveats and not held
+        else ""
+    )
+    return f"{rule.metric}{end} {must} {rule.op} {rule.bound:g}{got} (n={measurement.n}){flag}"
+
+
+def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:
+    return Finding(
+        rule=rule.id,
+        metric=rule.metric,
+        severity=rule.severity,
+        op=rule.op,
+        bound=rule.bound,
+        against=rule.against,
+        observed=None,
+        slack=None,
+        n=n,
+        verdict=rule.on_unmeasured,
+        reason=reason,
+    )

@@ -1,0 +1,152 @@
+"""Admission: blocks of lines become typed records, and every line is accounted for.
+
+The fast path decodes a whole block and only notices that something is wrong; the slow path
+then goes line by line and says what.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gatemark.core.identity import is_one_line
+from gatemark.core.record import Form, Problem
+from gatemark.intake.diagnose import diagnose, record_problems
+from gatemark.intake.limits import Limits
+from gatemark.intake.lines import Block
+
+_COLON = ord(":")
+
+
+class RefusedLine(msgspec.Struct, frozen=True):
+    """A line that did not become a record; ``line`` counts from 1 within the shard."""
+
+    line: int
+    problems: tuple[Problem, ...]
+
+
+class Admission:
+    """Turns blocks into records while keeping count. One per shard.
+
+    ``received == accepted + rejected`` holds after every block; blank lines are not received.
+    """
+
+    def __init__(
+        self, form: Form, limits: Limits, *, check_duplicate_keys: bool, max_refusals: int
+    ) -> None:
+        self._form = form
+        self._limits = limits
+        self._check_keys = check_duplicate_keys
+        self._max_refusals = max_refusals
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(form.type).decode
+        self._encoder = msgspec.json.Encoder()
+        self._identity = operator.attrgetter(form.identity)
+        self.line_count = 0
+        self.accepted = 0
+        self.rejected = 0
+        self.batch_lines: Sequence[int] = ()
+        self.refusals: list[RefusedLine] = []
+
+    @property
+    def received(self) -> int:
+        """How many lines were not blank."""
+        return self.accepted + self.rejected
+
+    def records(self, blocks: Iterator[Block]) -> Iterator[list[Any]]:
+        """The good records of each block, in order; refusals are kept aside.
+
+        While a batch is being looked at, ``batch_lines`` tells the line of each of its records.
+        """
+        for block in blocks:
+            if block.overlong:
+                self.line_count += 1
+                limit = self._limits.line_bytes
+                self._refuse((Problem("$", f"line is longer than {limit} bytes"),))
+                continue
+            batch = self._fast(block.data)
+            if batch is None:
+                batch = self._slow(block.data)
+            else:
+                self._number_lines(block.data, len(batch))
+            self.accepted += len(batch)
+            if batch:
+                yield batch
+
+    def _fast(self, data: bytes) -> list[Any] | None:
+        """All records of a block, or None when any line needs a closer look."""
+        decode = self._decode
+        try:
+            if not data.isascii():
+                data.decode("utf-8")
+            batch = [decode(line) for line in data.split(b"\n") if line]
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if not self._names_are_one_line(batch):
+            return None
+        if self._check_keys and not self._keys_are_unique(data, batch):
+            return None
+        if self._form.rules and any(record_problems(record, self._form) for record in batch):
+            return None
+        return batch
+
+    def _number_lines(self, data: bytes, record_count: int) -> None:
+        """Note which lines a good block's records stood on; blank lines are rare."""
+        first = self.line_count + 1
+        self.line_count += data.count(b"\n")
+        if record_count == self.line_count + 1 - first:
+            self.batch_lines = range(first, self.line_count + 1)
+        else:
+            lines = data.split(b"\n")
+            self.batch_lines = [first + index for index, line in enumerate(lines) if line]
+
+    def _names_are_one_line(self, batch: list[Any]) -> bool:
+        printable = all(map(str.isprintable, map(self._identity, batch)))
+        return printable or all(map(is_one_line, map(self._identity, batch)))
+
+    def _keys_are_unique(self, data: bytes, batch: list[Any]) -> bool:
+        """Prove that no object in the block repeats a key, or fail to.
+
+        Every key occurrence brings one colon. Encoding the decoded records again brings the
+        colons of unique keys and of the same strings, so equal counts leave no room for a
+        repeated key. An escaped colon could hide one in a string, so escapes forgo the proof.
+        """
+        if b"\\" in data and b"\\u" in data:
+            return False
+        return _colon_count(data) == _colon_count(self._encoder.encode_lines(batch))
+
+    def _slow(self, data: bytes) -> list[Any]:
+        batch = []
+        numbers = []
+        for line in data.removesuffix(b"\n").split(b"\n"):
+            self.line_count += 1
+            if not line.strip():
+                continue
+            record = self._admit_line(line)
+            if record is not None:
+                batch.append(record)
+                numbers.append(self.line_count)
+        self.batch_lines = numbers
+        return batch
+
+    def _admit_line(self, line: bytes) -> Any | None:
+        batch = self._fast(line)
+        if batch:
+            return batch[0]
+        problems = diagnose(line, self._form, max_depth=self._limits.depth)
+        if not problems:
+            return self._decode(line)
+        self._refuse(problems)
+        return None
+
+    def _refuse(self, problems: tuple[Problem, ...]) -> None:
+        self.rejected += 1
+        if len(self.refusals) < self._max_refusals:
+            self.refusals.append(RefusedLine(self.line_count, problems))
+
+
+def _colon_count(data: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _COLON))

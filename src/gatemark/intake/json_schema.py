@@ -1,0 +1,41 @@
+"""JSON Schema (Draft 2020-12) made from the types, so that the two cannot disagree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gatemark.core.identity import IDENTITY_PATTERN
+from gatemark.core.record import Form, RecordSchema
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_document(schema: RecordSchema) -> dict[str, Any]:
+    """The whole schema as one self-contained document."""
+    types = [form.type for form in schema.forms]
+    references, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
+    for form in schema.forms:
+        _constrain_identity(definitions[form.type.__name__], form)
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:gatemark:{schema.name}",
+        "title": schema.name,
+        "description": schema.summary,
+        **(references[0] if len(references) == 1 else {"anyOf": list(references)}),
+        "$defs": definitions,
+    }
+
+
+def form_document(form: Form) -> dict[str, Any]:
+    """The schema of one form alone, for diagnosis without the noise of its siblings."""
+    (reference,), definitions = msgspec.json.schema_components(
+        [form.type], ref_template="#/$defs/{name}"
+    )
+    _constrain_identity(definitions[form.type.__name__], form)
+    return {"$schema": DRAFT, **reference, "$defs": definitions}
+
+
+def _constrain_identity(definition: dict[str, Any], form: Form) -> None:
+    definition["properties"][form.identity]["pattern"] = IDENTITY_PATTERN

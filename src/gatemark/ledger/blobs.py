@@ -1,0 +1,55 @@
+"""Blobs on disk, each under the digest of its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
+from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.disk.atomic import replacing, write_whole
+
+
+class BlobStore:
+    """A folder of files that can only be added to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, data: bytes) -> str:
+        """Keep some bytes; the same bytes are kept once."""
+        name = digest_bytes(data)
+        target = self._path(name)
+        if not target.exists():
+            write_whole(target, [data])
+        return name
+
+    def put_file(self, source: Path, expected: str) -> str:
+        """Keep a copy of a file that must still have the digest it was judged by."""
+        target = self._path(expected)
+        if target.exists():
+            return expected
+        seen = hashlib.sha256()
+        with replacing(target) as out, source.open("rb") as stream:
+            while piece := stream.read(1 << 20):
+                seen.update(piece)
+                out.write(piece)
+            if not same_digest(DIGEST_PREFIX + seen.hexdigest(), expected):
+                raise IntegrityError(f"{source.name}: changed after it was judged")
+        return expected
+
+    def get(self, name: str) -> bytes:
+        """The bytes of a blob, checked against its name."""
+        target = self._path(name)
+        if not target.exists():
+            raise IntegrityError(f"blob {name} is missing from the store")
+        data = target.read_bytes()
+        if not same_digest(digest_bytes(data), name):
+            raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
+        return data
+
+    def _path(self, name: str) -> Path:
+        if not is_digest(name):
+            raise UsageError(f"{name!r} is not a digest")
+        hexadecimal = name.removeprefix(DIGEST_PREFIX)
+        return self._folder / hexadecimal[:2] / hexadecimal

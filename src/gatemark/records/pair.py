@@ -1,0 +1,157 @@
+"""``gatemark.pair/1``: what two independent validators said about one answer.
+
+Two forms: ``pair`` holds both judgements of a question in one record, ``judgement`` holds one
+validator's; two files of judgements are joined by ``qid``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gatemark.core.record import BadExample, Form, RecordSchema
+
+Label = Literal["VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN"]
+QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
+
+
+class Answer(Struct, frozen=True, gc=False):
+    """The answer that was judged. Keys besides these are the answer's own business."""
+
+    claim: str | UnsetType | None = UNSET
+    citations: list[str] | UnsetType = UNSET
+    constraints_echo: list[str] | UnsetType = UNSET
+
+
+class Flags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Hard red flags; one that is true forces a rejection."""
+
+    provenance_violation: bool | UnsetType = UNSET
+    constraints_mismatch: bool | UnsetType = UNSET
+
+
+class Opinion(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One validator's label and the reason given for it."""
+
+    label: Label
+    reason: str | UnsetType = UNSET
+
+
+class Pair(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Both opinions on one question, with what they were about."""
+
+    qid: QuestionId
+    scholar: Opinion
+    auditor: Opinion
+    answer_json: Answer | UnsetType | None = UNSET
+    retrieved_ids: list[str] | UnsetType | None = UNSET
+    flags: Flags | UnsetType = UNSET
+    schema: Literal["gatemark.pair/1"] | UnsetType = UNSET
+
+
+class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One validator's opinion on one question, with what it was about."""
+
+    qid: QuestionId
+    label: Label
+    reason: str | UnsetType = UNSET
+    answer_json: Answer | UnsetType | None = UNSET
+    retrieved_ids: list[str] | UnsetType | None = UNSET
+    flags: Flags | UnsetType = UNSET
+    schema: Literal["gatemark.pair/1"] | UnsetType = UNSET
+
+
+_VALID = {"label": "VALID", "reason": "the claim is in the passage"}
+
+SCHEMA = RecordSchema(
+    name="gatemark.pair/1",
+    summary="What two independent validators said about one answer.",
+    forms=(
+        Form(
+            name="pair",
+            type=Pair,
+            marks=frozenset({"qid", "scholar", "auditor"}),
+            identity="qid",
+            good=(
+                {"qid": "Q1", "scholar": {"label": "VALID"}, "auditor": {"label": "ABSTAIN"}},
+                {
+                    "schema": "gatemark.pair/1",
+                    "qid": "Q2",
+                    "scholar": _VALID,
+                    "auditor": {"label": "REJECT", "reason": "cites a passage nobody retrieved"},
+                    "answer_json": {"claim": "Tea is served at four.", "citations": ["s1#2"]},
+                    "retrieved_ids": ["s1#1"],
+                    "flags": {"provenance_violation": True, "constraints_mismatch": False},
+                },
+                {
+                    "qid": "Q3",
+                    "scholar": {"label": "NOT_IN_CONTEXT"},
+                    "auditor": {"label": "NOT_IN_CONTEXT"},
+                    "answer_json": None,
+                    "retrieved_ids": None,
+                },
+            ),
+            bad=(
+                BadExample("no qid", {"scholar": _VALID, "auditor": _VALID}, "$"),
+                BadExample("integer id", {"qid": 7, "scholar": _VALID, "auditor": _VALID}, "$.qid"),
+                BadExample(
+                    "tab in an id", {"qid": "a\tb", "scholar": _VALID, "auditor": _VALID}, "$.qid"
+                ),
+                BadExample("empty id", {"qid": "", "scholar": _VALID, "auditor": _VALID}, "$.qid"),
+                BadExample(
+                    "label in small letters",
+                    {"qid": "Q", "scholar": {"label": "valid"}, "auditor": _VALID},
+                    "$.scholar.label",
+                ),
+                BadExample(
+                    "flags null",
+                    {"qid": "Q", "scholar": _VALID, "auditor": _VALID, "flags": None},
+                    "$.flags",
+                ),
+                BadExample(
+                    "a flag nobody knows",
+                    {"qid": "Q", "scholar": _VALID, "auditor": _VALID, "flags": {"other": True}},
+                    "$.flags",
+                ),
+                BadExample(
+                    "citations not a list",
+                    {
+                        "qid": "Q",
+                        "scholar": _VALID,
+                        "auditor": _VALID,
+                        "answer_json": {"citations": "s1"},
+                    },
+                    "$.answer_json.citations",
+                ),
+                BadExample(
+                    "a key nobody knows",
+                    {"qid": "Q", "scholar": _VALID, "auditor": _VALID, "verdict": "ok"},
+                    "$",
+                ),
+            ),
+        ),
+        Form(
+            name="judgement",
+            type=Judgement,
+            marks=frozenset({"qid", "label"}),
+            identity="qid",
+            good=(
+                {"qid": "Q1", "label": "VALID"},
+                {
+                    "qid": "Q2",
+                    "label": "REJECT",
+                    "reason": "echo differs from the constraint",
+                    "flags": {"constraints_mismatch": True},
+                    "retrieved_ids": ["s1#1", "s1#2"],
+                    "answer_json": {"citations": []},
+                },
+            ),
+            bad=(
+                BadExample("no label", {"qid": "Q", "reason": "forgot"}, "$"),
+                BadExample("a label nobody knows", {"qid": "Q", "label": "MAYBE"}, "$.label"),
+                BadExample("a label with a space", {"qid": "Q", "label": "VALID "}, "$.label"),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,283 @@
+"""The agreement exam itself: one fold over pairs, its rules, and the files it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Exam, ExamReport, Joined, NumberedRecord, Suite
+from gatemark.core.exhibit import Exhibit, Matrix, Table
+from gatemark.core.fold import Measure
+from gatemark.core.measurement import Measurement, measured
+from gatemark.core.policy import Policy, Rule
+from gatemark.core.registry import Registry
+from gatemark.core.verdict import Verdict
+from gatemark.suites.agreement.arbitration import (
+    CLEAR,
+    NicPolicy,
+    arbitrate,
+    is_content_conflict,
+    red_flag,
+)
+from gatemark.suites.agreement.hygiene import personal_data, suspicious
+from gatemark.suites.agreement.join import join_judgements
+from gatemark.suites.agreement.summary import summary_document
+
+LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
+TSV_NAME = "consistency_disagreements.tsv"
+TSV_COLUMNS = ("qid", "scholar", "auditor", "final", "why")
+PAIR_MEASURES = ("agreement", "abstention")
+PANEL_MEASURE = "krippendorff"
+SHOWN_ROWS = 100
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set."""
+
+    pa_gate: float = 0.90
+    kappa_gate: float = 0.75
+    abstain_gate: float = 0.02
+    coverage_gate: float = 1.0
+    nic_policy: NicPolicy = "strict"
+
+    def __post_init__(self) -> None:
+        least = {"pa_gate": 0.0, "kappa_gate": -1.0, "abstain_gate": 0.0, "coverage_gate": 0.0}
+        for name, bottom in least.items():
+            value = getattr(self, name)
+            if not bottom <= value <= 1:
+                raise InvalidValueError(f"{name} must be in [{bottom:g}, 1], got {value}")
+
+
+class State(msgspec.Struct):
+    """Counts of (scholar, auditor, flag) and, by shard, what must keep its order."""
+
+    shard: int
+    cells: dict[tuple[str, str, str], int] = {}
+    panel: dict[tuple[str | None, ...], int] = {}
+    disagreements: dict[int, bytes] = {}
+    personal: dict[int, list[tuple[str, str, str]]] = {}
+    different_evidence: list[str] = []
+    unmatched: dict[str, int] = {}
+
+
+class AgreementExam(Exam[State]):
+    """Agreement, arbitration and hygiene over rows with two opinions."""
+
+    schema = "gatemark.pair/1"
+    form = "pair"
+    one_sided_form = "judgement"
+    state = State
+
+    def __init__(self, options: Options, measures: Registry[Measure[Any]]) -> None:
+        self.options = options
+        self._measures = measures
+
+    def zero(self, shard: int) -> State:
+        return State(shard=shard)
+
+    def step(self, state: State, batch: Sequence[Any]) -> State:
+        cells = state.cells
+        lines: list[bytes] = []
+        for row in batch:
+            scholar, auditor, flag = row.scholar.label, row.auditor.label, red_flag(row)
+            cell = (scholar, auditor, flag)
+            cells[cell] = cells.get(cell, 0) + 1
+            if scholar != auditor:
+                lines.append(self._tsv_line(row.qid, cell))
+        if lines:
+            earlier = state.disagreements.get(state.shard, b"")
+            state.disagreements[state.shard] = earlier + b"".join(lines)
+        reasons = [row.scholar.reason for row in batch] + [row.auditor.reason for row in batch]
+        if suspicious([reason for reason in reasons if reason is not UNSET]):
+            found = [hit for row in batch for hit in _personal_hits(row)]
+            if found:
+                state.personal.setdefault(state.shard, []).extend(found)
+        return state
+
+    def merge(self, left: State, right: State) -> State:
+        return State(
+            shard=min(left.shard, right.shard),
+            cells=_added(left.cells, right.cells),
+            panel=_added(left.panel, right.panel),
+            disagreements={**left.disagreements, **right.disagreements},
+            personal={**left.personal, **right.personal},
+            different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
+            unmatched=_added(left.unmatched, right.unmatched),
+        )
+
+    def join(self, tables: Mapping[str, Sequence[NumberedRecord]]) -> Joined:
+        rows, unmatched = join_judgements(tables)
+        state = self.zero(-1)
+        state.different_evidence = [row.qid for row in rows if not row.same_evidence]
+        state.unmatched = {name: len(items) for name, items in unmatched.items()}
+        for row in rows:
+            if row.others:
+                opinions = (row.scholar.label, row.auditor.label, *row.others)
+                state.panel[opinions] = state.panel.get(opinions, 0) + 1
+        return Joined(rows=rows, state=state, unmatched=unmatched)
+
+    def policy(self) -> Policy:
+        gates = self.options
+        in_place_of_kappa = (
+            Rule(
+                "agreement.kappa/pa", "percent_agreement", ">=", gates.pa_gate, against="interval"
+            ),
+            Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate),
+        )
+        return Policy(
+            name="agreement",
+            rules=(
+                Rule(
+                    "agreement.coverage",
+                    "evidence.coverage",
+                    ">=",
+                    gates.coverage_gate,
+                    severity="hold",
+                ),
+                Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate),
+                Rule("agreement.kappa", "kappa", ">=", gates.kappa_gate, instead=in_place_of_kappa),
+                Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate),
+                Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0),
+                Rule(
+                    "hygiene.same_evidence", "different_evidence_count", "<=", 0.0, severity="hold"
+                ),
+                Rule("hygiene.personal_data", "personal_data_count", "<=", 0.0, severity="warn"),
+            ),
+            settings={"nic_policy": gates.nic_policy},
+        )
+
+    def finish(self, state: State) -> ExamReport:
+        pairs: dict[tuple[str, str], int] = {}
+        for (scholar, auditor, _), count in sorted(state.cells.items()):
+            pairs[scholar, auditor] = pairs.get((scholar, auditor), 0) + count
+        rulings = self._rulings(state)
+        personal = [hit for shard in sorted(state.personal) for hit in state.personal[shard]]
+        tsv = b"".join(state.disagreements[shard] for shard in sorted(state.disagreements))
+        facts: dict[str, Any] = {
+            "finals": _counted(rulings, "final"),
+            "why": _counted(rulings, "why"),
+            "flagged_not_rejected": sum(
+                count
+                for (_, _, flag), ruling, count in rulings
+                if flag != CLEAR and ruling.final != "REJECT"
+            ),
+            "content_conflicts": sum(
+                count for cell, ruling, count in rulings if is_content_conflict(cell, ruling)
+            ),
+            "disagreements": sum(
+                n for (scholar, auditor), n in pairs.items() if scholar != auditor
+            ),
+            "different_evidence": state.different_evidence[:SHOWN_ROWS],
+            "personal_data": [
+                f"{qid} ({who}: {kinds})" for qid, who, kinds in personal[:SHOWN_ROWS]
+            ],
+            "unmatched": state.unmatched,
+            "n": sum(pairs.values()),
+        }
+        counts: dict[str, int] = {
+            "flagged_not_rejected_count": facts["flagged_not_rejected"],
+            "different_evidence_count": len(state.different_evidence),
+            "personal_data_count": len(personal),
+        }
+        numbers: list[Measurement] = []
+        for name in PAIR_MEASURES:
+            numbers.extend(self._measured(name, pairs))
+        numbers.extend(self._measured(PANEL_MEASURE, state.panel or pairs))
+        numbers.extend(
+            measured(name, count, n=facts["n"], direction="lower_is_better", unit="count")
+            for name, count in counts.items()
+            if facts["n"]
+        )
+        return ExamReport(
+            measurements=tuple(numbers),
+            exhibits=_exhibits(pairs, rulings, tsv),
+            attachments={TSV_NAME: "\t".join(TSV_COLUMNS).encode() + b"\n" + tsv},
+            facts=facts,
+        )
+
+    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+        return summary_document(self.options, report, evidence, verdict)
+
+    def _measured(self, name: str, counted_items: Mapping[Any, int]) -> tuple[Measurement, ...]:
+        """A measure over counted items; one that is not installed leaves its rules unjudged."""
+        if name not in self._measures:
+            return ()
+        measure = self._measures.get(name)
+        return measure.finish(measure.step(measure.zero(), counted_items))
+
+    def _rulings(self, state: State) -> list[tuple[tuple[str, str, str], Any, int]]:
+        return [
+            (cell, arbitrate(*cell, self.options.nic_policy), count)
+            for cell, count in sorted(state.cells.items())
+        ]
+
+    def _tsv_line(self, qid: str, cell: tuple[str, str, str]) -> bytes:
+        ruling = arbitrate(*cell, self.options.nic_policy)
+        return "\t".join((_escaped(qid), cell[0], cell[1], *ruling)).encode() + b"\n"
+
+
+def _personal_hits(row: Any) -> list[tuple[str, str, str]]:
+    hits = []
+    for who, opinion in (("scholar", row.scholar), ("auditor", row.auditor)):
+        if opinion.reason is not UNSET and (kinds := personal_data(opinion.reason)):
+            hits.append((row.qid, who, ", ".join(kinds)))
+    return hits
+
+
+def _added(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
+    total = dict(left)
+    for key, count in right.items():
+        total[key] = total.get(key, 0) + count
+    return total
+
+
+def _counted(rulings: Sequence[tuple[Any, Any, int]], field: str) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for _, ruling, count in rulings:
+        key = getattr(ruling, field)
+        total[key] = total.get(key, 0) + count
+    return dict(sorted(total.items()))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\")
+
+
+def _exhibits(
+    pairs: Mapping[tuple[str, str], int], rulings: Sequence[tuple[Any, Any, int]], tsv: bytes
+) -> tuple[Exhibit, ...]:
+    counts = tuple(tuple(pairs.get((row, column), 0) for column in LABELS) for row in LABELS)
+    matrix = Matrix("Scholar against auditor", "scholar", "auditor", LABELS, counts)
+    finals: dict[tuple[str, str], int] = {}
+    for _, ruling, count in rulings:
+        finals[ruling] = finals.get(ruling, 0) + count
+    ruled = Table(
+        "Final arbitration",
+        ("final", "why", "rows"),
+        tuple((final, why, count) for (final, why), count in sorted(finals.items())),
+        total_rows=len(finals),
+    )
+    lines = tsv.split(b"\n", SHOWN_ROWS)[:SHOWN_ROWS] if tsv else []
+    shown = tuple(tuple(line.decode().split("\t")) for line in lines if line)
+    disagreements = Table("Disagreements", TSV_COLUMNS, shown, total_rows=tsv.count(b"\n"))
+    return (matrix, ruled, disagreements) if shown else (matrix, ruled)
+
+
+def _build(options: Options, measures: Registry[Measure[Any]]) -> AgreementExam:
+    return AgreementExam(options, measures)
+
+
+SUITE = Suite(
+    kind="agreement",
+    summary="Do two independent validators give the same label, and what ships when they do not?",
+    options=Options,
+    build=_build,
+)

@@ -1,0 +1,87 @@
+"""The JSON summary of the agreement exam: the source's fields first, the rest under new keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import ExamReport
+from gatemark.core.measurement import Measurement
+from gatemark.core.verdict import Verdict
+
+ABSTAIN_SIDES = {"scholar": "first", "auditor": "second", "either": "either"}
+
+
+def summary_document(
+    options: Any, report: ExamReport, evidence: Evidence, verdict: Verdict
+) -> dict[str, Any]:
+    """Everything a script may want to know; rounded where the source rounds, exact beside it."""
+    by_name = {number.name: number for number in report.measurements}
+    facts = report.facts
+    kappa = by_name.get("kappa")
+    abstain = {
+        side: _value(by_name.get(f"abstain_rate_{suffix}"))
+        for side, suffix in ABSTAIN_SIDES.items()
+    }
+    return {
+        "n": facts["n"],
+        "percent_agreement": _rounded(by_name.get("percent_agreement")),
+        "kappa": _rounded(kappa),
+        "abstain_rate": _rounded(by_name.get("abstain_rate_first")),
+        "disagreements": facts["disagreements"],
+        "gates": {
+            "pa": options.pa_gate,
+            "kappa": options.kappa_gate,
+            "abstain": options.abstain_gate,
+        },
+        "pass": verdict.outcome == "pass",
+        "verdict": verdict.outcome,
+        "blockers": list(verdict.blockers),
+        "caveats": list(verdict.caveats),
+        "kappa_undefined_reason": kappa.reason if kappa else "the agreement measure is missing",
+        "kappa_low_information": bool(kappa and "low_information" in kappa.caveats),
+        "ac1": _value(by_name.get("ac1")),
+        "krippendorff_alpha": _value(by_name.get("krippendorff_alpha")),
+        "exact": {
+            name: _value(number) for name, number in by_name.items() if number.unit == "ratio"
+        },
+        "intervals": {
+            name: _intervals(number) for name, number in by_name.items() if number.interval
+        },
+        "abstain": abstain,
+        "coverage_gate": options.coverage_gate,
+        "unmatched": {side: facts["unmatched"].get(side, 0) for side in ("scholar", "auditor")},
+        "missing": evidence.missing,
+        "duplicates": evidence.duplicates,
+        "rejected": evidence.rejected,
+        "finals": facts["finals"],
+        "why": facts["why"],
+        "nic_policy": options.nic_policy,
+        "flagged_not_rejected": facts["flagged_not_rejected"],
+        "content_conflicts": facts["content_conflicts"],
+        "different_evidence": facts["different_evidence"],
+        "personal_data": facts["personal_data"],
+        "checks": evidence.checks,
+        "evidence": [
+            {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
+            for file in evidence.files
+        ],
+    }
+
+
+def _value(number: Measurement | None) -> float | None:
+    return number.value if number else None
+
+
+def _rounded(number: Measurement | None) -> float | None:
+    value = _value(number)
+    return None if value is None else round(value, 4)
+
+
+def _intervals(number: Measurement) -> list[dict[str, Any]]:
+    intervals = [number.interval, *number.other_intervals]
+    return [
+        {"method": found.method, "level": found.level, "low": found.low, "high": found.high}
+        for found in intervals
+        if found is not None
+    ]
