@@ -1,0 +1,226 @@
+"""Agreement of two raters from the square table of their label pairs.
+
+Rows are the first rater's labels, columns the second's. Every formula is written in whole counts
+(products of counts over products of counts), so results are exact up to the last division and do
+not depend on the order of the labels. The ``…_each`` forms take a stack of tables, answer one
+number per table, and mark an undefined one with NaN; the plain forms answer an ``Estimate``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.measurement import Interval
+from gatemark.statistics.estimate import Bootstrap, Estimate, IntervalEstimate
+from gatemark.statistics.proportion import two_sided_z
+
+Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+EachStatistic = Callable[[Counts], Floats]
+LabelSpace = Literal["table", "occurring"]
+
+NO_ITEMS = "no items to compare"
+ONE_LABEL = "chance agreement is 1: both raters gave every item one and the same label"
+
+_SMALLEST_ROOM = 1e-12
+_LARGEST_UNDEFINED_SHARE = 0.05
+_CELLS_PER_CHUNK = 2**20
+
+
+def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], Counts]:
+    """The sorted labels of both raters and the square table of ``cells[first][second]``."""
+    labels = tuple(sorted(labels_of(cells)))
+    position = {label: index for index, label in enumerate(labels)}
+    table = np.zeros((len(labels), len(labels)), dtype=np.int64)
+    for first, row in cells.items():
+        for second, count in row.items():
+            table[position[first], position[second]] = count
+    return labels, table
+
+
+def labels_of(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
+    """Every label that either rater used."""
+    return set(cells).union(*cells.values())
+
+
+def percent_agreement(table: npt.ArrayLike) -> Estimate:
+    """The share of items on the diagonal, in [0, 1]."""
+    return _single(percent_agreement_each, _square(table), NO_ITEMS)
+
+
+def cohen_kappa(table: npt.ArrayLike) -> Estimate:
+    """Cohen's kappa, undefined when chance alone already gives full agreement."""
+    return _single(cohen_kappa_each, _square(table), ONE_LABEL)
+
+
+def gwet_ac1(table: npt.ArrayLike, *, label_space: LabelSpace) -> Estimate:
+    """Gwet's AC1, which stays steady when one label dominates.
+
+    Its chance term divides by the number of categories less one. ``label_space="table"`` counts
+    every label of the table, used or not; ``"occurring"`` counts the labels that a rater used,
+    which is what irrCAC does with raw ratings when it is given no categories. With a single
+    category there is nothing to disagree on, and AC1 is 1.
+    """
+    return _single(lambda tables: gwet_ac1_each(tables, label_space), _square(table), NO_ITEMS)
+
+
+def percent_agreement_each(tables: Counts) -> Floats:
+    """Percent agreement of each table."""
+    counts = tables.astype(np.float64)
+    return _divide(_diagonal(counts), counts.sum(axis=(-2, -1)))
+
+
+def cohen_kappa_each(tables: Counts) -> Floats:
+    """Cohen's kappa of each table: ``(n * agreed - chance) / (n * n - chance)`` in counts."""
+    counts = tables.astype(np.float64)
+    n = counts.sum(axis=(-2, -1))
+    chance = (counts.sum(axis=-1) * counts.sum(axis=-2)).sum(axis=-1)
+    room = n * n - chance
+    return _divide(
+        n * _diagonal(counts) - chance, np.where(room < _SMALLEST_ROOM * n * n, 0.0, room)
+    )
+
+
+def gwet_ac1_each(tables: Counts, label_space: LabelSpace) -> Floats:
+    """Gwet's AC1 of each table."""
+    counts = tables.astype(np.float64)
+    n = counts.sum(axis=(-2, -1))
+    uses = counts.sum(axis=-1) + counts.sum(axis=-2)
+    if label_space == "table":
+        categories = np.full(n.shape, float(counts.shape[-1]))
+    else:
+        categories = (uses > 0).sum(axis=-1).astype(np.float64)
+    # Both sides of (agreement - chance) / (1 - chance), times 4 n n (categories - 1).
+    scale = 4 * n * (categories - 1)
+    chance = (uses * (2 * n[..., np.newaxis] - uses)).sum(axis=-1)
+    values = _divide(scale * _diagonal(counts) - chance, scale * n - chance)
+    return np.where((categories == 1) & (n > 0), 1.0, values)
+
+
+def kappa_variance(table: npt.ArrayLike) -> Estimate:
+    """The large-sample variance of kappa by Fleiss, Cohen and Everitt (1969)."""
+    counts = _square(table)
+    kappa = cohen_kappa(counts)
+    if kappa.value is None:
+        return kappa
+    n = counts.sum()
+    shares = counts / n
+    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
+    chance = float(rows @ columns)
+    distance = 1 - kappa.value
+    on_diagonal = np.diagonal(shares) * (1 - (rows + columns) * distance) ** 2
+    off_diagonal = shares * (columns[:, np.newaxis] + rows) ** 2
+    np.fill_diagonal(off_diagonal, 0.0)
+    spread = (
+        float(on_diagonal.sum())
+        + distance**2 * float(off_diagonal.sum())
+        - (kappa.value - chance * distance) ** 2
+    )
+    # The difference of equal numbers may round to just below zero.
+    return Estimate(max(0.0, spread) / ((1 - chance) ** 2 * float(n)))
+
+
+def kappa_analytic_interval(table: npt.ArrayLike, level: float = 0.95) -> IntervalEstimate:
+    """The normal interval around kappa from its large-sample variance, cut to [-1, 1]."""
+    z = two_sided_z(level)
+    kappa, variance = cohen_kappa(table), kappa_variance(table)
+    if kappa.value is None or variance.value is None:
+        return IntervalEstimate(None, kappa.reason)
+    half_width = z * math.sqrt(variance.value)
+    low, high = max(-1.0, kappa.value - half_width), min(1.0, kappa.value + half_width)
+    return IntervalEstimate(Interval(low=low, high=high, level=level, method="analytic"))
+
+
+def multinomial_bootstrap(
+    table: npt.ArrayLike,
+    statistic: EachStatistic,
+    *,
+    resamples: int = 10_000,
+    seed: int,
+    level: float = 0.95,
+) -> Bootstrap:
+    """The percentile interval of ``statistic`` over multinomial redraws of a count array.
+
+    Drawing whole items with replacement and drawing the counts of their cells are the same
+    experiment, so the cost depends on the number of cells and not on the number of items. The
+    array may have any shape; ``statistic`` gets a stack with the draws along the first axis.
+    Draws without a value are counted and left out; above 5 % of them there is no interval.
+    """
+    counts = _counts(table)
+    if resamples < 1:
+        raise InvalidValueError(f"a bootstrap needs at least one draw, got {resamples}")
+    if not 0 < level < 1:
+        raise InvalidValueError(f"interval level must be inside (0, 1), got {level}")
+    if counts.sum() == 0:
+        return Bootstrap(None, NO_ITEMS, draw_count=0, undefined_count=0)
+    values = _redrawn(counts, statistic, resamples, np.random.default_rng(seed))
+    defined = values[~np.isnan(values)]
+    undefined_count = resamples - defined.size
+    if undefined_count > _LARGEST_UNDEFINED_SHARE * resamples:
+        reason = f"{undefined_count} of {resamples} bootstrap draws were undefined, more than 5 %"
+        return Bootstrap(None, reason, draw_count=resamples, undefined_count=undefined_count)
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail], method="inverted_cdf")
+    interval = Interval(
+        low=float(low), high=float(high), level=level, method="multinomial_bootstrap"
+    )
+    return Bootstrap(interval, draw_count=resamples, undefined_count=undefined_count)
+
+
+def _redrawn(
+    counts: Counts, statistic: EachStatistic, resamples: int, rng: np.random.Generator
+) -> Floats:
+    """The statistic of every redraw, a bounded number of cells in memory at a time."""
+    # Only cells in use are drawn: rounding must never put an item into an empty one.
+    used = np.flatnonzero(counts)
+    n = int(counts.sum())
+    shares = counts.ravel()[used] / n
+    chunk = max(1, _CELLS_PER_CHUNK // counts.size)
+    values = np.empty(resamples, dtype=np.float64)
+    for start in range(0, resamples, chunk):
+        size = min(chunk, resamples - start)
+        stack = np.zeros((size, counts.size), dtype=np.int64)
+        stack[:, used] = rng.multinomial(n, shares, size=size)
+        values[start : start + size] = statistic(stack.reshape(size, *counts.shape))
+    return values
+
+
+def _single(statistic: EachStatistic, table: Counts, undefined_reason: str) -> Estimate:
+    if table.sum() == 0:
+        return Estimate(None, NO_ITEMS)
+    value = float(statistic(table[np.newaxis])[0])
+    return Estimate(None, undefined_reason) if math.isnan(value) else Estimate(value)
+
+
+def _counts(table: npt.ArrayLike) -> Counts:
+    counts: npt.NDArray[Any] = np.asarray(table)
+    if counts.size and not np.issubdtype(counts.dtype, np.integer):
+        raise InvalidValueError(f"a count table must hold whole numbers, got {counts.dtype}")
+    if counts.size and counts.min() < 0:
+        raise InvalidValueError(f"a count table must not hold {counts.min()}")
+    return counts.astype(np.int64)
+
+
+def _square(table: npt.ArrayLike) -> Counts:
+    counts = _counts(table)
+    if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
+        raise InvalidValueError(f"an agreement table must be square, got shape {counts.shape}")
+    return counts
+
+
+def _diagonal(counts: Floats) -> Floats:
+    diagonal: Floats = np.trace(counts, axis1=-2, axis2=-1)
+    return diagonal
+
+
+def _divide(numerator: Floats, denominator: Floats) -> Floats:
+    """The quotient, NaN where the denominator is zero."""
+    quotient = np.full(np.shape(numerator), np.nan)
+    np.divide(numerator, denominator, out=quotient, where=denominator != 0)
+    return quotient
