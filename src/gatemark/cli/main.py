@@ -30,13 +30,13 @@ Every option has an environment twin, such as GATEMARK_STORE."""
 class LazyGroup(click.Group):
     """A group that imports a verb's module only when that verb is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
 
     def get_command(
         self,
         ctx: click.Context,
-        cmd_name: str,  # noqa: ARG002
+        cmd_name: str,
     ) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
     def format_commands(
         self,
         ctx: click.Context,
-        formatter: click.HelpFormatter,  # noqa: ARG002
+        formatter: click.HelpFormatter,
     ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(verb, summary) for verb, (_, summary) in VERBS.items()])

@@ -23,7 +23,7 @@ from gatemark.flow.waivers import read_waivers
 from gatemark.report.terminal import verdict_table
 
 
-class NamedFile(click.ParamType):
+class NamedFile(click.ParamType[tuple[str, str]]):
     """A validator's name and file, as NAME=FILE."""
 
     name = "NAME=FILE"

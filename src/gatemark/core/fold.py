@@ -32,7 +32,10 @@ class KnownAnswer(msgspec.Struct, frozen=True):
 
 
 class Measure(msgspec.Struct, Generic[S], frozen=True):
-    """A metric plugin: four small functions under a name, with its own known answers."""
+    """A metric plugin: four small functions under a name, with its own known answers.
+
+    ``counted`` says that a batch may also be a mapping from each item to its count.
+    """
 
     name: str
     summary: str
@@ -43,6 +46,7 @@ class Measure(msgspec.Struct, Generic[S], frozen=True):
     finish: Callable[[S], tuple[Measurement, ...]]
     known: tuple[KnownAnswer, ...]
     gives: tuple[str, ...]
+    counted: bool = False
 
     def measure(self, batch: Batch) -> tuple[Measurement, ...]:
         """The whole fold over one batch."""

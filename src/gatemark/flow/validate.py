@@ -88,7 +88,7 @@ def _chosen_form(
     source: Source, shard: Shard, schema_name: str | None, choices: ReadingChoices
 ) -> tuple[RecordSchema, Form]:
     """The schema named by the user or by the first record, and the form of that record."""
-    first = _first_record(source, shard, choices)
+    first = _first_record(shard, choices)
     candidates = [schemas().get(schema_name)] if schema_name else list(schemas())
     declared = first.get("schema")
     if schema_name is None and isinstance(declared, str) and declared in schemas():
@@ -107,7 +107,7 @@ def _chosen_form(
     )
 
 
-def _first_record(source: Source, shard: Shard, choices: ReadingChoices) -> dict[str, object]:
+def _first_record(shard: Shard, choices: ReadingChoices) -> dict[str, object]:
     for block in read_blocks(shard, choices.limits):
         for line in block.data.split(b"\n"):
             if line.strip():

@@ -6,11 +6,10 @@ An item is the pair of labels (first rater's, second rater's).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import msgspec
 
-from gatemark.core.fold import KnownAnswer, Measure
+from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, rate
 from gatemark.statistics.proportion import wilson
 
@@ -27,9 +26,9 @@ class AbstentionState(msgspec.Struct):
     either_count: int = 0
 
 
-def _step(state: AbstentionState, batch: Sequence[tuple[str, str]]) -> AbstentionState:
-    state.item_count += len(batch)
+def _step(state: AbstentionState, batch: Batch) -> AbstentionState:
     for (first, second), count in Counter(batch).items():
+        state.item_count += count
         if first == ABSTAIN:
             state.first_count += count
             state.either_count += count
@@ -73,6 +72,7 @@ MEASURE: Measure[AbstentionState] = Measure(
     zero=AbstentionState,
     step=_step,
     merge=_merge,
+    counted=True,
     finish=_finish,
     gives=("abstain_rate_first", "abstain_rate_second", "abstain_rate_either"),
     known=(

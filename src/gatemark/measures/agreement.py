@@ -6,13 +6,12 @@ An item is the pair of labels (first rater's, second rater's).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.fold import KnownAnswer, Measure
+from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.statistics.contingency import (
     Counts,
@@ -44,7 +43,7 @@ class AgreementState(msgspec.Struct):
     cells: dict[str, dict[str, int]] = {}
 
 
-def _step(state: AgreementState, batch: Sequence[_Pair]) -> AgreementState:
+def _step(state: AgreementState, batch: Batch) -> AgreementState:
     cells = state.cells
     for (first, second), count in Counter(batch).items():
         row = cells.get(first)
@@ -151,6 +150,7 @@ MEASURE: Measure[AgreementState] = Measure(
     zero=AgreementState,
     step=_step,
     merge=_merge,
+    counted=True,
     finish=_finish,
     gives=("percent_agreement", "kappa", "ac1"),
     known=(

@@ -6,14 +6,13 @@ An item is one tuple of ratings, a label or ``None`` for each rater who did not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.fold import KnownAnswer, Measure
+from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.statistics.contingency import Counts, multinomial_bootstrap
 from gatemark.statistics.krippendorff import nominal_alpha, nominal_alpha_each
@@ -41,7 +40,7 @@ def _pattern_of(item: _Item) -> _Pattern:
     return tuple(sorted(Counter(label for label in item if label is not None).items()))
 
 
-def _step(state: KrippendorffState, batch: Sequence[_Item]) -> KrippendorffState:
+def _step(state: KrippendorffState, batch: Batch) -> KrippendorffState:
     patterns = state.patterns
     known_count = len(patterns)
     for item, count in Counter(batch).items():
@@ -133,6 +132,7 @@ MEASURE: Measure[KrippendorffState] = Measure(
     zero=KrippendorffState,
     step=_step,
     merge=_merge,
+    counted=True,
     finish=_finish,
     gives=("krippendorff_alpha",),
     known=(

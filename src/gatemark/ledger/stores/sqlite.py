@@ -78,7 +78,7 @@ class SqliteResults:
         wanted = reference.removeprefix(DIGEST_PREFIX)
         if not _PREFIX.match(wanted):
             raise UsageError(
-                f"{reference!r} is not a result id (sha256:…, or {SHORTEST_PREFIX} or more hex digits)"
+                f"{reference!r} is no result id (sha256:… or {SHORTEST_PREFIX} or more hex digits)"
             )
         matching = RESULTS.c.id.startswith(DIGEST_PREFIX + wanted, autoescape=True)
         with self._engine.connect() as connection:

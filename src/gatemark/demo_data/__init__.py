@@ -1,0 +1,1 @@
+"""Synthetic data for the demo, and the script that makes it."""
