@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatemark.core.errors import UsageError
+from gatemark.core.registry import Registry
+
+
+def registry_over(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Registry[str]:
+    name = f"plugins_{abs(hash(folder))}"
+    package = folder / name
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    for module, source in modules.items():
+        (package / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return Registry(
+        kind="thing", package=name, attribute="THING", plugin_type=str, name_of=lambda text: text
+    )
+
+
+def test_plugins_are_found_by_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    things = registry_over(tmp_path, monkeypatch, b="THING = 'beta'", a="THING = 'alpha'")
+    assert things.names() == ("alpha", "beta")
+    assert list(things) == ["alpha", "beta"]
+    assert "alpha" in things
+    assert things.get("beta") == "beta"
+
+
+def test_an_unknown_name_gets_a_suggestion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things = registry_over(tmp_path, monkeypatch, a="THING = 'alpha'")
+    with pytest.raises(UsageError, match="did you mean 'alpha'"):
+        things.get("alpah")
+
+
+def test_a_broken_module_harms_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    things = registry_over(
+        tmp_path, monkeypatch, a="THING = 'alpha'", b="import no_such_module", c="THING = 7"
+    )
+    assert things.names() == ("alpha",)
+    assert len(things.broken) == 2
+    with pytest.raises(UsageError, match="no_such_module"):
+        things.get("beta")
+
+
+def test_two_plugins_of_one_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things = registry_over(tmp_path, monkeypatch, a="THING = 'alpha'", b="THING = 'alpha'")
+    with pytest.raises(UsageError, match="two things are called 'alpha'"):
+        things.names()
