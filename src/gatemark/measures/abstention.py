@@ -5,7 +5,6 @@ An item is the pair of labels (first rater's, second rater's).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -18,7 +17,7 @@ ABSTAIN = "ABSTAIN"
 LEVEL = 0.95
 
 
-class AbstentionState(msgspec.Struct):
+class AbstentionState(msgspec.Struct, frozen=True):
     """Items seen, and how many of them each rater abstained on."""
 
     item_count: int = 0
@@ -28,17 +27,17 @@ class AbstentionState(msgspec.Struct):
 
 
 def _step(state: AbstentionState, batch: Sequence[tuple[str, str]]) -> AbstentionState:
-    state.item_count += len(batch)
-    for (first, second), count in Counter(batch).items():
+    first_count = second_count = either_count = 0
+    for first, second in batch:
         if first == ABSTAIN:
-            state.first_count += count
-            state.either_count += count
+            first_count += 1
+            either_count += 1
             if second == ABSTAIN:
-                state.second_count += count
+                second_count += 1
         elif second == ABSTAIN:
-            state.second_count += count
-            state.either_count += count
-    return state
+            second_count += 1
+            either_count += 1
+    return _merge(state, AbstentionState(len(batch), first_count, second_count, either_count))
 
 
 def _merge(left: AbstentionState, right: AbstentionState) -> AbstentionState:
