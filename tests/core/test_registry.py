@@ -31,9 +31,7 @@ def test_plugins_are_found_by_their_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert things.get("beta") == "beta"
 
 
-def test_an_unknown_name_gets_a_suggestion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_name_gets_a_suggestion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     things = registry_over(tmp_path, monkeypatch, a="THING = 'alpha'")
     with pytest.raises(UsageError, match="did you mean 'alpha'"):
         things.get("alpah")

@@ -17,7 +17,7 @@ ABSTAIN = "ABSTAIN"
 LEVEL = 0.95
 
 
-class AbstentionState(msgspec.Struct):
+class AbstentionState(msgspec.Struct, frozen=True):
     """Items seen, and how many of them each rater abstained on."""
 
     item_count: int = 0
@@ -27,17 +27,13 @@ class AbstentionState(msgspec.Struct):
 
 
 def _step(state: AbstentionState, batch: Batch) -> AbstentionState:
+    item_count = first_count = second_count = either_count = 0
     for (first, second), count in Counter(batch).items():
-        state.item_count += count
-        if first == ABSTAIN:
-            state.first_count += count
-            state.either_count += count
-            if second == ABSTAIN:
-                state.second_count += count
-        elif second == ABSTAIN:
-            state.second_count += count
-            state.either_count += count
-    return state
+        item_count += count
+        first_count += count * (first == ABSTAIN)
+        second_count += count * (second == ABSTAIN)
+        either_count += count * (ABSTAIN in {first, second})
+    return _merge(state, AbstentionState(item_count, first_count, second_count, either_count))
 
 
 def _merge(left: AbstentionState, right: AbstentionState) -> AbstentionState:

@@ -15,6 +15,7 @@ from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.statistics.contingency import (
     Counts,
+    affordable_resamples,
     cohen_kappa,
     cohen_kappa_each,
     confusion,
@@ -44,29 +45,32 @@ class AgreementState(msgspec.Struct):
 
 
 def _step(state: AgreementState, batch: Batch) -> AgreementState:
+    """Count a batch into ``state`` itself: a copy would cost more than the counting."""
     cells = state.cells
+    has_new_cells = False
     for (first, second), count in Counter(batch).items():
-        row = cells.get(first)
-        if row is not None and second in row:
-            row[second] += count
-        else:
-            _open_cell(cells, first, second, count)
-    return state
+        try:
+            cells[first][second] += count
+        except KeyError:
+            cells.setdefault(first, {})[second] = count
+            has_new_cells = True
+    return _bounded(state) if has_new_cells else state
 
 
 def _merge(left: AgreementState, right: AgreementState) -> AgreementState:
-    for first, row in right.cells.items():
-        for second, count in row.items():
-            _open_cell(left.cells, first, second, count)
-    return left
+    cells = {first: row.copy() for first, row in left.cells.items()}
+    for first, counts in right.cells.items():
+        row = cells.setdefault(first, {})
+        for second, count in counts.items():
+            row[second] = row.get(second, 0) + count
+    return _bounded(AgreementState(cells))
 
 
-def _open_cell(cells: dict[str, dict[str, int]], first: str, second: str, count: int) -> None:
-    row = cells.setdefault(first, {})
-    row[second] = row.get(second, 0) + count
-    label_count = len(labels_of(cells))
+def _bounded(state: AgreementState) -> AgreementState:
+    label_count = len(labels_of(state.cells))
     if label_count > MAX_LABELS:
         raise BadInputError(f"agreement takes at most {MAX_LABELS} labels, got {label_count}")
+    return state
 
 
 def _finish(state: AgreementState) -> tuple[Measurement, ...]:
@@ -101,7 +105,13 @@ def _kappa(table: Counts, n: int) -> Measurement:
             "kappa", str(kappa.reason), n=n, direction="higher_is_better", caveats=caveats
         )
     analytic = kappa_analytic_interval(table, LEVEL).interval
-    bootstrap = multinomial_bootstrap(table, cohen_kappa_each, seed=BOOTSTRAP_SEED, level=LEVEL)
+    bootstrap = multinomial_bootstrap(
+        table,
+        cohen_kappa_each,
+        resamples=affordable_resamples(table),
+        seed=BOOTSTRAP_SEED,
+        level=LEVEL,
+    )
     return measured(
         "kappa",
         kappa.value,
@@ -121,6 +131,7 @@ def _ac1(table: Counts, n: int) -> Measurement:
     bootstrap = multinomial_bootstrap(
         table,
         lambda tables: gwet_ac1_each(tables, "table"),
+        resamples=affordable_resamples(table),
         seed=BOOTSTRAP_SEED,
         level=LEVEL,
     )

@@ -14,7 +14,7 @@ import numpy as np
 from gatemark.core.errors import BadInputError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.statistics.contingency import Counts, multinomial_bootstrap
+from gatemark.statistics.contingency import Counts, affordable_resamples, multinomial_bootstrap
 from gatemark.statistics.krippendorff import nominal_alpha, nominal_alpha_each
 
 BOOTSTRAP_SEED = 20_261_102
@@ -41,6 +41,7 @@ def _pattern_of(item: _Item) -> _Pattern:
 
 
 def _step(state: KrippendorffState, batch: Batch) -> KrippendorffState:
+    """Count a batch into ``state`` itself: a copy would cost more than the counting."""
     patterns = state.patterns
     known_count = len(patterns)
     for item, count in Counter(batch).items():
@@ -50,11 +51,10 @@ def _step(state: KrippendorffState, batch: Batch) -> KrippendorffState:
 
 
 def _merge(left: KrippendorffState, right: KrippendorffState) -> KrippendorffState:
-    patterns = left.patterns
-    known_count = len(patterns)
+    patterns = left.patterns.copy()
     for pattern, count in right.patterns.items():
         patterns[pattern] = patterns.get(pattern, 0) + count
-    return _bounded(left, known_count)
+    return _bounded(KrippendorffState(patterns), len(left.patterns))
 
 
 def _bounded(state: KrippendorffState, known_count: int) -> KrippendorffState:
@@ -99,6 +99,7 @@ def _finish(state: KrippendorffState) -> tuple[Measurement, ...]:
     bootstrap = multinomial_bootstrap(
         unit_counts,
         lambda draws: nominal_alpha_each(draws, units),
+        resamples=affordable_resamples(unit_counts),
         seed=BOOTSTRAP_SEED,
         level=LEVEL,
     )

@@ -31,6 +31,9 @@ ONE_LABEL = "chance agreement is 1: both raters gave every item one and the same
 _SMALLEST_ROOM = 1e-12
 _LARGEST_UNDEFINED_SHARE = 0.05
 _CELLS_PER_CHUNK = 2**20
+_MOST_RESAMPLES = 10_000
+_FEWEST_RESAMPLES = 1_000
+_DRAWN_CELLS = 20_000_000
 
 
 def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], Counts]:
@@ -141,7 +144,7 @@ def multinomial_bootstrap(
     table: npt.ArrayLike,
     statistic: EachStatistic,
     *,
-    resamples: int = 10_000,
+    resamples: int = _MOST_RESAMPLES,
     seed: int,
     level: float = 0.95,
 ) -> Bootstrap:
@@ -171,6 +174,15 @@ def multinomial_bootstrap(
         low=float(low), high=float(high), level=level, method="multinomial_bootstrap"
     )
     return Bootstrap(interval, draw_count=resamples, undefined_count=undefined_count)
+
+
+def affordable_resamples(table: npt.ArrayLike) -> int:
+    """10,000 draws up to 2,000 cells in use, then fewer, but never below 1,000.
+
+    The number depends on the table alone, so equal tables always get equal intervals.
+    """
+    used_count = max(1, int(np.count_nonzero(_counts(table))))
+    return max(_FEWEST_RESAMPLES, min(_MOST_RESAMPLES, _DRAWN_CELLS // used_count))
 
 
 def _redrawn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
@@ -88,6 +89,9 @@ def _check_laws(measure: Measure[S], items: list[Any], rng: np.random.Generator)
         ("a state after an empty batch", measure.step(whole(), [])),
     ):
         _check_same(measure, place, expected, _finished(measure, state))
+    if measure.counted:
+        state = measure.step(measure.zero(), Counter(items))
+        _check_same(measure, "items given with their counts", expected, _finished(measure, state))
     for _ in range(_ROUNDS):
         shuffled = [items[index] for index in rng.permutation(len(items))]
         shards = _split(shuffled, rng)
