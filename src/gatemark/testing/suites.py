@@ -1,0 +1,62 @@
+"""The common check of every exam: its state obeys the laws of a fold and travels as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gatemark.core.exam import Exam, ExamReport
+
+_SEED = 23
+_ROUNDS = 4
+
+
+def check_exam(exam: Exam[Any], records: Sequence[Any]) -> None:
+    """Raise AssertionError unless any split and any order of merging give the same report.
+
+    The records keep their order, as lines of a file do: shards are cut from them, folded apart,
+    sent through bytes, and merged in random order. The policy must not be empty.
+    """
+    if not exam.policy().rules:
+        raise AssertionError(f"{type(exam).__name__} is judged by no rules")
+    expected = exam.finish(_folded(exam, 0, records))
+    _check_names(exam, expected)
+    rng = np.random.default_rng(_SEED)
+    for _ in range(_ROUNDS):
+        cuts = np.sort(rng.integers(0, len(records) + 1, size=int(rng.integers(1, 6))))
+        edges = [0, *(int(cut) for cut in cuts), len(records)]
+        states = [
+            _folded(exam, shard, records[start:end])
+            for shard, (start, end) in enumerate(pairwise(edges))
+        ]
+        while len(states) > 1:
+            left = states.pop(int(rng.integers(len(states))))
+            right = states.pop(int(rng.integers(len(states))))
+            states.append(_sent(exam, exam.merge(left, right)))
+        if _bytes(exam.finish(states[0])) != _bytes(expected):
+            raise AssertionError(f"{type(exam).__name__} gives another report when cut at {edges}")
+
+
+def _folded(exam: Exam[Any], shard: int, records: Sequence[Any]) -> Any:
+    state = exam.zero(shard)
+    for start in range(0, len(records), 7):
+        state = exam.step(state, records[start : start + 7])
+    return _sent(exam, state)
+
+
+def _sent(exam: Exam[Any], state: Any) -> Any:
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=exam.state)
+
+
+def _bytes(report: ExamReport) -> bytes:
+    return msgspec.json.encode(report)
+
+
+def _check_names(exam: Exam[Any], report: ExamReport) -> None:
+    names = [number.key for number in report.measurements]
+    if len(set(names)) != len(names):
+        raise AssertionError(f"{type(exam).__name__} measures a name twice")

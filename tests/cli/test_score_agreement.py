@@ -1,0 +1,425 @@
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
+Run = Callable[..., Any]
+Write = Callable[..., Path]
+
+
+def pair(
+    qid: object, scholar: str = "VALID", auditor: str = "VALID", **more: Any
+) -> dict[str, Any]:
+    return {"qid": qid, "scholar": {"label": scholar}, "auditor": {"label": auditor}, **more}
+
+
+def judgement(qid: object, label: str = "VALID", **more: Any) -> dict[str, Any]:
+    return {"qid": qid, "label": label, **more}
+
+
+def good_pairs(n: int = 200) -> list[dict[str, Any]]:
+    return [pair(f"Q{i:04d}", *([LABELS[i % 3]] * 2)) for i in range(n)]
+
+
+def by_definition(rows: list[dict[str, Any]], gates: tuple[float, float, float]) -> dict[str, Any]:
+    """The seven fields straight from the written definition, in plain arithmetic."""
+    n = len(rows)
+    first = [row["scholar"]["label"] for row in rows]
+    second = [row["auditor"]["label"] for row in rows]
+    observed = sum(a == b for a, b in zip(first, second, strict=True)) / n
+    chance = sum(first.count(label) / n * (second.count(label) / n) for label in LABELS)
+    kappa = (observed - chance) / (1 - chance)
+    abstain = first.count("ABSTAIN") / n
+    pa_gate, kappa_gate, abstain_gate = gates
+    return {
+        "n": n,
+        "percent_agreement": round(observed, 4),
+        "kappa": round(kappa, 4),
+        "abstain_rate": round(abstain, 4),
+        "disagreements": sum(a != b for a, b in zip(first, second, strict=True)),
+        "gates": {"pa": pa_gate, "kappa": kappa_gate, "abstain": abstain_gate},
+        "pass": observed >= pa_gate and kappa >= kappa_gate and abstain <= abstain_gate,
+    }
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_clean_inputs_give_the_sources_seven_fields(
+    seed: int, gatemark: Run, write_jsonl: Write
+) -> None:
+    draw = random.Random(seed)
+    agree = draw.uniform(0.6, 1.0)
+    weights = [draw.uniform(0.2, 1) for _ in range(3)] + [draw.choice([0, 0.01, 0.1])]
+    rows = []
+    for number in range(draw.randint(60, 400)):
+        scholar = draw.choices(LABELS, weights)[0]
+        clash = draw.choice(LABELS[:3])
+        auditor = scholar if draw.random() < agree and scholar != "ABSTAIN" else clash
+        rows.append(pair(f"Q{number}", scholar, auditor))
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    expected = by_definition(rows, (0.90, 0.75, 0.02))
+    assert {key: ran.json[key] for key in expected} == expected
+    assert ran.code == (0 if expected["pass"] else 1)
+
+
+def test_exit_0_and_the_disagreements_file(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rows = [*good_pairs(), pair("Z9", "VALID", "REJECT"), pair("A1", "NOT_IN_CONTEXT", "VALID")]
+    ran = gatemark(
+        "score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--out", tmp_path / "deep/er"
+    )
+    assert ran.code == 0
+    assert "PASS" in ran.out
+    assert (tmp_path / "deep/er/consistency_disagreements.tsv").read_text() == (
+        "qid\tscholar\tauditor\tfinal\twhy\n"
+        "Z9\tVALID\tREJECT\tREJECT\tauditor_veto\n"
+        "A1\tNOT_IN_CONTEXT\tVALID\tVALID\tauditor_ok\n"
+    )
+
+
+def test_a_stale_disagreements_file_is_rewritten(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    stale = tmp_path / "consistency_disagreements.tsv"
+    stale.write_text("old news\n")
+    gatemark(
+        "score", "agreement", "--pairs", write_jsonl("p.jsonl", good_pairs()), "--out", tmp_path
+    )
+    assert stale.read_text() == "qid\tscholar\tauditor\tfinal\twhy\n"
+
+
+def test_exit_1_when_a_gate_fails(gatemark: Run, write_jsonl: Write) -> None:
+    rows = [pair(f"Q{i}", LABELS[i % 3], LABELS[(i * i + i // 7) % 3]) for i in range(100)]
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    assert ran.code == 1
+    assert ran.json["verdict"] == "fail"
+    assert any("percent_agreement must be >= 0.9" in blocker for blocker in ran.json["blockers"])
+
+
+def test_exit_3_when_it_could_not_be_judged(gatemark: Run, write_jsonl: Write) -> None:
+    rows = [pair(f"Q{i}") for i in range(20)]
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    assert ran.code == 3
+    assert ran.json["verdict"] == "inconclusive"
+    assert ran.json["pass"] is False
+
+
+def test_fifty_of_fifty_on_one_label_passes_with_kappa_null(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    rows = [pair(f"Q{i}") for i in range(50)]
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    assert (ran.code, ran.json["kappa"], ran.json["ac1"]) == (0, None, 1.0)
+    assert ran.json["kappa_undefined_reason"]
+
+
+def test_ninety_eight_agreements_and_two_splits_pass_by_the_substitutes(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    rows = [pair(f"Q{i}") for i in range(98)] + [
+        pair("X", "REJECT", "VALID"),
+        pair("Y", "VALID", "REJECT"),
+    ]
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    assert ran.json["kappa"] == pytest.approx(-0.0101)
+    assert ran.json["kappa_low_information"] is True
+    assert ran.code == 0
+
+
+def test_the_auditors_abstentions_count(gatemark: Run, write_jsonl: Write) -> None:
+    rows = good_pairs(60) + [pair(f"A{i}", "VALID", "ABSTAIN") for i in range(3)]
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    assert ran.code == 1
+    assert ran.json["abstain_rate"] == 0.0
+    assert ran.json["abstain"] == {
+        "scholar": 0.0,
+        "auditor": pytest.approx(3 / 63),
+        "either": pytest.approx(3 / 63),
+    }
+    assert any("abstain_rate_either" in blocker for blocker in ran.json["blockers"])
+
+
+def test_nine_of_eleven_unmatched_ids_is_not_a_pass(gatemark: Run, write_jsonl: Write) -> None:
+    scholar = write_jsonl("s.jsonl", [judgement(f"Q{i}") for i in range(11)])
+    auditor = write_jsonl("a.jsonl", [judgement(f"Q{i}") for i in range(2)])
+    arguments = ("score", "agreement", "--scholar", scholar, "--auditor", auditor, "--json")
+    refused = gatemark(*arguments)
+    assert refused.code == 2
+    assert "s.jsonl:3: id 'Q2' has no counterpart" in refused.err
+    counted = gatemark(*arguments, "--on-unpaired", "exclude")
+    assert counted.code == 3
+    assert counted.json["unmatched"] == {"scholar": 9, "auditor": 0}
+    assert counted.json["missing"] == 9
+
+
+def test_two_files_and_merged_pairs_give_the_same_numbers(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    draw = random.Random(5)
+    rows = [
+        pair(
+            f"Q{i:03d}",
+            draw.choice(LABELS),
+            draw.choice(LABELS),
+            flags={"provenance_violation": draw.random() < 0.2},
+            answer_json={"citations": draw.choice([[], ["p1"], ["p9"]])},
+            retrieved_ids=["p1", "p2"],
+        )
+        for i in range(120)
+    ]
+    scholar, auditor = [], []
+    for row in rows:
+        scholar.append(judgement(row["qid"], row["scholar"]["label"], flags=row["flags"]))
+        auditor.append(
+            judgement(
+                row["qid"],
+                row["auditor"]["label"],
+                answer_json=row["answer_json"],
+                retrieved_ids=row["retrieved_ids"],
+            )
+        )
+    draw.shuffle(auditor)
+    merged = gatemark(
+        "score",
+        "agreement",
+        "--pairs",
+        write_jsonl("p.jsonl", rows),
+        "--json",
+        "--out",
+        tmp_path / "m",
+    )
+    joined = gatemark(
+        *("score", "agreement", "--scholar", write_jsonl("s.jsonl", scholar)),
+        *("--auditor", write_jsonl("a.jsonl", auditor), "--json", "--out", tmp_path / "j"),
+    )
+    ignored = {"evidence", "result_id"}
+    assert {k: v for k, v in merged.json.items() if k not in ignored} == {
+        k: v for k, v in joined.json.items() if k not in ignored
+    }
+    name = "consistency_disagreements.tsv"
+    assert (tmp_path / "m" / name).read_text() == (tmp_path / "j" / name).read_text()
+
+
+def test_agreeing_rows_with_a_hard_flag_are_arbitrated_too(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    rows = good_pairs()
+    rows[0]["flags"] = {"provenance_violation": True}
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    assert ran.json["why"]["hard_flag"] == 1
+    assert ran.json["flagged_not_rejected"] == 0
+    assert sum(ran.json["finals"].values()) == sum(ran.json["why"].values()) == 200
+
+
+def test_judges_of_different_evidence_hold_the_verdict_open(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    labels = [LABELS[i % 3] for i in range(60)]
+    scholar = [judgement(f"Q{i}", label, retrieved_ids=["p1"]) for i, label in enumerate(labels)]
+    auditor = [judgement(f"Q{i}", label, retrieved_ids=["p1"]) for i, label in enumerate(labels)]
+    auditor[7]["retrieved_ids"] = ["p2"]
+    ran = gatemark(
+        *("score", "agreement", "--scholar", write_jsonl("s.jsonl", scholar)),
+        *("--auditor", write_jsonl("a.jsonl", auditor), "--json"),
+    )
+    assert ran.code == 3
+    assert ran.json["different_evidence"] == ["Q7"]
+
+
+def test_personal_data_in_a_reason_is_flagged_by_id_and_not_echoed(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    rows = good_pairs()
+    rows[3]["auditor"]["reason"] = "ask bob@example.org about it"
+    ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
+    assert ran.code == 0
+    assert ran.json["personal_data"] == ["Q0003 (auditor: email)"]
+    assert "bob@" not in ran.out
+    assert any("personal_data_count" in caveat for caveat in ran.json["caveats"])
+
+
+def test_a_third_validator_gives_krippendorffs_alpha_over_all(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    files = {
+        name: write_jsonl(f"{name}.jsonl", [judgement(f"Q{i}", LABELS[i % 3]) for i in range(60)])
+        for name in ("scholar", "auditor")
+    }
+    third = write_jsonl("third.jsonl", [judgement(f"Q{i}", LABELS[(i + 1) % 3]) for i in range(30)])
+    arguments = [
+        *("score", "agreement", "--scholar", files["scholar"], "--auditor", files["auditor"]),
+        *("--validator", f"referee={third}", "--json"),
+    ]
+    ran = gatemark(*arguments)
+    assert ran.code == 0
+    assert ran.json["krippendorff_alpha"] < 1
+    assert ran.json["kappa"] == 1.0
+
+
+BAD_LINES = {
+    "unknown label": (pair("Q", "valid"), 'p.jsonl:2: got "valid", allowed:'),
+    "flags null": (pair("Q", flags=None), "p.jsonl:2: got null, expected object at $.flags"),
+    "integer id": (pair(7), "p.jsonl:2: got 7, expected string at $.qid"),
+    "tab in an id": (pair("a\tb"), "p.jsonl:2:"),
+    "newline in an id": (pair("a\nb"), "p.jsonl:2:"),
+    "not JSON": ("{", "p.jsonl:2: not JSON"),
+    "duplicate id": (pair("Q1"), "p.jsonl:2: id 'Q1' was seen before at"),
+}
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD_LINES.values(), ids=BAD_LINES)
+def test_exit_2_with_file_and_line_and_nothing_written(
+    bad: Any, message: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    path = write_jsonl("p.jsonl", [pair("Q1"), bad])
+    ran = gatemark(
+        *("score", "agreement", "--pairs", path, "--out", tmp_path / "out"),
+        *("-o", tmp_path / "report.json", "--seal", "--store", tmp_path / "store"),
+    )
+    assert ran.code == 2
+    assert ran.out == ""
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("gatemark: ")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["p.jsonl"]
+
+
+@pytest.mark.parametrize("kind", ["empty", "missing", "directory", "truncated", "long line"])
+def test_exit_2_for_files_that_cannot_be_read(kind: str, gatemark: Run, tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    if kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "truncated":
+        path.write_bytes(gzip.compress(json.dumps(pair("Q")).encode() * 50)[:-12])
+    elif kind == "long line":
+        path.write_text(json.dumps(pair("Q", answer_json={"claim": "x" * 10_000_000})))
+    ran = gatemark("score", "agreement", "--pairs", path, "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"gatemark: {path}")
+    assert ran.err.count("\n") == 1
+
+
+def test_bad_lines_can_be_counted_instead_but_never_pass(gatemark: Run, write_jsonl: Write) -> None:
+    path = write_jsonl("p.jsonl", [*good_pairs(), pair("Q", "valid"), "{"])
+    ran = gatemark("score", "agreement", "--pairs", path, "--json", "--on-bad-line", "exclude")
+    assert (ran.code, ran.json["rejected"], ran.json["n"]) == (3, 2, 200)
+    tolerant = gatemark(
+        *("score", "agreement", "--pairs", path, "--json", "--on-bad-line", "exclude"),
+        *("--coverage-gate", 0.98),
+    )
+    assert tolerant.code == 0
+
+
+@pytest.mark.parametrize(("choice", "disagreements"), [("first", 0), ("last", 1)])
+def test_duplicates_can_be_set_aside_by_choice(
+    choice: str, disagreements: int, gatemark: Run, write_jsonl: Write
+) -> None:
+    path = write_jsonl("p.jsonl", [*good_pairs(), pair("Q0000", "REJECT", "VALID")])
+    ran = gatemark("score", "agreement", "--pairs", path, "--json", "--on-duplicate", choice)
+    assert ran.code == 3
+    assert (ran.json["n"], ran.json["duplicates"]) == (200, 1)
+    assert ran.json["disagreements"] == disagreements
+
+
+def test_duplicate_ids_in_one_of_two_files_are_listed(gatemark: Run, write_jsonl: Write) -> None:
+    scholar = write_jsonl("s.jsonl", [judgement("Q1"), judgement("Q2"), judgement("Q1")])
+    auditor = write_jsonl("a.jsonl", [judgement("Q1"), judgement("Q2")])
+    ran = gatemark("score", "agreement", "--scholar", scholar, "--auditor", auditor)
+    assert ran.code == 2
+    assert "s.jsonl:3: id 'Q1' was seen before at" in ran.err
+
+
+def test_pinned_ids_make_a_dropped_row_visible(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rows = good_pairs()
+    pins = tmp_path / "ids.txt"
+    pins.write_text("".join(f"{row['qid']}\n" for row in rows))
+    whole = gatemark(
+        *("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json"),
+        *("--expected-ids", pins),
+    )
+    assert whole.code == 0
+    short = gatemark(
+        *("score", "agreement", "--pairs", write_jsonl("q.jsonl", rows[1:]), "--json"),
+        *("--expected-ids", pins),
+    )
+    assert (short.code, short.json["missing"]) == (3, 1)
+    extra = gatemark(
+        *("score", "agreement", "--pairs", write_jsonl("r.jsonl", [*rows, pair("X")])),
+        *("--expected-ids", pins),
+    )
+    assert extra.code == 2
+    assert "r.jsonl:201: id 'X' is not among the expected ids" in extra.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--pairs", "a", "--scholar", "b", "--auditor", "c"),
+        ("--scholar", "b"),
+        ("--pairs", "a", "--pa-gate", "banana"),
+        ("--pairs", "a", "--pa-gate", "1.5"),
+        ("--pairs", "a", "--nic-policy", "lenient"),
+        ("--pairs", "a", "--validator", "referee"),
+        ("--pairs", "a", "-j", "0"),
+        ("--pairs", "-", "--seal"),
+    ],
+)
+def test_calls_that_make_no_sense_are_usage_errors(
+    arguments: tuple[str, ...], gatemark: Run
+) -> None:
+    ran = gatemark("score", "agreement", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("gatemark: ")
+
+
+def test_every_flag_has_an_environment_twin(
+    gatemark: Run, write_jsonl: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEMARK_SCORE_AGREEMENT_PA_GATE", "0.5")
+    path = write_jsonl("p.jsonl", good_pairs())
+    assert gatemark("score", "agreement", "--pairs", path, "--json").json["gates"]["pa"] == 0.5
+
+
+def test_a_waiver_lets_a_failing_rule_pass_and_is_shown(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rows = good_pairs(60) + [pair(f"A{i}", "VALID", "ABSTAIN") for i in range(3)]
+    waivers = tmp_path / "waivers.yaml"
+    waivers.write_text(
+        "- rule: agreement.abstain\n  owner: ada\n  reason: new auditor, retrained in June\n"
+        "  expires_at: 2999-01-01T00:00:00Z\n"
+    )
+    path = write_jsonl("p.jsonl", rows)
+    ran = gatemark("score", "agreement", "--pairs", path, "--json", "--waivers", waivers)
+    assert ran.code == 0
+    assert any("waived by ada" in caveat for caveat in ran.json["caveats"])
+    waivers.write_text(waivers.read_text().replace("agreement.abstain", "agreement.typo"))
+    stray = gatemark("score", "agreement", "--pairs", path, "--waivers", waivers)
+    assert stray.code == 2
+    assert "matches no rule" in stray.err
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "- rule: x", "a: [", "- {rule: a, owner: b, colour: c}"]
+)
+def test_unusable_waiver_files_are_refused(
+    text: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    waivers = tmp_path / "waivers.yaml"
+    waivers.write_text(text)
+    path = write_jsonl("p.jsonl", good_pairs())
+    ran = gatemark("score", "agreement", "--pairs", path, "--waivers", waivers)
+    assert ran.code == 2
+    assert str(waivers) in ran.err
