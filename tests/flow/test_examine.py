@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.core.errors import IntegrityError
 from gatemark.core.result import seal, verify_seal
 from gatemark.engines.local import LocalEngine
 from gatemark.flow import examine
@@ -17,7 +18,7 @@ from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.house import House
 from gatemark.flow.plugins import measures, suites
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import Scored, judge_exam
+from gatemark.flow.score import judge_exam
 from gatemark.records.pair import Pair
 from gatemark.testing.suites import check_exam
 
@@ -92,13 +93,6 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
     assert sat(path).evidence.usable == 50
 
 
-def scored(path: str) -> Scored:
-    house = House(store="unused", actor="tester")
-    moment = house.clock()
-    fixed = House(store="unused", actor="tester", clock=lambda: moment)
-    return judge_exam("agreement", sat(path), fixed, started_at=moment)
-
-
 def test_sealing_is_deterministic_and_one_changed_field_is_found(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", pairs(200))
     house = House(store="unused", actor="tester")
@@ -112,14 +106,8 @@ def test_sealing_is_deterministic_and_one_changed_field_is_found(tmp_path: Path)
     fields = {name: getattr(one, name) for name in one.__struct_fields__ if name != "id"}
     for name, other in {"title": "x", "actor": "eve", "snapshots": ()}.items():
         assert seal(**{**fields, name: other}).id != one.id
-        with pytest.raises(examine_integrity_error(), match="does not verify"):
+        with pytest.raises(IntegrityError, match="does not verify"):
             verify_seal(msgspec.structs.replace(one, **{name: other}))
-
-
-def examine_integrity_error() -> type[Exception]:
-    from gatemark.core.errors import IntegrityError
-
-    return IntegrityError
 
 
 def exam() -> Any:

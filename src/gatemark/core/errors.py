@@ -21,8 +21,11 @@ class UsageError(GatemarkError):
     """The call itself makes no sense: flags that contradict, a name nobody knows."""
 
 
-class InvalidValueError(GatemarkError):
-    """A noun was asked to hold something it must never hold."""
+class InvalidValueError(GatemarkError, ValueError):
+    """A noun was asked to hold something it must never hold.
+
+    Also a ValueError, so that a decoder which builds the noun reports it with its path.
+    """
 
 
 class BadInputError(GatemarkError):
