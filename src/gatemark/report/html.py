@@ -1,0 +1,124 @@
+"""A result as one self-contained page: no script, no network, readable on paper and in the dark."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gatemark import __version__
+from gatemark.core.exhibit import Matrix
+from gatemark.core.result import Result
+from gatemark.report import bars, charts, outline, words
+
+ROWS_MAX: Final = 200
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """One chart in both themes, as data addresses, and what it shows in words."""
+
+    light: str
+    dark: str
+    description: str
+
+
+class ExhibitBlock(msgspec.Struct, frozen=True):
+    """An exhibit's table and, where it can be drawn, its picture."""
+
+    grid: outline.Grid
+    picture: Picture | None
+
+
+class NumberRow(msgspec.Struct, frozen=True):
+    """A measurement and its interval bar."""
+
+    line: outline.MeasurementLine
+    bar: bars.Bar | None
+
+
+def render(result: Result) -> bytes:
+    """The page."""
+    template = _environment().get_template("report.html")
+    return template.render(_context(result)).encode()
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("gatemark.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+
+
+def _finalize(value: Any) -> Any:
+    return words.clean(value) if type(value) is str else value
+
+
+def _minus(text: str) -> str:
+    """The text with a true minus where it opens with a hyphen."""
+    return "−" + text[1:] if text.startswith("-") else text
+
+
+def _context(result: Result) -> dict[str, Any]:
+    lines = outline.measurement_lines(result)
+    files = outline.evidence_files(result.evidence)
+    return {
+        "result": result,
+        "word": words.VERDICT_WORDS[result.verdict],
+        "headline": words.headline(result),
+        "title": words.cell(result.title),
+        "subject": outline.subject(result),
+        "bench": outline.bench_lines(result),
+        "numbers": [NumberRow(line, _bar(result, line)) for line in lines[:ROWS_MAX]],
+        "more_numbers": len(lines) - ROWS_MAX,
+        "findings": outline.finding_lines(result)[:ROWS_MAX],
+        "more_findings": len(result.findings) - ROWS_MAX,
+        "exhibits": [_exhibit(exhibit) for exhibit in result.exhibits],
+        "caveats": outline.caveats(result),
+        "waivers": outline.waiver_lines(result),
+        "account": outline.account(result.evidence),
+        "files": files[:ROWS_MAX],
+        "more_files": len(files) - ROWS_MAX,
+        "checks": outline.evidence_checks(result.evidence),
+        "bar_width": bars.WIDTH,
+        "bar_margin": bars.MARGIN,
+        "bound": words.bound,
+        "minus": _minus,
+        "more_rows": words.more_rows,
+        "moment": words.moment,
+        "version": __version__,
+    }
+
+
+def _bar(result: Result, line: outline.MeasurementLine) -> bars.Bar | None:
+    return bars.interval_bar(line.source, outline.findings_about(result, line.source))
+
+
+def _exhibit(exhibit: Any) -> ExhibitBlock:
+    grid = outline.exhibit_grid(exhibit, rows_max=ROWS_MAX)
+    picture = _picture(exhibit) if isinstance(exhibit, Matrix) else None
+    return ExhibitBlock(grid, picture)
+
+
+def _picture(matrix: Matrix) -> Picture | None:
+    if not 0 < len(matrix.labels) <= charts.CHART_LABELS_MAX:
+        return None
+    total = sum(sum(row) for row in matrix.counts)
+    diagonal = sum(matrix.counts[at][at] for at in range(len(matrix.labels)))
+    return Picture(
+        light=_data_address(charts.matrix_svg(matrix, "light")),
+        dark=_data_address(charts.matrix_svg(matrix, "dark")),
+        description=(
+            f"Heat map of {matrix.row_axis} (rows) by {matrix.column_axis} (columns): "
+            f"{total:,} in all, {diagonal:,} on the diagonal. The counts are in the table below."
+        ),
+    )
+
+
+def _data_address(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")

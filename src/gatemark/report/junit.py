@@ -1,0 +1,118 @@
+"""A result as JUnit XML, a projection for CI viewers; the evidence stays in the JSON.
+
+A broken rule is a ``failure``; one that could not be judged, or that only holds the verdict open,
+is an ``error``; a waived, softly passed or merely warning one is ``skipped`` with its reason. A
+verdict that no single rule explains gets a test case of its own, so a file is never greener than
+its result.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Literal
+from xml.etree import ElementTree as ET
+
+from gatemark.core.result import Result
+from gatemark.core.verdict import Finding
+from gatemark.report import words
+
+Mark = Literal["failure", "error", "skipped"]
+
+
+def render(result: Result) -> bytes:
+    """One test suite with one test case per finding."""
+    marks = [_mark(finding) for finding in result.findings]
+    verdict_mark = _unexplained(result, marks)
+    everything = [*marks, verdict_mark] if verdict_mark else marks
+    counts = {
+        "tests": str(len(everything)),
+        "failures": str(everything.count("failure")),
+        "errors": str(everything.count("error")),
+        "skipped": str(everything.count("skipped")),
+        "time": f"{(result.finished_at - result.started_at).total_seconds():.3f}",
+    }
+    root = ET.Element("testsuites", {"name": "gatemark", **counts})
+    suite = ET.SubElement(
+        root,
+        "testsuite",
+        {
+            "name": words.clean(result.title),
+            "timestamp": result.started_at.strftime("%Y-%m-%dT%H:%M:%S"),
+            **counts,
+        },
+    )
+    _properties(suite, result)
+    for finding, mark in zip(result.findings, marks, strict=True):
+        message = finding.reason if finding.reason.strip() else _sentence(finding)
+        text = "\n".join(dict.fromkeys((_sentence(finding), message)))
+        _case(suite, (result.pack.name, finding.rule), mark, (message, text), finding.verdict)
+    if verdict_mark:
+        told = (result.blockers[0], "\n".join(result.blockers))
+        _case(suite, (result.pack.name, "verdict"), verdict_mark, told, result.verdict)
+    ET.indent(root)
+    stream = io.BytesIO()
+    ET.ElementTree(root).write(stream, encoding="utf-8", xml_declaration=True)
+    return stream.getvalue() + b"\n"
+
+
+def _mark(finding: Finding) -> Mark | None:
+    if finding.verdict == "pass":
+        return None
+    if finding.verdict in ("waived", "soft_pass") or finding.severity == "warn":
+        return "skipped"
+    if finding.verdict == "fail" and finding.severity != "hold":
+        return "failure"
+    return "error"
+
+
+def _unexplained(result: Result, marks: list[Mark | None]) -> Mark | None:
+    if result.verdict == "fail" and "failure" not in marks:
+        return "failure"
+    if result.verdict == "inconclusive" and "error" not in marks:
+        return "error"
+    return None
+
+
+def _sentence(finding: Finding) -> str:
+    word = words.VERDICT_WORDS[finding.verdict].lower()
+    compared = words.against(finding)
+    place = f" at the {compared}" if compared else ""
+    got = words.observed(finding) if finding.observed is None else f"got {words.observed(finding)}"
+    warning = "warning only, " if finding.severity == "warn" else ""
+    return (
+        f"{warning}{word}: {finding.metric} must be {words.bound(finding)}, "
+        f"{got}{place} (n={finding.n})"
+    )
+
+
+def _properties(suite: ET.Element, result: Result) -> None:
+    properties = ET.SubElement(suite, "properties")
+    for name, value in (
+        ("gatemark.result_id", result.id),
+        ("gatemark.policy_digest", result.policy_digest),
+        ("gatemark.pack_digest", result.pack.digest),
+        ("gatemark.verdict", result.verdict),
+    ):
+        ET.SubElement(properties, "property", {"name": name, "value": words.clean(value)})
+
+
+def _case(
+    suite: ET.Element,
+    name: tuple[str, str],
+    mark: Mark | None,
+    told: tuple[str, str],
+    verdict: str,
+) -> None:
+    pack, rule = name
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        {"classname": words.clean(pack), "name": words.clean(rule), "time": "0"},
+    )
+    if mark is None:
+        return
+    message, text = told
+    attributes = {"message": words.one_line(message)}
+    if mark != "skipped":
+        attributes["type"] = verdict
+    ET.SubElement(case, mark, attributes).text = words.clean(text)

@@ -1,0 +1,200 @@
+"""A result as Markdown for a pull request comment: the verdict first, only what is not empty.
+
+Everything that comes from data is escaped: it can neither open a tag, break a table, start a
+block, make a link nor call a person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gatemark.core.result import Result
+from gatemark.report import outline, words
+
+EXHIBIT_ROWS_MAX: Final = 20
+LIST_ROWS_MAX: Final = 50
+TEXT_MAX: Final = 400
+
+_ENTITIES: Final = {"&": "&amp;", "<": "&lt;", "|": "&#124;"}
+_SPECIAL: Final = re.compile(r"[\\`*_\[\]~$&<|]")
+_BLOCK_START: Final = re.compile(r"(?:>|[#+=-](?=[ #=-]|$)|\d+(?=[.)](?: |$)))")
+_CALL: Final = re.compile(r"(?<=@)|(?<=#)(?=\d)")
+_ADDRESS: Final = re.compile(r"(?=://)|(?<=www)(?=\.)", re.IGNORECASE)
+_ZERO_WIDTH_SPACE: Final = "\u200b"
+_PLAIN_CODE: Final = re.compile(r"[A-Za-z0-9_.:/+=,-]+(?: [A-Za-z0-9_.:/+=,-]+)*")
+
+
+def render(result: Result) -> bytes:
+    """The comment, section by section."""
+    sections = (
+        _opening(result),
+        _blockers(result),
+        _findings(result),
+        _numbers(result),
+        *(_exhibits(result)),
+        _listed("Caveats", outline.caveats(result)),
+        _waivers(result),
+        _evidence(result),
+        _seal(result),
+    )
+    return ("\n\n".join(section for section in sections if section) + "\n").encode()
+
+
+def prose(text: str) -> str:
+    """Text that reads as itself wherever Markdown puts it."""
+    line = words.shortened(words.one_line(text), TEXT_MAX)
+    # Hosts look for people and issues after rendering, where a backslash no longer helps.
+    line = _CALL.sub(_ZERO_WIDTH_SPACE, line)
+    start = _BLOCK_START.match(line)
+    escaped = _SPECIAL.sub(lambda hit: _ENTITIES.get(hit[0], "\\" + hit[0]), line)
+    escaped = _ADDRESS.sub(r"\\", escaped)
+    if start is None:
+        return escaped
+    at = start.end() if start[0].isdigit() else 0
+    return escaped[:at] + "\\" + escaped[at:]
+
+
+def code(text: str) -> str:
+    """A name in a code span; one that could end the span early becomes prose instead."""
+    line = words.one_line(text)
+    if len(line) <= TEXT_MAX and _PLAIN_CODE.fullmatch(line):
+        return f"`{line}`"
+    return prose(text)
+
+
+def _opening(result: Result) -> str:
+    word = words.VERDICT_WORDS[result.verdict]
+    facts = [
+        f"{label} {prose(text)}{f' ({code(digest)})' if digest else ''}"
+        for label, text, digest in outline.subject(result)
+    ]
+    first = f"**{word}** {prose(result.title)} — {prose(words.headline(result))}"
+    return first + "\n\n" + "  \n".join(facts)
+
+
+def _blockers(result: Result) -> str:
+    return _listed("Blockers", result.blockers)
+
+
+def _findings(result: Result) -> str:
+    lines = outline.finding_lines(result)
+    rows = [
+        (
+            f"**{line.word}**" if line.source.verdict != "pass" else line.word,
+            code(line.source.rule),
+            code(line.source.metric) + (f" ({line.direction})" if line.direction else ""),
+            prose(line.observed) + (f" ({line.against})" if line.against else ""),
+            prose(words.bound(line.source)),
+            line.slack,
+            f"{line.source.n:,}",
+            prose(line.source.reason) if line.source.reason.strip() else "none given",
+        )
+        for line in lines[:LIST_ROWS_MAX]
+    ]
+    columns = ("Verdict", "Rule", "Metric", "Observed", "Bound", "Slack", "n", "Reason")
+    numeric = (False, False, False, True, True, True, True, False)
+    return _section("Findings", _table(columns, rows, numeric, len(lines) - len(rows)))
+
+
+def _numbers(result: Result) -> str:
+    lines = outline.measurement_lines(result)
+    rows = [
+        (
+            code(line.name) + (f" ({prose(line.lane)})" if line.lane else ""),
+            prose(line.value) if line.value is not None else words.NOT_MEASURED,
+            _interval(line),
+            line.n,
+            f"{line.arrow} {line.direction}",
+            "; ".join(prose(note) for note in line.notes) or "none",
+        )
+        for line in lines[:LIST_ROWS_MAX]
+    ]
+    bench = [
+        f"- {line.name}: {line.value or f'{words.NOT_MEASURED}, {prose(line.reason)}'}"
+        + (f" (must be {line.bound})" if line.bound else "")
+        for line in outline.bench_lines(result)
+    ]
+    columns = ("Measure", "Value", "Interval, or why there is no value", "n", "Direction", "Notes")
+    numeric = (False, True, False, True, False, False)
+    parts = [
+        "\n".join(bench),
+        _table(columns, rows, numeric, len(lines) - len(rows)) if rows else "",
+    ]
+    return _section("Measurements", "\n\n".join(part for part in parts if part))
+
+
+def _interval(line: outline.MeasurementLine) -> str:
+    if line.reason is not None:
+        return prose(line.reason)
+    if line.interval is None or line.interval_source is None:
+        return "no interval"
+    return f"{line.interval} {prose(line.interval_source)}"
+
+
+def _exhibits(result: Result) -> Iterable[str]:
+    for exhibit in result.exhibits:
+        grid = outline.exhibit_grid(exhibit, rows_max=EXHIBIT_ROWS_MAX)
+        if grid.columns:
+            yield _section(prose(grid.title) or "Exhibit", _grid(grid))
+
+
+def _waivers(result: Result) -> str:
+    rows = [
+        (code(rule), prose(owner), prose(reason), until)
+        for rule, owner, reason, until in outline.waiver_lines(result)
+    ]
+    if not rows:
+        return ""
+    return _section("Waivers", _table(("Rule", "Owner", "Reason", "Until"), rows, (False,) * 4, 0))
+
+
+def _evidence(result: Result) -> str:
+    if not result.evidence:
+        return ""
+    files = outline.evidence_files(result.evidence)
+    file_rows = [
+        (position, prose(name), size, code(digest))
+        for position, name, size, digest in files[:LIST_ROWS_MAX]
+    ]
+    parts = [_grid(outline.account(result.evidence))]
+    if file_rows:
+        columns = ("Evidence", "File", "Bytes", "Digest")
+        numeric = (False, False, True, False)
+        parts.append(_table(columns, file_rows, numeric, len(files) - len(file_rows)))
+    checks = outline.evidence_checks(result.evidence)
+    if checks:
+        parts.append("\n".join(f"- {prose(check)}" for check in checks))
+    return _section("Evidence", "\n\n".join(parts))
+
+
+def _seal(result: Result) -> str:
+    return _section("Seal", f"- result {code(result.id)}\n- policy {code(result.policy_digest)}")
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    shown = [f"- {prose(item)}" for item in items[:LIST_ROWS_MAX]]
+    if len(items) > len(shown):
+        shown.append(f"- {len(items) - len(shown)} more")
+    return _section(title, "\n".join(shown))
+
+
+def _section(title: str, body: str) -> str:
+    return f"### {title}\n\n{body}" if body else ""
+
+
+def _grid(grid: outline.Grid) -> str:
+    columns = tuple(prose(column) for column in grid.columns)
+    rows = [tuple(prose(text) for text in row) for row in grid.rows]
+    return _table(columns, rows, grid.numeric, grid.more_rows)
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool], more: int
+) -> str:
+    rule = ("---:" if is_number else "---" for is_number in numeric)
+    lines = [f"| {' | '.join(row)} |" for row in (columns, tuple(rule), *rows)]
+    if more > 0:
+        lines += ["", words.more_rows(more)]
+    return "\n".join(lines)

@@ -1,0 +1,294 @@
+"""What a human-readable report says, as plain strings, before anyone escapes or lays it out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.core.evidence import Evidence
+from gatemark.core.exhibit import Exhibit, Matrix
+from gatemark.core.measurement import Direction, Measurement
+from gatemark.core.policy import Rule
+from gatemark.core.result import Result
+from gatemark.core.verdict import Finding
+from gatemark.report import words
+
+MATRIX_LABELS_MAX: Final = 16
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """A table ready to set: texts, which columns hold numbers, and how many rows were cut."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
+    more_rows: int = 0
+    row_heads: bool = False
+
+
+class MeasurementLine(msgspec.Struct, frozen=True):
+    """One measured number in words; ``value`` is None when ``reason`` stands in its place."""
+
+    source: Measurement
+    name: str
+    lane: str | None
+    direction: str
+    arrow: str
+    n: str
+    value: str | None
+    reason: str | None
+    interval: str | None
+    interval_source: str | None
+    notes: tuple[str, ...]
+
+
+class FindingLine(msgspec.Struct, frozen=True):
+    """One rule and how it fared, in words."""
+
+    source: Finding
+    word: str
+    observed: str
+    against: str | None
+    slack: str
+    direction: str | None
+
+
+class BenchLine(msgspec.Struct, frozen=True):
+    """A weighted number of the whole pack; ``reason`` counts when there is no value."""
+
+    name: str
+    value: str | None
+    reason: str
+    bound: str | None
+
+
+def measurement_lines(result: Result) -> tuple[MeasurementLine, ...]:
+    """Every number of the result."""
+    return tuple(_measurement_line(item) for item in result.measurements)
+
+
+def _measurement_line(item: Measurement) -> MeasurementLine:
+    shown = item.interval
+    return MeasurementLine(
+        source=item,
+        name=item.name,
+        lane=item.lane,
+        direction=words.DIRECTION_WORDS[item.direction],
+        arrow=words.DIRECTION_ARROWS[item.direction],
+        n=f"{item.n:,}",
+        value=None if item.value is None else words.amount(item.value, item.unit),
+        reason=item.reason,
+        interval=None if shown is None else words.interval(shown, item.unit),
+        interval_source=None if shown is None else words.interval_source(shown),
+        notes=_notes(item),
+    )
+
+
+def _notes(item: Measurement) -> tuple[str, ...]:
+    others = [
+        f"also {words.interval(other, item.unit)}, {words.interval_source(other)}"
+        for other in item.other_intervals
+    ]
+    excluded = [f"{count:,} {reason}" for reason, count in item.excluded.items() if count]
+    return (*others, *(["excluded: " + ", ".join(excluded)] if excluded else []))
+
+
+def finding_lines(result: Result) -> tuple[FindingLine, ...]:
+    """Every rule of the result."""
+    directions: dict[str, Direction] = {item.name: item.direction for item in result.measurements}
+    return tuple(
+        FindingLine(
+            source=finding,
+            word=words.VERDICT_WORDS[finding.verdict],
+            observed=words.observed(finding),
+            against=words.against(finding),
+            slack=words.slack(finding),
+            direction=(
+                words.DIRECTION_WORDS[directions[finding.metric]]
+                if finding.metric in directions
+                else None
+            ),
+        )
+        for finding in result.findings
+    )
+
+
+def findings_about(result: Result, item: Measurement) -> tuple[Finding, ...]:
+    """The findings that judged this measurement, told apart by lane where the policy can."""
+    lanes = {rule.id: rule.lane for rule in _all_rules(result.policy.rules)}
+    return tuple(
+        finding
+        for finding in result.findings
+        if finding.metric == item.name and lanes.get(finding.rule, item.lane) == item.lane
+    )
+
+
+def _all_rules(rules: Iterable[Rule]) -> Iterable[Rule]:
+    for rule in rules:
+        yield rule
+        yield from _all_rules(rule.instead)
+
+
+def bench_lines(result: Result) -> tuple[BenchLine, ...]:
+    """The bench score and the worst regression, where there are any."""
+    floor, top = result.policy.score_min, result.policy.regression_max
+    return tuple(
+        BenchLine(
+            name=name,
+            value=None if bench.value is None else words.number(bench.value),
+            reason=bench.reason or "no reason was recorded",
+            bound=None if limit is None else f"{sign} {words.shortest(limit)}",
+        )
+        for name, bench, sign, limit in (
+            ("Bench score", result.bench, "≥", floor),
+            ("Worst regression", result.regression, "≤", top),
+        )
+        if bench is not None
+    )
+
+
+def caveats(result: Result) -> tuple[str, ...]:
+    """Every caveat once: those of the result, then those that cling to a single number."""
+    of_numbers = (
+        f"{item.name}{f' ({item.lane})' if item.lane else ''}: {caveat}"
+        for item in result.measurements
+        for caveat in item.caveats
+    )
+    return tuple(dict.fromkeys((*result.caveats, *of_numbers)))
+
+
+def waiver_lines(result: Result) -> tuple[tuple[str, str, str, str], ...]:
+    """Rule, owner, reason and end of every waiver."""
+    return tuple(
+        (
+            waiver.rule,
+            waiver.owner,
+            waiver.reason,
+            words.moment(waiver.expires_at)
+            + (" (already over)" if waiver.expired(result.finished_at) else ""),
+        )
+        for waiver in result.waivers
+    )
+
+
+def subject(result: Result) -> tuple[tuple[str, str, str | None], ...]:
+    """What was judged, when and by whom: label, text, digest."""
+    lines: list[tuple[str, str, str | None]] = [
+        ("Pack", f"{result.pack.name} version {result.pack.version}", result.pack.digest)
+    ]
+    for label, asset in (("Candidate", result.candidate), ("Baseline", result.baseline)):
+        if asset is not None:
+            lines.append((label, asset.id, asset.digest))
+    lines.append(("Judged", f"{words.moment(result.finished_at)} by {result.actor}", None))
+    lines.append(("Took", f"{words.duration(result)}; {words.cost(result.cost)}", None))
+    return tuple(lines)
+
+
+def account(evidence: Sequence[Evidence]) -> Grid:
+    """How much evidence arrived and what became of it."""
+    rows = tuple(
+        (
+            str(position),
+            *(
+                f"{count:,}"
+                for count in (
+                    body.received,
+                    body.accepted,
+                    body.rejected,
+                    body.missing,
+                    body.duplicates,
+                )
+            ),
+            "not pinned" if body.expected is None else f"{body.expected:,}",
+        )
+        for position, body in enumerate(evidence, start=1)
+    )
+    return Grid(
+        title="Evidence account",
+        columns=(
+            "Evidence",
+            "Received",
+            "Accepted",
+            "Rejected",
+            "Missing",
+            "Duplicates",
+            "Expected",
+        ),
+        rows=rows,
+        numeric=(False, *(True,) * 6),
+        row_heads=True,
+    )
+
+
+def evidence_files(evidence: Sequence[Evidence]) -> tuple[tuple[str, str, str, str], ...]:
+    """Number of the evidence, name, size and digest of every input file."""
+    return tuple(
+        (str(position), file.name, f"{file.byte_count:,}", file.digest)
+        for position, body in enumerate(evidence, start=1)
+        for file in body.files
+    )
+
+
+def evidence_checks(evidence: Sequence[Evidence]) -> tuple[str, ...]:
+    """Which checks the evidence went through, as the intake recorded them."""
+    return tuple(
+        f"evidence {position}, {name}: {outcome}"
+        for position, body in enumerate(evidence, start=1)
+        for name, outcome in body.checks.items()
+    )
+
+
+def exhibit_grid(exhibit: Exhibit, *, rows_max: int) -> Grid:
+    """An exhibit as a table of texts with at most ``rows_max`` rows."""
+    if isinstance(exhibit, Matrix):
+        return _matrix_grid(exhibit, rows_max)
+    shown = exhibit.rows[:rows_max]
+    return Grid(
+        title=exhibit.title,
+        columns=exhibit.columns,
+        rows=tuple(tuple(words.cell(value) for value in row) for row in shown),
+        numeric=tuple(_all_numbers(row[at] for row in shown) for at in range(len(exhibit.columns))),
+        more_rows=exhibit.total_rows - len(shown),
+    )
+
+
+def _all_numbers(values: Iterable[object]) -> bool:
+    kept = [value for value in values if value is not None]
+    return bool(kept) and all(type(value) in (int, float) for value in kept)
+
+
+def _matrix_grid(matrix: Matrix, rows_max: int) -> Grid:
+    labels = tuple(words.cell(label) for label in matrix.labels)
+    if len(labels) <= MATRIX_LABELS_MAX:
+        return Grid(
+            title=matrix.title,
+            columns=(f"{matrix.row_axis} ↓ {matrix.column_axis} →", *labels),
+            rows=tuple(
+                (label, *(f"{count:,}" for count in row))
+                for label, row in zip(labels, matrix.counts, strict=True)
+            ),
+            numeric=(False, *(True,) * len(labels)),
+            row_heads=True,
+        )
+    # A wide matrix does not fit a page: list its filled cells, largest first.
+    filled = sorted(
+        (
+            (count, row, column)
+            for row, counts in enumerate(matrix.counts)
+            for column, count in enumerate(counts)
+            if count
+        ),
+        key=lambda entry: (-entry[0], entry[1], entry[2]),
+    )
+    return Grid(
+        title=matrix.title,
+        columns=(matrix.row_axis, matrix.column_axis, "Count"),
+        rows=tuple(
+            (labels[row], labels[column], f"{count:,}") for count, row, column in filled[:rows_max]
+        ),
+        numeric=(False, False, True),
+        more_rows=max(0, len(filled) - rows_max),
+    )

@@ -1,0 +1,97 @@
+"""A result as a verdict table for a terminal, or as the same table in plain text."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gatemark.core.result import Result
+from gatemark.core.verdict import FindingVerdict
+from gatemark.report import outline, words
+
+_STYLES: Final[dict[FindingVerdict, str]] = {
+    "pass": "bold green",
+    "fail": "bold red",
+    "inconclusive": "bold yellow",
+    "waived": "bold magenta",
+    "soft_pass": "bold magenta",
+}
+
+
+def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
+    """The verdict, one row per rule, what stands in the way, and the result id last."""
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    console.print(_opening(result))
+    console.print()
+    console.print(_table(result))
+    console.print()
+    for title, items in (("Blockers", result.blockers), ("Caveats", outline.caveats(result))):
+        if items:
+            console.print(Text(title, style="bold"))
+            for item in items:
+                console.print(_bullet(item))
+            console.print()
+    text = stream.getvalue() if color else _trimmed(stream.getvalue())
+    return text + result.id + "\n"
+
+
+def _opening(result: Result) -> Text:
+    word = words.VERDICT_WORDS[result.verdict]
+    return Text.assemble(
+        (word, _STYLES[result.verdict]),
+        f"  {words.one_line(result.title)}\n",
+        words.headline(result),
+    )
+
+
+def _table(result: Result) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    table.add_column("rule", overflow="fold", ratio=None)
+    for name in ("observed", "bound", "slack", "n"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    for line in outline.finding_lines(result):
+        finding = line.source
+        table.add_row(
+            Text(words.one_line(finding.rule)),
+            Text(line.observed),
+            Text(words.one_line(words.bound(finding))),
+            Text(line.slack),
+            Text(f"{finding.n:,}"),
+            Text(_word(line), style=_STYLES[finding.verdict]),
+        )
+    return table
+
+
+def _word(line: outline.FindingLine) -> str:
+    finding = line.source
+    plain = finding.severity == "block" or finding.verdict not in ("fail", "inconclusive")
+    return line.word if plain else f"{line.word} ({words.one_line(finding.severity)})"
+
+
+def _bullet(item: str) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row(Text(" -"), Text(words.one_line(item)))
+    return row
+
+
+def _trimmed(text: str) -> str:
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())

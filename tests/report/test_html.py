@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+
+from gatemark.core.exhibit import Matrix, Table
+from gatemark.core.result import Result
+from gatemark.report import charts, words
+from gatemark.report.html import render
+
+from .hostile import hostile_results
+from .sample_results import BARE, FAILING, INCONCLUSIVE, MATRIX, PASSING, SAMPLES, WAIVED, result
+
+VOID = {"meta", "img", "source", "br", "hr"}
+SVG_LEAVES = {"line", "rect", "circle", "path"}
+
+
+class Page(HTMLParser):
+    """A strict reader: every tag closes in order; text is kept by the tags around it."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(convert_charrefs=True)
+        self.source = data.decode()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(self.source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        assert len({name for name, _ in attrs}) == len(attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in SVG_LEAVES
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    def text(self, tag: str = "") -> str:
+        return "".join(text for at, text in self.texts if at != "style" and (not tag or at == tag))
+
+
+PAGES = {name: Page(render(sample)) for name, sample in SAMPLES.items()}
+KNOWN_TAGS = {tag for page in PAGES.values() for tag in page.tags}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_page_needs_nothing_from_anywhere(name: str) -> None:
+    page = PAGES[name]
+    assert "http://" not in page.source
+    assert "https://" not in page.source
+    assert "script" not in page.tags
+    assert not [a for a in page.attributes if a[1].startswith("on") or a[1] in ("href", "style")]
+    for _, attribute, value in page.attributes:
+        if attribute in ("src", "srcset"):
+            assert value.startswith("data:image/svg+xml;base64,")
+    policy = next(value for _, name, value in page.attributes if value.startswith("default-src"))
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+    assert page.source.startswith(
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
+    )
+    assert "url(" not in page.source
+    assert "@import" not in page.source
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("passing", "PASS"), ("failing", "FAIL"), ("inconclusive", "INCONCLUSIVE")],
+)
+def test_the_verdict_word_opens_the_page(name: str, word: str) -> None:
+    body = PAGES[name].source.partition("<body>")[2]
+    visible = [text for _, text in Page(f"<body>{body}".replace("</html>", "").encode()).texts]
+    assert next(text.strip() for text in visible if text.strip()) == word
+    assert PAGES[name].text("title") == f"{word}: Label agreement of the triage prompt"
+
+
+def test_sections_stand_in_their_order() -> None:
+    headings = re.findall(r"<h2[^>]*>([^<]+)</h2>", PAGES["failing"].source)
+    assert headings == [
+        "Blockers",
+        "Numbers",
+        "Findings",
+        "Exhibits",
+        "Caveats",
+        "Evidence",
+        "How to verify",
+    ]
+    assert "Caveats and waivers" in PAGES["waived"].text("h2")
+    assert "Exhibits" not in PAGES["bare"].text("h2")
+
+
+def test_tables_have_captions_and_scopes() -> None:
+    for page in PAGES.values():
+        assert page.tags.count("caption") == page.tags.count("table")
+        assert page.tags.count("th") == sum(
+            1 for tag, name, _ in page.attributes if (tag, name) == ("th", "scope")
+        )
+        assert page.tags.count("h1") == 1
+
+
+def test_every_measured_number_with_a_bound_or_interval_has_a_bar() -> None:
+    labels = [value for tag, name, value in PAGES["failing"].attributes if name == "aria-label"]
+    assert "value 0.6120, interval [0.5210, 0.6903], must be ≥ 0.75" in labels
+    assert PAGES["failing"].source.count('class="bar"') == 4
+
+
+def test_unmeasured_numbers_print_their_reason() -> None:
+    text = PAGES["inconclusive"].text()
+    assert "not measured: both raters used a single label, so chance agreement is 1" in text
+    assert "not measured: suite recent has no score" in text
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_page_shows_nan_none_or_an_empty_cell(name: str) -> None:
+    page = PAGES[name]
+    assert "nan" not in re.findall(r"\w+", page.text().lower())
+    assert "None" not in page.text()
+    assert not re.search(r"<(td|th|dd)[^>]*>\s*</", page.source)
+
+
+def test_waived_soft_and_warning_findings_are_told_apart_from_passes() -> None:
+    text = PAGES["waived"].text()
+    for words_shown in ("WAIVED", "SOFT PASS", "warn only", "lower end of the interval"):
+        assert words_shown in text
+    assert "ana.kovac" in text
+    assert "2025-04-01 00:00:00Z" in text
+
+
+def test_evidence_seal_and_runtime_are_on_the_page() -> None:
+    text = PAGES["passing"].text()
+    file = PASSING.evidence[0].files[0]
+    for shown in (PASSING.id, PASSING.policy_digest, PASSING.pack.digest, file.digest, "numpy"):
+        assert shown in text
+    assert "No evidence account was recorded." in PAGES["bare"].text()
+
+
+def test_a_matrix_has_a_picture_for_light_and_dark_and_a_table() -> None:
+    page = PAGES["passing"]
+    pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
+    light, dark = charts.matrix_svg(MATRIX, "light"), charts.matrix_svg(MATRIX, "dark")
+    decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
+    assert decoded == [dark, light]
+    assert any(name == "media" and "dark" in value for _, name, value in page.attributes)
+    alt = next(value for _, name, value in page.attributes if name == "alt")
+    assert alt.startswith("Heat map of scholar (rows) by auditor (columns): 240 in all, 226 on")
+    assert "131" in page.source.partition("<details>")[2]
+
+
+def test_a_matrix_too_large_to_draw_is_still_listed() -> None:
+    size = charts.CHART_LABELS_MAX + 1
+    counts = tuple(tuple(1 for _ in range(size)) for _ in range(size))
+    big = Matrix("Big", "r", "c", tuple(f"l{at}" for at in range(size)), counts)
+    page = Page(render(result(exhibits=(big,))))
+    assert "img" not in page.tags
+    assert f"{size * size - 200:,} more rows" in page.text()
+
+
+def test_long_tables_are_cut_with_a_count() -> None:
+    rows = tuple((at,) for at in range(300))
+    page = Page(render(result(exhibits=(Table("Long", ("x",), rows, 5000),))))
+    assert "4,800 more rows" in page.text()
+
+
+@settings(deadline=None, max_examples=25)
+@given(hostile_results())
+def test_any_text_leaves_the_page_whole(judged: Result) -> None:
+    data = render(judged)
+    page = Page(data)
+    assert set(page.tags) <= KNOWN_TAGS
+    assert not [a for a in page.attributes if a[1].startswith("on") or a[1] in ("href", "style")]
+    assert page.text("h1") == words.clean(words.cell(judged.title))
+    for blocker in judged.blockers:
+        assert words.clean(blocker) in page.text("li")
+    for _, attribute, value in page.attributes:
+        if attribute in ("src", "srcset"):
+            ET.fromstring(base64.b64decode(value.partition(",")[2]))
+    assert data == render(judged)
+
+
+def themes() -> dict[str, dict[str, charts.Colour]]:
+    css = files("gatemark.report").joinpath("templates/report.css").read_text()
+    light, dark = re.findall(r":root \{([^}]*--ground[^}]*)\}", css)
+    return {
+        name: {
+            key: (int(value[:2], 16), int(value[2:4], 16), int(value[4:], 16))
+            for key, value in re.findall(r"--([\w-]+): #([0-9a-f]{6});", block)
+        }
+        for name, block in (("light", light), ("dark", dark))
+    }
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_colour_has_aa_contrast_on_its_ground(theme: str) -> None:
+    colours = themes()[theme]
+    tones = ("pass", "fail", "inconclusive", "excused")
+    pairs = [
+        *itertools.product(("ink", "muted", "accent", "inconclusive"), ("paper",)),
+        ("muted", "ground"),
+        *((tone, f"{tone}-tint") for tone in tones),
+        *(("ink", f"{tone}-tint") for tone in tones),
+    ]
+    low = {pair: charts.contrast(colours[pair[0]], colours[pair[1]]) for pair in pairs}
+    assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
+
+
+def test_the_page_of_each_verdict_wears_its_own_tone() -> None:
+    for sample in (PASSING, FAILING, INCONCLUSIVE, WAIVED, BARE):
+        assert f'<header class="banner {sample.verdict}">' in render(sample).decode()
