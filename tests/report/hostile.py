@@ -101,6 +101,7 @@ def hostile_results(draw: Any) -> Result:
                 received=1,
                 accepted=1,
                 rejected=0,
+                usable=1,
                 missing=0,
                 expected=None,
                 files=(EvidenceFile(draw(texts), digest, 1),),

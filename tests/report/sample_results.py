@@ -161,6 +161,7 @@ EVIDENCE = Evidence(
     received=246,
     accepted=243,
     rejected=3,
+    usable=243,
     missing=2,
     expected=248,
     files=(

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import xxhash
 
+from gatemark.core.errors import UsageError
 from gatemark.core.exam import Exam
 from gatemark.flow.plugins import measures, schemas, suites
 from gatemark.intake.admit import Admission, RefusedLine
@@ -41,7 +42,11 @@ class ShardOutcome(msgspec.Struct, frozen=True):
 def build_exam(job: ExamJob) -> Exam[Any]:
     """The exam that a job names, with its options checked."""
     suite = suites().get(job.kind)
-    return suite.build(msgspec.convert(job.options, suite.options), measures())
+    try:
+        options = msgspec.convert(job.options, suite.options)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{job.kind}: {error}") from error
+    return suite.build(options, measures())
 
 
 def admission(job: ExamJob, form_name: str, schema_name: str) -> Admission:
