@@ -1,7 +1,7 @@
 """Two sets of scores for the same items: items are ``(base, cand, cluster)``.
 
 A score of None is an item that errored on that side: it is counted, and stays out of the delta.
-Whoever wants an error to score zero passes zero. The state holds one 32-byte row per distinct
+Whoever wants an error to score zero passes zero. The state holds one 33-byte row per distinct
 (cluster, delta): three rows in all for right or wrong answers without clusters, at worst one row
 per item.
 """

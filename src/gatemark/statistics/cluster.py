@@ -51,6 +51,8 @@ def mean_estimate(
 ) -> MeanEstimate:
     """The mean of ``values`` and its errors; without ``clusters`` every item stands alone."""
     x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
+        raise InvalidValueError("a mean needs one non-empty list of finite numbers")
     labels = np.arange(x.size) if clusters is None else clusters
     # A mean of equal values can differ from them in the last bit; it must not look like spread.
     mean = float(x[0] if x.min() == x.max() else math.fsum(x.tolist()) / x.size)

@@ -24,7 +24,7 @@ def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
     """Benjamini-Hochberg p-values, in the order given: they bound the share of false claims."""
     p = _checked(p_values)
     order = np.argsort(p, kind="stable")
-    scaled = p[order] * p.size / np.arange(1, p.size + 1)
+    scaled = p[order] * (p.size / np.arange(1, p.size + 1))
     return _restored(np.minimum.accumulate(scaled[::-1])[::-1], order)
 
 
