@@ -8,8 +8,9 @@ Bounds hold their level whatever the truth, not only for large n: melded exact b
 wrong answers (:mod:`paired_proportion`), and Gaffke bounds for graded scores in [0, 1]
 (:mod:`bounded_mean`). In simulations at alpha 0.05 and n = 30, t bounds let graded candidates that
 were worse by the whole margin pass 14 % of the time, BCa 11 %, and both 40 % when a rare item
-collapsed; Tango's score bound lets 6.8 % pass on rare losses at n = 133. Equal models fail at most at the rate alpha, because fail
-needs a lower bound above zero, which for right or wrong answers is the exact McNemar test.
+collapsed; Tango's score bound lets 6.8 % pass on rare losses at n = 133. Equal models
+fail at most at the rate alpha, because fail needs a lower bound above zero, which for right or
+wrong answers is the exact McNemar test.
 """
 
 from __future__ import annotations
