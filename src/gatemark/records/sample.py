@@ -105,7 +105,6 @@ SCHEMA: Final = RecordSchema(
                     "an error beside a score", _SCORED | {"error": _ERRORED["error"]}, "$.error"
                 ),
                 BadExample("a blank id", _SCORED | {"id": "  "}, "$.id"),
-                BadExample("an id of two lines", _SCORED | {"id": "a\nb"}, "$.id"),
                 BadExample("a numeric id", _SCORED | {"id": 4}, "$.id"),
                 BadExample("an epoch before the first", _SCORED | {"epoch": 0}, "$.epoch"),
                 BadExample("a confidence above 1", _SCORED | {"confidence": 93}, "$.confidence"),

@@ -1,19 +1,15 @@
-"""Inspect AI logs: `.json`, and `.eval` archives with deflate or zstd members.
-
-Never branches on the log's version number: it stayed 2 while the packing changed.
-"""
+"""Inspect AI logs: `.json`, and `.eval` archives with deflate or zstd members."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.intake.archive import Archive
 from gatemark.intake.foreign import (
     Arm,
     ForeignError,
@@ -24,7 +20,7 @@ from gatemark.intake.foreign import (
     ReadOptions,
     Refusal,
 )
-from gatemark.intake.foreign_json import NAN_TEXT, decode, key_paths, rows
+from gatemark.intake.foreign_json import NAN_TEXT, key_paths
 from gatemark.intake.gathering import (
     Gathering,
     check_count,
@@ -36,120 +32,18 @@ from gatemark.intake.gathering import (
     score_number,
     text_tags,
 )
+from gatemark.intake.inspect_log import ZIP, Log, Output, Results, Sample, Score, load
 
 NAME: Final = "inspect"
-_ZIP: Final = b"PK\x03\x04"
 _MEMBERS: Final = ("_journal/", "samples/", "header.json", "summaries.json", "reductions.json")
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _MEANS: Final = frozenset({"accuracy", "mean"})
 
 
-class _Provenance(msgspec.Struct):
-    author: str | None = None
-    reason: str | None = None
-    timestamp: str | None = None
-
-
-class _Edit(msgspec.Struct):
-    value: Any = "UNCHANGED"
-    provenance: _Provenance | None = None
-
-
-class _Score(msgspec.Struct):
-    value: Any = None
-    history: list[_Edit] = []
-
-
-class _Message(msgspec.Struct):
-    content: Any = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Message | None = None
-    stop_reason: str | None = None
-
-
-class _Output(msgspec.Struct):
-    completion: str | None = None
-    choices: list[_Choice] = []
-
-
-class _Failure(msgspec.Struct):
-    message: str = ""
-
-
-class _LimitHit(msgspec.Struct):
-    type: str = ""
-
-
-class _Sample(msgspec.Struct):
-    id: str | int
-    epoch: int = 1
-    input: Any = None
-    choices: list[Any] | None = None
-    target: Any = None
-    output: _Output | None = None
-    scores: dict[str, _Score] | None = None
-    error: _Failure | None = None
-    invalidation: _Provenance | None = None
-    limit: _LimitHit | None = None
-    metadata: dict[str, Any] = {}
-    error_retries: list[msgspec.Raw] | None = None
-    total_time: float | None = None
-
-
-class _Config(msgspec.Struct):
-    epochs: int | None = None
-    limit: Any = None
-    sample_id: Any = None
-
-
-class _Dataset(msgspec.Struct):
-    name: str | None = None
-    sample_ids: list[str | int] | None = None
-
-
-class _Spec(msgspec.Struct):
-    task: str = ""
-    model: str = ""
-    created: str = ""
-    config: _Config = msgspec.field(default_factory=_Config)
-    dataset: _Dataset = msgspec.field(default_factory=_Dataset)
-    packages: dict[str, Any] = {}
-
-
-class _Metric(msgspec.Struct):
-    value: Any = None
-
-
-class _Total(msgspec.Struct):
-    name: str = ""
-    scorer: str = ""
-    reducer: str | None = None
-    metrics: dict[str, _Metric] = {}
-
-
-class _Headline(msgspec.Struct):
-    score: str | None = None
-
-
-class _Results(msgspec.Struct):
-    total_samples: int | None = None
-    scores: list[_Total] = []
-    headline: _Headline | None = None
-
-
-class _Log(msgspec.Struct):
-    eval: _Spec
-    status: str = "started"
-    results: _Results | None = None
-    samples: list[msgspec.Raw] | None = None
-
-
 def sniff(head: bytes, filename: str) -> bool:
     """An `.eval` archive, or a JSON object with a status and an eval spec."""
-    if head.startswith(_ZIP):
+    if head.startswith(ZIP):
         first_member = head[30:60].decode("utf-8", "replace")
         return filename.endswith(".eval") or first_member.startswith(_MEMBERS)
     return key_paths(head) >= {"status", "eval", "eval.task"}
@@ -157,10 +51,10 @@ def sniff(head: bytes, filename: str) -> bool:
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
     """One arm per epoch; a log read without naming one keeps them all, told apart by epoch."""
-    _, rows_read = _load(only(files, NAME), options)
+    _, rows_read = load(only(files, NAME), options)
     counts: dict[int, int] = defaultdict(int)
     for _, _, row in rows_read:
-        if isinstance(row, _Sample):
+        if isinstance(row, Sample):
             counts[row.epoch] += 1
     return tuple(Arm(f"epoch-{epoch}", counts[epoch]) for epoch in sorted(counts))
 
@@ -168,13 +62,13 @@ def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     """Every sample and epoch; edited scores as edited, errors as errors."""
     file = only(files, NAME)
-    log, rows_read = _load(file, options)
+    log, rows_read = load(file, options)
     gathering = Gathering(NAME, file.name, options)
     _refuse_unfinished(log, file, gathering, options)
     taken = list(rows_read)
     if not taken:
         raise BadInputError(f"{file.name}: the log holds no samples")
-    scored = any(isinstance(row, _Sample) and row.scores for _, _, row in taken)
+    scored = any(isinstance(row, Sample) and row.scores for _, _, row in taken)
     if not scored:
         gathering.note("the log holds no scores at all")
     if options.arm is not None:
@@ -198,48 +92,8 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish(arm=options.arm, headline=_headline(log, gathering))
 
 
-def _load(
-    file: ForeignFile, options: ReadOptions
-) -> tuple[_Log, Iterator[tuple[str, msgspec.Raw, _Sample | Refusal]]]:
-    if file.data.startswith(_ZIP):
-        return _load_archive(file, options)
-    log = decode(file.data, _Log, file.name, nan_allowed=True)
-    if log.samples is None:
-        raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
-    return log, rows(log.samples, _Sample, f"{file.name}: samples", nan_allowed=True)
-
-
-def _load_archive(
-    file: ForeignFile, options: ReadOptions
-) -> tuple[_Log, Iterator[tuple[str, msgspec.Raw, _Sample | Refusal]]]:
-    archive = Archive(file, options.limits)
-    spec = next((n for n in ("header.json", "_journal/start.json") if n in archive.names), None)
-    if spec is None:
-        raise BadInputError(
-            f"{file.name}: a ZIP archive, but no Inspect log: "
-            "it has neither header.json nor _journal/start.json"
-        )
-    log = decode(archive.read(spec), _Log, f"{file.name}: {spec}", nan_allowed=True)
-    names = [n for n in archive.names if n.startswith("samples/") and n.endswith(".json")]
-    if not names:
-        raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
-    return log, _archived(archive, names, file)
-
-
-def _archived(
-    archive: Archive, names: list[str], file: ForeignFile
-) -> Iterator[tuple[str, msgspec.Raw, _Sample | Refusal]]:
-    for name in names:
-        content = archive.read(name)
-        place = f"{file.name}: {name}"
-        try:
-            yield place, msgspec.Raw(content), decode(content, _Sample, place, nan_allowed=True)
-        except BadInputError as error:
-            yield place, msgspec.Raw(b""), Refusal(place, str(error).removeprefix(f"{place}: "))
-
-
 def _refuse_unfinished(
-    log: _Log, file: ForeignFile, gathering: Gathering, options: ReadOptions
+    log: Log, file: ForeignFile, gathering: Gathering, options: ReadOptions
 ) -> None:
     config = log.eval.config
     if log.status != "success":
@@ -253,13 +107,15 @@ def _refuse_unfinished(
         gathering.note(refuse_partial(file.name, reason, options))
 
 
-def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: _Sample, *, scored: bool) -> None:
+def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: Sample, *, scored: bool) -> None:
     scores: dict[str, float | None] = {}
     tags = text_tags(row.metadata)
     for name, score in (row.scores or {}).items():
         for part, value in _parts(name, score.value):
             scores[part] = _number(value)
-            if scores[part] is None and isinstance(value, str) and value != NAN_TEXT:
+            if value == NAN_TEXT:
+                gathering.note(f"score {part} is NaN for some samples: unscored, so null")
+            elif scores[part] is None and isinstance(value, str):
                 tags[f"label.{part}"] = value
                 gathering.note(f"score {part} holds labels that are no numbers; they became tags")
         tags |= _edit_tags(gathering, name, score, place)
@@ -305,7 +161,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _error(row: _Sample, scores: dict[str, float | None], *, scored: bool) -> ForeignError | None:
+def _error(row: Sample, scores: dict[str, float | None], *, scored: bool) -> ForeignError | None:
     if row.error is not None:
         return error_of(row.error.message, "sample_error")
     if row.invalidation is not None:
@@ -316,7 +172,7 @@ def _error(row: _Sample, scores: dict[str, float | None], *, scored: bool) -> Fo
     return None
 
 
-def _edit_tags(gathering: Gathering, name: str, score: _Score, place: str) -> dict[str, str]:
+def _edit_tags(gathering: Gathering, name: str, score: Score, place: str) -> dict[str, str]:
     edits = [edit for edit in score.history if edit.provenance is not None]
     if not edits:
         return {}
@@ -335,7 +191,7 @@ def _edit_tags(gathering: Gathering, name: str, score: _Score, place: str) -> di
     return {f"edited.{name}.{key}": text for key, text in fields.items() if text}
 
 
-def _completion(output: _Output | None) -> Any:
+def _completion(output: Output | None) -> Any:
     if output is None:
         return None
     if output.completion is not None:
@@ -344,7 +200,7 @@ def _completion(output: _Output | None) -> Any:
     return None if message is None else message.content
 
 
-def _add_missing(gathering: Gathering, log: _Log, file: ForeignFile) -> None:
+def _add_missing(gathering: Gathering, log: Log, file: ForeignFile) -> None:
     present = {(sample.id, sample.epoch) for sample in gathering.samples}
     epochs = range(1, max(1, min(log.eval.config.epochs or 1, 1000)) + 1)
     pinned = {str(item).strip() for item in log.eval.dataset.sample_ids or []}
@@ -359,7 +215,7 @@ def _add_missing(gathering: Gathering, log: _Log, file: ForeignFile) -> None:
                 )
 
 
-def _check(gathering: Gathering, results: _Results, samples: list[ForeignSample]) -> None:
+def _check(gathering: Gathering, results: Results, samples: list[ForeignSample]) -> None:
     if results.total_samples is not None:
         gathering.check(check_count("total_samples", results.total_samples, len(samples)))
     names = {name for sample in samples for name in sample.scores}
@@ -398,7 +254,7 @@ def _reduced(samples: list[ForeignSample], name: str) -> list[float]:
     return [math.fsum(scores) / len(scores) for scores in epochs.values()]
 
 
-def _headline(log: _Log, gathering: Gathering) -> str | None:
+def _headline(log: Log, gathering: Gathering) -> str | None:
     if log.results is not None and log.results.headline is not None:
         return log.results.headline.score
     names = {name for sample in gathering.samples for name in sample.scores}
