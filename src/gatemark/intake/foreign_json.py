@@ -100,7 +100,7 @@ def key_paths(head: bytes) -> frozenset[str]:
     """
     paths: set[str] = set()
     containers: list[tuple[bool, str]] = []
-    here, text = "", ""
+    here, text, deeper = "", "", 0
     for match in _TOKEN.finditer(without_bom(head)):
         token = match.group()
         in_object, prefix = containers[-1] if containers else (False, "")
@@ -108,17 +108,22 @@ def key_paths(head: bytes) -> frozenset[str]:
             break
         if token.startswith(b'"'):
             text = token[1:-1].decode("utf-8", "replace")
-        elif token == b":" and in_object:
-            here = f"{prefix}.{text}" if prefix else text
-            if len(containers) <= _PATH_DEPTH:
-                paths.add(here)
         elif token in b"{[":
             path = here if in_object else prefix
-            containers.append((True, path) if token == b"{" else (False, f"{path}[]"))
+            if len(containers) == _PATH_DEPTH:
+                deeper += 1
+            else:
+                containers.append((True, path) if token == b"{" else (False, f"{path}[]"))
         elif token in b"}]":
-            containers = containers[:-1]
-            if not containers:
+            if deeper:
+                deeper -= 1
+            elif len(containers) <= 1:
                 break
+            else:
+                containers.pop()
+        elif in_object and not deeper:
+            here = f"{prefix}.{text}" if prefix else text
+            paths.add(here)
     return frozenset(paths)
 
 

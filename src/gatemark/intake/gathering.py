@@ -24,6 +24,7 @@ from gatemark.intake.foreign_json import decode, value_at
 
 MESSAGE_LENGTH: Final = 2000
 ID_LENGTH: Final = 512
+SHOWN_LENGTH: Final = 80
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _LISTED: Final = 5
 _LARGEST_EXACT: Final = 2**53
@@ -49,9 +50,17 @@ def usable_id(value: object) -> str | None:
     return text if 0 < len(text) <= ID_LENGTH and not _CONTROL.search(text) else None
 
 
+def shown(value: object) -> str:
+    """A foreign value for a message: never long, and never opened when it is nested."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = repr(value)
+    return text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "…"
+
+
 def error_of(message: object, kind: str) -> ForeignError:
     """A foreign error; the exception's name is its kind when the message starts with one."""
-    text = message if isinstance(message, str) else msgspec.json.encode(message).decode()
+    text = message if isinstance(message, str) else shown(message)
     named = _EXCEPTION.match(text)
     if len(text) > MESSAGE_LENGTH:
         text = text[:MESSAGE_LENGTH] + "…"
@@ -178,7 +187,7 @@ class Gathering:
         """Take one row; what cannot become a legal record is refused with its reason."""
         name = usable_id(item)
         if name is None:
-            self.refuse(Refusal(place, f"has no usable id, got {item!r}; name one with --id"))
+            self.refuse(Refusal(place, f"has no usable id, got {shown(item)}; name one with --id"))
             return
         if epoch < 1:
             self.refuse(Refusal(place, f"epoch must be >= 1, got {epoch}"))

@@ -30,6 +30,7 @@ from gatemark.intake.gathering import (
     only,
     refuse_partial,
     score_number,
+    shown,
     text_tags,
 )
 from gatemark.intake.inspect_log import ZIP, Log, Output, Results, Sample, Score, load
@@ -87,7 +88,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
         "model": log.eval.model,
         "created": log.eval.created,
         "dataset": log.eval.dataset.name or "",
-        "inspect_ai": str(log.eval.packages.get("inspect_ai", "")),
+        "inspect_ai": text_tags(log.eval.packages).get("inspect_ai", ""),
     }
     return gathering.finish(arm=options.arm, headline=_headline(log, gathering))
 
@@ -100,7 +101,7 @@ def _refuse_unfinished(
         reason = f"status must be 'success', got {log.status!r}"
         gathering.note(refuse_partial(file.name, reason, options))
     if config.limit is not None:
-        reason = f"the run was cut with --limit {config.limit}"
+        reason = f"the run was cut with --limit {_cut(config.limit)}"
         gathering.note(refuse_partial(file.name, reason, options))
     if config.sample_id is not None:
         reason = "the run was cut with --sample-id"
@@ -177,18 +178,27 @@ def _edit_tags(gathering: Gathering, name: str, score: Score, place: str) -> dic
     if not edits:
         return {}
     latest, provenance = edits[-1], edits[-1].provenance
-    if latest.value not in ("UNCHANGED", score.value):
+    if latest.value != "UNCHANGED" and shown(latest.value) != shown(score.value):
         gathering.note(
-            f"{place}: {name} is {score.value!r} but its last edit says {latest.value!r}"
+            f"{place}: {name} is {shown(score.value)} but its last edit says {shown(latest.value)}"
         )
     fields = {
         "author": provenance.author if provenance else None,
         "reason": provenance.reason if provenance else None,
         "timestamp": provenance.timestamp if provenance else None,
-        "original": str(score.history[0].value),
+        "original": _plain(score.history[0].value),
     }
     gathering.note("some scores were edited after the run; their tags say by whom and why")
     return {f"edited.{name}.{key}": text for key, text in fields.items() if text}
+
+
+def _cut(limit: Any) -> str:
+    """One number, or the range from one to another."""
+    return "-".join(map(shown, limit)) if isinstance(limit, list) else shown(limit)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else shown(value)
 
 
 def _completion(output: Output | None) -> Any:

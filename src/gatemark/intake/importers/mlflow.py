@@ -70,7 +70,8 @@ class _Row(msgspec.Struct):
     @property
     def run(self) -> str:
         """The run that made the row; one data frame may hold several."""
-        return str((self.trace_metadata or {}).get(_RUN) or "run")
+        named = (self.trace_metadata or {}).get(_RUN)
+        return named if isinstance(named, str) and named else "run"
 
 
 _Placed = tuple[str, dict[str, Any], _Row]

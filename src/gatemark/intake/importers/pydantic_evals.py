@@ -158,8 +158,7 @@ def _add_case(
         scores[name] = number
         if number is not None:
             values.setdefault(name, []).append(number)
-    for name, label in case.labels.items():
-        tags[f"label.{name}"] = str(label.value)
+    tags |= text_tags({f"label.{name}": label.value for name, label in case.labels.items()})
     for failure in case.evaluator_failures:
         scores.setdefault(failure.name or "evaluator", None)
         tags[f"error.{failure.name}"] = error_of(failure.error_message, "evaluator").message
