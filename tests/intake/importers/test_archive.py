@@ -2,18 +2,14 @@ from __future__ import annotations
 
 import io
 import struct
-import sys
 import zipfile
-from pathlib import Path
 
 import pytest
+from peer_shapes import zipped
 
 from gatemark.core.errors import BadInputError
 from gatemark.intake.archive import Archive
 from gatemark.intake.foreign import ForeignFile, ForeignLimits
-
-sys.path.insert(0, str(Path(__file__).parent / "importers"))
-from peer_shapes import zipped
 
 CONTENT = {"a.json": b"alpha" * 100, "b.json": b""}
 
