@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -80,12 +81,9 @@ def test_without_its_measure_the_agreement_exam_is_inconclusive(
     copied: Path, tmp_path: Path
 ) -> None:
     pairs = tmp_path / "p.jsonl"
-    pairs.write_text(
-        "".join(
-            f'{{"qid": "Q{i}", "scholar": {{"label": "{label}"}}, "auditor": {{"label": "{label}"}}}}\n'
-            for i, label in enumerate(["VALID", "REJECT"] * 60)
-        )
-    )
+    opinions = [{"label": label} for label in ["VALID", "REJECT"] * 60]
+    rows = [{"qid": f"Q{i}", "scholar": o, "auditor": o} for i, o in enumerate(opinions)]
+    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
     victim = copied / "gatemark" / "measures" / "agreement.py"
     source = victim.read_bytes()
     command = [sys.executable, "-m", "gatemark", "score", "agreement", "--pairs", str(pairs)]

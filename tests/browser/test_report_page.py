@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import shutil
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,14 +9,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from gatemark.flow.demo import run_demo
 
-CHROMIUM = next(
-    (
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ),
-    None,
-)
+INSTALLER = Path(__file__).parent.parent / "install_browser.py"
+CHROMIUM = runpy.run_path(str(INSTALLER))["find_browser"]()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 QUIET = [
     "--no-sandbox",

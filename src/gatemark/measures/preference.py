@@ -48,7 +48,7 @@ _ROW = row_type(
 _GIVES = (
     "win_rate",
     "half_tie_win_rate",
-    "p_value",
+    "win_p_value",
     "log_e_value",
     "wins",
     "losses",
@@ -243,7 +243,7 @@ MEASURE = Measure(
             expected={
                 "win_rate": 0.75,
                 "half_tie_win_rate": 0.7,
-                "p_value": 5 / 16,
+                "win_p_value": 5 / 16,
                 "log_e_value": -0.22314355131420976,
                 "wins": 3.0,
                 "losses": 1.0,
@@ -258,7 +258,7 @@ MEASURE = Measure(
             expected={
                 "win_rate": None,
                 "half_tie_win_rate": 0.5,
-                "p_value": None,
+                "win_p_value": None,
                 "log_e_value": None,
                 "wins": 0.0,
                 "first_win_rate": None,

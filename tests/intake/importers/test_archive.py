@@ -5,7 +5,7 @@ import struct
 import zipfile
 
 import pytest
-from peer_shapes import zipped
+from tests.intake.importers.peer_shapes import zipped
 
 from gatemark.core.errors import BadInputError
 from gatemark.intake.archive import Archive

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peer_shapes import (
+from tests.intake.importers.peer_shapes import (
     deepeval_log,
     dumped,
     file_of,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from peer_shapes import lost_and_gained
+from tests.intake.importers.peer_shapes import lost_and_gained
 
 from gatemark.intake.foreign import Imported, ReadOptions, as_record, import_files
 from gatemark.records.sample import Sample

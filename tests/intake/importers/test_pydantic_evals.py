@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from peer_shapes import (
+from tests.intake.importers.peer_shapes import (
     BASELINE,
     CANDIDATE,
     COUNT,
