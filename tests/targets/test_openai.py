@@ -8,7 +8,8 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.targets.limits import Prices
-from gatemark.targets.openai import OpenAISpec, OpenAITarget
+from gatemark.targets.network_specs import OpenAISpec
+from gatemark.targets.openai import OpenAITarget
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, TargetError
 

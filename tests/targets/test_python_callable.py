@@ -138,6 +138,14 @@ def test_a_module_that_fails_to_load_is_bad_input(tmp_path: Path) -> None:
         _target(tmp_path, "1 / 0\ndef answer(q): return q\n")
 
 
+def test_loading_leaves_no_bytecode_in_the_pack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    ask(_target(tmp_path, "def answer(q):\n    return q\n"), CALL)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["app.py"]
+
+
 def test_two_folders_may_have_modules_of_the_same_name(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

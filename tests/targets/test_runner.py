@@ -321,6 +321,53 @@ def test_a_resumed_run_remembers_what_it_spent(tmp_path: Path) -> None:
     assert _kinds(outcomes) == ["ok"] * 4 + ["budget"] * 4
 
 
+def test_a_resumed_run_remembers_how_often_it_asked(tmp_path: Path) -> None:
+    target = Answers(lambda _: "ok")
+    options = RunOptions(budget=Budget(calls=5))
+    with _journal(tmp_path / "j") as journal:
+        run(target, questions(3), options, journal)
+        outcomes = run(target, questions(8), options, journal)
+    assert len(target.seen) == 5
+    assert _kinds(outcomes) == ["ok"] * 5 + ["budget"] * 3
+
+
+def test_retry_after_holds_every_caller_not_only_the_one_told() -> None:
+    failed: list[str] = []
+    slept: list[float] = []
+    now = [1000.0]
+
+    def answer(call: Call) -> str:
+        if not failed:
+            failed.append(call.id)
+            raise TargetError("http_status", "429", retryable=True, retry_after_s=5.0)
+        return "ok"
+
+    async def whole() -> tuple[Outcome, ...]:
+        others = asyncio.Event()
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 1:
+                await others.wait()
+                return
+            now[0] += seconds
+            others.set()
+
+        return await run_calls(
+            Answers(answer),
+            questions(2),
+            RunOptions(concurrency=2, retries=1, backoff_base_s=0),
+            None,
+            clock=lambda: now[0],
+            sleep=sleep,
+            rng=random.Random(1),
+        )
+
+    outcomes = asyncio.run(whole())
+    assert slept == [5.0, 5.0]
+    assert [o.attempts for o in outcomes] == [2, 1]
+
+
 def test_what_a_budget_cut_off_is_not_in_the_journal(tmp_path: Path) -> None:
     with _journal(tmp_path / "j") as journal:
         run(Answers(lambda _: 1), questions(5), RunOptions(budget=Budget(calls=2)), journal)

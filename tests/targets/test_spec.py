@@ -46,6 +46,10 @@ def _build(text: str, folder: Path, **options: Any) -> Target:
         ("{python: 'a:b', send_sample: true}", "send_sample belongs to command"),
         ("{python: 'a:b', budget: {calls: -5}}", "budget.calls must be >= 0, got -5"),
         ("{python: 'a:b', cost: {per_call: -1}}", "cost.per_call must be >= 0, got -1.0"),
+        ("{http: {url: 'http://h/', response: a, body: '{{inptu}}'}}", "unknown placeholder"),
+        ("{http: {url: 'http://h/', response: a..b}}", "empty step"),
+        ("{http: {url: 'http://h/', response: a, headers: {Cookie: x}}}", "not be written down"),
+        ("{openai: {base_url: 'h', model: m}}", "openai.base_url must start with http"),
         ("[1]", "Expected `object`, got `array`"),
     ],
 )

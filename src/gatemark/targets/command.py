@@ -32,7 +32,7 @@ from gatemark.core.errors import UsageError
 from gatemark.targets.port import Call, CallPart, Reply, TargetError
 from gatemark.targets.replies import bad_reply, reply_from_fields
 
-STDERR_KEPT_BYTES: Final = 4_096
+STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
 _ENVELOPE: Final = ("id", "epoch")
 
@@ -212,7 +212,7 @@ class _Worker:
         else:
             ending = f"exited with code {code}"
         words = self._said.decode(errors="replace").strip()
-        stderr = f"; stderr ends: {words[-1_500:]}" if words else "; stderr is empty"
+        stderr = f"; stderr ends: {words}" if words else "; stderr is empty"
         return TargetError(
             "crash", f"{self._name} {ending} instead of answering{stderr}", retryable=True
         )

@@ -9,42 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
-from gatemark.core.errors import InvalidValueError
-from gatemark.targets.http import ApiKey, pinned
+from gatemark.targets.network_specs import OpenAISpec
 from gatemark.targets.port import Call, Reply, TargetError
 from gatemark.targets.replies import bad_reply
-from gatemark.targets.template import Template, as_text
+from gatemark.targets.template import as_text
 from gatemark.targets.transport import Transport
 
 Clock = Callable[[], float]
-
-
-class OpenAISpec(ApiKey, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ``openai:`` part of a pack.
-
-    ``prompt`` is the user's message and ``system`` the one before it; ``messages`` replaces both
-    and may be a placeholder for a whole conversation. ``parameters`` go into the body as they are.
-    """
-
-    base_url: str
-    model: str
-    prompt: str | None = None
-    system: str | None = None
-    messages: list[dict[str, Any]] | str | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
-    headers: dict[str, str] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.messages is not None and (self.prompt is not None or self.system is not None):
-            raise InvalidValueError("openai: messages replaces prompt and system; give one of them")
-        taken = sorted(set(self.parameters) & {"model", "messages", "stream", "n"})
-        if taken:
-            raise InvalidValueError(f"openai.parameters must not hold {taken[0]!r}")
 
 
 class OpenAITarget:
@@ -61,12 +32,12 @@ class OpenAITarget:
     ) -> None:
         self._spec = spec
         self._clock = clock
-        self._messages = Template(_message_template(spec), name="openai.messages")
+        self._messages = spec.template()
         self.reads = self._messages.reads
         self._transport = Transport(
             spec.base_url.rstrip("/") + "/chat/completions",
-            headers=spec.headers,
-            secret=spec.secret(environ),
+            spec,
+            environ,
             max_reply_bytes=max_reply_bytes,
             connections=connections,
         )
@@ -89,7 +60,7 @@ class OpenAITarget:
         await self._transport.close()
 
     def identity(self) -> dict[str, Any]:
-        return {"kind": "openai", **pinned(self._spec)}
+        return {"kind": "openai", **self._spec.pins()}
 
     def _body(self, call: Call) -> dict[str, Any]:
         spec = self._spec
@@ -129,13 +100,6 @@ class OpenAITarget:
             f"{self._transport.place}: choices.0.message.content must be text, "
             f"got {type(content).__name__}"
         )
-
-
-def _message_template(spec: OpenAISpec) -> Any:
-    if spec.messages is not None:
-        return spec.messages
-    system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
-    return [*system, {"role": "user", "content": spec.prompt or "{{input}}"}]
 
 
 def _with_text(message: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.journal import Reuse
 from gatemark.targets.limits import Budget, Prices
+from gatemark.targets.network_specs import HttpSpec, OpenAISpec
 from gatemark.targets.options import DEFAULT_MAX_REPLY_BYTES, RunOptions
 from gatemark.targets.port import Target
 from gatemark.targets.python_callable import PythonTarget, split_reference
@@ -21,7 +22,7 @@ from gatemark.targets.recorded import RecordedTarget, Recording
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds with a client library behind them are loaded when a pack names them.
-_NETWORK: Final = {"http": ("HttpSpec", "HttpTarget"), "openai": ("OpenAISpec", "OpenAITarget")}
+_NETWORK: Final = {"http": "HttpTarget", "openai": "OpenAITarget"}
 _NETWORK_RETRIES: Final = 3
 _PROCESS_TIMEOUT_S: Final = 60.0
 
@@ -40,8 +41,8 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     python: str | None = None
     command: tuple[str, ...] | None = None
-    http: dict[str, Any] | None = None
-    openai: dict[str, Any] | None = None
+    http: HttpSpec | None = None
+    openai: OpenAISpec | None = None
     recorded: str | None = None
     send_sample: bool = False
     timeout_s: float | None = None
@@ -96,14 +97,11 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def parse_spec(raw: Any, place: str) -> TargetSpec:
     """A target as written in a pack; every complaint names the place and the key."""
     try:
-        spec = msgspec.convert(raw, TargetSpec)
-        if spec.kind in _NETWORK:
-            _network_spec(spec)
+        return msgspec.convert(raw, TargetSpec)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{place}: {error}{_hint(raw, str(error))}") from error
     except (InvalidValueError, UsageError) as error:
         raise BadInputError(f"{place}: {error}") from error
-    return spec
 
 
 def build(
@@ -132,20 +130,14 @@ def build(
             raise UsageError("a recorded target needs a way to read samples, and none was given")
         recording, digest = open_recording(folder / spec.recorded)
         return RecordedTarget(recording, digest=digest)
-    module = _network_module(spec.kind)
-    make: Callable[..., Target] = getattr(module, _NETWORK[spec.kind][1])
+    make: Callable[..., Target] = getattr(_network_module(spec.kind), _NETWORK[spec.kind])
     return make(
-        _network_spec(spec),
+        getattr(spec, spec.kind),
         clock=clock,
         environ=environ,
         max_reply_bytes=spec.max_reply_bytes,
         connections=concurrency,
     )
-
-
-def _network_spec(spec: TargetSpec) -> Any:
-    form = getattr(_network_module(spec.kind), _NETWORK[spec.kind][0])
-    return msgspec.convert(getattr(spec, spec.kind), form)
 
 
 def _network_module(kind: str) -> Any:

@@ -11,15 +11,13 @@ import httpx
 import msgspec
 
 from gatemark.core.errors import UsageError
+from gatemark.targets.network_specs import Endpoint
 from gatemark.targets.port import TargetError
 from gatemark.targets.replies import bad_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 ERROR_BODY_BYTES: Final = 4_096
 ERROR_BODY_CHARS: Final = 400
-SECRET_HEADERS: Final = frozenset(
-    {"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"}
-)
 
 
 class Secret:
@@ -52,23 +50,17 @@ class Transport:
     def __init__(
         self,
         url: str,
+        endpoint: Endpoint,
+        environ: Mapping[str, str],
         *,
         method: str = "POST",
-        headers: Mapping[str, str] | None = None,
-        secret: Secret | None = None,
         max_reply_bytes: int,
         connections: int = 1,
     ) -> None:
-        self._url = checked_url(url)
+        self._url = _url(url)
         self._method = method
-        self._headers = dict(headers or {})
-        for name in self._headers:
-            if name.lower() in SECRET_HEADERS:
-                raise UsageError(
-                    f"header {name!r} must not be written down; name an environment variable "
-                    "with api_key_env, and the header with api_key_header"
-                )
-        self._secret = secret
+        self._headers = endpoint.headers
+        self._secret = _secret(endpoint, environ)
         self._max_reply_bytes = max_reply_bytes
         self._connections = connections
         self._client: httpx.AsyncClient | None = None
@@ -152,17 +144,18 @@ class Transport:
         return text if self._secret is None else self._secret.redact(text)
 
 
-def checked_url(text: str) -> httpx.URL:
-    """The address, when it is one that may be written in a pack."""
+def _url(text: str) -> httpx.URL:
     try:
-        url = httpx.URL(text)
+        return httpx.URL(text)
     except httpx.InvalidURL as error:
-        raise UsageError(f"url {text!r} is not valid: {error}") from error
-    if url.scheme not in ("http", "https") or not url.host:
-        raise UsageError(f"url must start with http:// or https:// and name a host, got {text!r}")
-    if url.userinfo:
-        raise UsageError("url must not hold a user name or password; use api_key_env")
-    return url
+        raise UsageError(f"url is not valid: {error}") from error
+
+
+def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> Secret | None:
+    if endpoint.api_key_env is None:
+        return None
+    header, prefix = endpoint.api_key_header, endpoint.api_key_prefix
+    return Secret(endpoint.api_key_env, header, prefix, environ)
 
 
 async def _some(response: httpx.Response) -> bytes:
