@@ -363,7 +363,7 @@ def test_retry_after_holds_every_caller_not_only_the_one_told() -> None:
             rng=random.Random(1),
         )
 
-    outcomes = asyncio.run(whole())
+    outcomes = asyncio.run(asyncio.wait_for(whole(), timeout=10))
     assert slept == [5.0, 5.0]
     assert [o.attempts for o in outcomes] == [2, 1]
 
