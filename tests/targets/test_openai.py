@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.core.errors import InvalidValueError
 from gatemark.targets.limits import Prices
 from gatemark.targets.network_specs import OpenAISpec
 from gatemark.targets.openai import OpenAITarget
@@ -141,10 +140,10 @@ def test_tokens_are_priced() -> None:
 
 
 def test_messages_and_prompt_exclude_each_other() -> None:
-    with pytest.raises(InvalidValueError, match="messages replaces prompt"):
+    with pytest.raises(msgspec.ValidationError, match="messages replaces prompt"):
         _target("http://127.0.0.1:1", prompt="x", messages=[])
 
 
 def test_parameters_cannot_replace_what_is_pinned() -> None:
-    with pytest.raises(InvalidValueError, match="must not hold 'model'"):
+    with pytest.raises(msgspec.ValidationError, match="must not hold 'model'"):
         _target("http://127.0.0.1:1", parameters={"model": "other"})

@@ -1,7 +1,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.intake.importers.peer_shapes import BASELINE, CANDIDATE, COUNT, deepeval_log, item, lost_and_gained, read
+from tests.intake.importers.peer_shapes import (
+    BASELINE,
+    CANDIDATE,
+    COUNT,
+    deepeval_log,
+    item,
+    lost_and_gained,
+    read,
+)
 
 from gatemark.core.errors import BadInputError
 

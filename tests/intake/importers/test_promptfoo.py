@@ -4,7 +4,15 @@ import random
 
 import msgspec
 import pytest
-from tests.intake.importers.peer_shapes import COUNT, dumped, file_of, item, lost_and_gained, promptfoo_log, read
+from tests.intake.importers.peer_shapes import (
+    COUNT,
+    dumped,
+    file_of,
+    item,
+    lost_and_gained,
+    promptfoo_log,
+    read,
+)
 
 from gatemark.core.errors import BadInputError
 from gatemark.intake.foreign import Arm, ReadOptions, as_record, importers
