@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.result import OCCASION
 
 Run = Callable[..., Any]
 
@@ -45,7 +46,10 @@ def test_show_gives_the_sealed_document_whose_digest_is_its_id(gatemark: Run, de
     for reference in ids(gatemark, demo / "store"):
         document = gatemark("show", reference[7:19], "--store", demo / "store", "--json").json
         assert document.pop("id") == reference
+        stamp = document.pop("stamp")
+        occasion = {name: document.pop(name) for name in OCCASION}
         assert digest(document) == reference
+        assert digest({"id": reference, "occasion": occasion}) == stamp
         assert document["schema"] == "gatemark.result/1"
 
 

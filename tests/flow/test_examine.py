@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,12 @@ def test_sealing_is_deterministic_and_one_changed_field_is_found(tmp_path: Path)
     assert one.id == two.id
     verify_seal(one)
     fields = {name: getattr(one, name) for name in one.__struct_fields__ if name != "id"}
+    del fields["stamp"]
+    later = seal(**{**fields, "finished_at": datetime(2030, 1, 1, tzinfo=UTC)})
+    assert later.id == one.id
+    assert later.stamp != one.stamp
     for name, other in {"title": "x", "actor": "eve", "snapshots": ()}.items():
-        assert seal(**{**fields, name: other}).id != one.id
+        assert seal(**{**fields, name: other}).stamp != one.stamp
         with pytest.raises(IntegrityError, match="does not verify"):
             verify_seal(msgspec.structs.replace(one, **{name: other}))
 

@@ -41,10 +41,20 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     currency: str | None = None
 
 
+OCCASION = ("started_at", "finished_at", "actor", "cost")
+"""The fields that tell of the occasion and not of the judgement."""
+
+
 class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One finished judgement. ``id`` is the digest of all the other fields."""
+    """One finished judgement.
+
+    ``id`` is the digest of what was judged, by what, and how it came out: the same evidence under
+    the same policy has the same id, whoever ran it and whenever. ``stamp`` is the digest of the
+    id together with the occasion, so that nothing in a result is without a seal.
+    """
 
     id: str
+    stamp: str
     schema: Literal["gatemark.result/1"] = "gatemark.result/1"
     title: str
     pack: PackRef
@@ -80,19 +90,24 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def seal(**fields: Any) -> Result:
-    """Build a result from all its fields but the id, and give it the only id it can have."""
-    draft = Result(id="", **fields)
-    return msgspec.structs.replace(draft, id=_content_digest(draft))
+    """Build a result from all its other fields, with the only id and stamp it can have."""
+    draft = Result(id="", stamp="", **fields)
+    identity, stamp = _seals(draft)
+    return msgspec.structs.replace(draft, id=identity, stamp=stamp)
 
 
 def verify_seal(result: Result) -> None:
-    """Refuse a result whose content does not give its id."""
-    actual = _content_digest(result)
-    if not same_digest(actual, result.id):
-        raise IntegrityError(f"result {result.id} does not verify: its content gives {actual}")
+    """Refuse a result whose content does not give its id, or its occasion not its stamp."""
+    identity, stamp = _seals(result)
+    if not same_digest(identity, result.id):
+        raise IntegrityError(f"result {result.id} does not verify: its content gives {identity}")
+    if not same_digest(stamp, result.stamp):
+        raise IntegrityError(f"result {result.id} does not verify: its occasion was changed")
 
 
-def _content_digest(result: Result) -> str:
+def _seals(result: Result) -> tuple[str, str]:
     content = msgspec.to_builtins(result)
-    del content["id"]
-    return digest(content)
+    del content["id"], content["stamp"]
+    occasion = {name: content.pop(name) for name in OCCASION}
+    identity = digest(content)
+    return identity, digest({"id": identity, "occasion": occasion})
