@@ -91,13 +91,12 @@ def _missing_verbs(root: Path) -> Iterator[str]:
 
 
 def _missing_names(root: Path) -> Iterator[str]:
-    reference = "\n".join(
-        page.read_text(encoding="utf-8") for page in (root / "docs/reference").glob("*.md")
-    )
     for registry in (schemas(), measures(), suites()):
+        page = f"docs/reference/{registry.kind}s.md"
+        text = _text(root, page)
         for name in registry.names():
-            if not re.search(rf"^## {re.escape(name)}$", reference, re.MULTILINE):
-                yield f"docs/reference: has no heading for {registry.kind} {name}"
+            if not re.search(rf"^## {re.escape(name)}$", text, re.MULTILINE):
+                yield f"{page}: has no heading for {registry.kind} {name}"
         for module, why in registry.broken.items():
             yield f"{module}: cannot be documented: {why}"
 
