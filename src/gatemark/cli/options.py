@@ -48,9 +48,8 @@ def jobs_option(function: F) -> F:
         "-j",
         "--jobs",
         type=click.IntRange(1, 256),
-        default=1,
-        show_default=True,
-        help="Processes to read large plain files with.",
+        default=None,
+        help="Processes to read large plain files with; as many as there are cores when left out.",
     )(function)
 
 

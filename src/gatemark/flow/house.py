@@ -25,7 +25,7 @@ class House:
         self,
         *,
         store: str = DEFAULT_STORE,
-        jobs: int = 1,
+        jobs: int | None = None,
         actor: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -41,7 +41,7 @@ class House:
     @cached_property
     def engine(self) -> Engine:
         """Where folds run."""
-        return LocalEngine(self._jobs)
+        return LocalEngine(self._jobs or os.cpu_count() or 1)
 
     @cached_property
     def actor(self) -> str:

@@ -32,17 +32,18 @@ class Ruling(NamedTuple):
 def red_flag(row: Any) -> str:
     """The first hard reason to reject a row, or ``clear``."""
     flags = row.flags
-    if flags is not UNSET and (
-        flags.provenance_violation is True or flags.constraints_mismatch is True
-    ):
+    if flags and (flags.provenance_violation or flags.constraints_mismatch):
         return HARD_FLAG
     answer = row.answer_json
-    if answer is UNSET or answer is None or not answer.citations:
+    if not answer or not answer.citations:
         return CLEAR
     retrieved = row.retrieved_ids
     if retrieved is UNSET or retrieved is None:
         return RETRIEVED_IDS_MISSING
-    return CLEAR if set(answer.citations).issubset(retrieved) else CITATION_OUT_OF_SCOPE
+    for cited in answer.citations:
+        if cited not in retrieved:
+            return CITATION_OUT_OF_SCOPE
+    return CLEAR
 
 
 def arbitrate(scholar: str, auditor: str, flag: str, nic_policy: NicPolicy) -> Ruling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -84,14 +85,14 @@ class AgreementExam(Exam[State]):
         return State(shard=shard)
 
     def step(self, state: State, batch: Sequence[Any]) -> State:
-        cells = state.cells
-        lines: list[bytes] = []
-        for row in batch:
-            scholar, auditor, flag = row.scholar.label, row.auditor.label, red_flag(row)
-            cell = (scholar, auditor, flag)
-            cells[cell] = cells.get(cell, 0) + 1
-            if scholar != auditor:
-                lines.append(self._tsv_line(row.qid, cell))
+        batch_cells = [(row.scholar.label, row.auditor.label, red_flag(row)) for row in batch]
+        for cell, count in Counter(batch_cells).items():
+            state.cells[cell] = state.cells.get(cell, 0) + count
+        lines = [
+            self._tsv_line(row.qid, cell)
+            for row, cell in zip(batch, batch_cells, strict=True)
+            if cell[0] != cell[1]
+        ]
         if lines:
             earlier = state.disagreements.get(state.shard, b"")
             state.disagreements[state.shard] = earlier + b"".join(lines)

@@ -1,0 +1,30 @@
+"""``make bench``: every performance claim, as a ratio where it can be one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+from bench import agreement
+from bench.measure import Line
+
+SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
+    "help": agreement.help_lines,
+    "agreement": agreement.lines,
+}
+
+
+def main(wanted: list[str]) -> int:
+    """Measure the named sections, or all of them."""
+    missed = 0
+    for name in wanted or list(SECTIONS):
+        print(f"== {name}", flush=True)
+        for line in SECTIONS[name]():
+            print(line, flush=True)
+            missed += line.kept is False
+    print(f"{missed} claims missed" if missed else "every claim kept")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

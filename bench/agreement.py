@@ -1,0 +1,78 @@
+"""Agreement over a million pairs: speed against the plain way, memory, processes."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.measure import Line, gatemark, run
+
+LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
+
+
+def write_pairs(path: Path, count: int) -> None:
+    """Invented pairs of about half a kilobyte each, every reason different from the last."""
+    draw = random.Random(count)
+    with path.open("w", encoding="utf-8") as stream:
+        for number in range(count):
+            scholar = draw.choices(LABELS, (70, 15, 14, 1))[0]
+            auditor = scholar if draw.random() < 0.95 else draw.choice(LABELS[:3])
+            page, line = draw.randint(1, 40), draw.randint(1, 9)
+            row = {
+                "qid": f"A{number:07d}",
+                "scholar": {
+                    "label": scholar,
+                    "reason": f"claim {number} stands on page {page}; cites p{page}#{line}",
+                },
+                "auditor": {
+                    "label": auditor,
+                    "reason": f"provenance of p{page}#{line} ok: row {number}, template {line}",
+                },
+                "answer_json": {
+                    "claim": f"Store {page} rejects empty keys while mode {line} is on.",
+                    "citations": [f"p{page}#{line}"],
+                    "constraints_echo": [f"Store {page} rejects empty keys."],
+                },
+                "retrieved_ids": [f"p{page}#{line}", f"p{page}#{line + 1}", f"p{page + 1}#1"],
+                "flags": {"provenance_violation": False, "constraints_mismatch": False},
+            }
+            stream.write(json.dumps(row) + "\n")
+
+
+def lines() -> Iterator[Line]:
+    """Every claim about agreement, measured."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small, large = folder / "small.jsonl", folder / "large.jsonl"
+        write_pairs(small, 100_000)
+        write_pairs(large, 1_050_000)
+        yield Line("size of 1,050,000 pairs", large.stat().st_size / 1e6, "MB")
+        plain = run(
+            [sys.executable, "-m", "bench.plain_agreement", str(large), str(folder / "plain.tsv")]
+        )
+        score = ("score", "agreement", "--json", "--out", str(folder), "--pairs")
+        fast = run(gatemark(*score, str(large), "--no-duplicate-key-check"), repeats=3)
+        checked = run(gatemark(*score, str(large)), repeats=3)
+        double = run(gatemark(*score, str(large), "-j", "2"), repeats=3)
+        little = run(gatemark(*score, str(small)), repeats=3)
+        yield Line("plain json-and-dicts scorer", plain.seconds, "s")
+        yield Line("gatemark, -j 1, duplicate keys checked", checked.seconds, "s")
+        yield Line("gatemark, -j 1, duplicate keys not checked", fast.seconds, "s")
+        yield Line("gatemark, -j 2, duplicate keys checked", double.seconds, "s")
+        yield Line("plain / gatemark -j 1", plain.seconds / checked.seconds, "x", at_least=15)
+        yield Line("plain / gatemark -j 1, keys not checked", plain.seconds / fast.seconds, "x")
+        yield Line("-j 1 / -j 2 over 500 MB", checked.seconds / double.seconds, "x", at_least=1.5)
+        yield Line("resident memory, 1,050,000 pairs", checked.resident_mb, "MB", at_most=120)
+        growth = checked.resident_mb / little.resident_mb
+        yield Line("resident memory, 1,050,000 / 100,000 pairs", growth, "x", at_most=1.25)
+
+
+def help_lines() -> Iterator[Line]:
+    """What it costs to ask for help."""
+    cost = run(gatemark("--help"), repeats=5)
+    yield Line("gatemark --help", cost.seconds, "s", at_most=0.3)
+    yield Line("gatemark --help, resident memory", cost.resident_mb, "MB", at_most=50)

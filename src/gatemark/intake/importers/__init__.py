@@ -1,0 +1,1 @@
+"""One file per foreign log format; each holds an `IMPORTER`."""

@@ -1,0 +1,200 @@
+"""Calibration of stated confidences: items are ``(confidence, correct)``.
+
+A confidence or an outcome of None cannot be judged and is counted as excluded. The state holds one
+17-byte row per distinct (confidence, correct); confidences given in steps need almost nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.fold import Batch, KnownAnswer, Measure
+from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
+from gatemark.statistics.calibration import (
+    DEFAULT_BINS,
+    DEFAULT_TWINS,
+    Calibration,
+    grouped,
+    measure_calibration,
+)
+from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, union_rows
+
+DEFAULT_SEED = 19
+FEW_ITEMS = 100
+_ROW = row_type(("confidence", "<f8"), ("correct", "u1"))
+_GIVES = (
+    "ece",
+    "mce",
+    "mce_min10",
+    "ece_excess",
+    "iso_dev",
+    "brier",
+    "brier_mcb",
+    "brier_dsc",
+    "brier_unc",
+)
+
+
+class CalibrationState(msgspec.Struct, frozen=True):
+    """Counted (confidence, correct) rows, and what could not be judged."""
+
+    runs: Runs = ()
+    no_confidence_count: int = 0
+    no_outcome_count: int = 0
+
+
+def step(state: CalibrationState, batch: Batch) -> CalibrationState:
+    """Add a batch of items."""
+    rows = []
+    no_confidence = no_outcome = 0
+    for (confidence, correct), count in Counter(batch).items():
+        if confidence is None:
+            no_confidence += count
+        elif correct is None:
+            no_outcome += count
+        elif not 0 <= confidence <= 1:
+            raise InvalidValueError(f"confidence must be inside [0, 1], got {confidence}")
+        else:
+            rows.append((confidence + 0.0, bool(correct), count))
+    return CalibrationState(
+        runs=add_rows(state.runs, rows, _ROW),
+        no_confidence_count=state.no_confidence_count + no_confidence,
+        no_outcome_count=state.no_outcome_count + no_outcome,
+    )
+
+
+def merge(left: CalibrationState, right: CalibrationState) -> CalibrationState:
+    """Both states as one."""
+    return CalibrationState(
+        runs=merge_runs(left.runs, right.runs, _ROW),
+        no_confidence_count=left.no_confidence_count + right.no_confidence_count,
+        no_outcome_count=left.no_outcome_count + right.no_outcome_count,
+    )
+
+
+def summary(
+    state: CalibrationState,
+    *,
+    bins: int = DEFAULT_BINS,
+    seed: int = DEFAULT_SEED,
+    twins: int = DEFAULT_TWINS,
+) -> Calibration | None:
+    """Every number and every bin, or None when there was no item to judge."""
+    rows = union_rows(state.runs, _ROW)
+    if rows.size == 0:
+        return None
+    groups = grouped(rows["confidence"], rows["correct"], rows["count"])
+    return measure_calibration(groups, np.random.default_rng(seed), bins=bins, twins=twins)
+
+
+def finish(state: CalibrationState) -> tuple[Measurement, ...]:
+    """The measurements, with 15 bins and the default seed for the simulated twins."""
+    excluded = {
+        name: count
+        for name, count in (
+            ("no_confidence", state.no_confidence_count),
+            ("no_outcome", state.no_outcome_count),
+        )
+        if count
+    }
+    found = summary(state)
+    if found is None:
+        return tuple(
+            unmeasured(
+                name,
+                "no item has a confidence and an outcome",
+                direction=_direction(name),
+                excluded=excluded,
+            )
+            for name in _GIVES
+        )
+    caveats = (
+        (f"fewer than {FEW_ITEMS} items: binned errors are mostly chance",)
+        if found.n < FEW_ITEMS
+        else ()
+    )
+    values = (
+        found.ece,
+        found.mce,
+        found.mce_min10,
+        found.ece_excess,
+        found.iso_dev,
+        found.brier.score,
+        found.brier.mcb,
+        found.brier.dsc,
+        found.brier.unc,
+    )
+    return tuple(
+        unmeasured(
+            name,
+            "no bin has 10 items",
+            n=found.n,
+            direction=_direction(name),
+            excluded=excluded,
+            caveats=caveats,
+        )
+        if value is None
+        else measured(
+            name, value, n=found.n, direction=_direction(name), excluded=excluded, caveats=caveats
+        )
+        for name, value in zip(_GIVES, values, strict=True)
+    )
+
+
+def _direction(name: str) -> Direction:
+    if name == "brier_unc":
+        return "neutral"
+    return "higher_is_better" if name == "brier_dsc" else "lower_is_better"
+
+
+MEASURE = Measure(
+    name="calibration",
+    summary="How far stated confidences are from how often they come true.",
+    state=CalibrationState,
+    zero=CalibrationState,
+    step=step,
+    merge=merge,
+    finish=finish,
+    known=(
+        KnownAnswer(
+            title="ten items at 0.8, six of them right",
+            batch=[(0.8, i < 6) for i in range(10)],
+            expected={
+                "ece": 0.2,
+                "mce": 0.2,
+                "mce_min10": 0.2,
+                "iso_dev": 0.2,
+                "brier": 0.28,
+                "brier_mcb": 0.04,
+                "brier_dsc": 0.0,
+                "brier_unc": 0.24,
+            },
+        ),
+        KnownAnswer(
+            title="edges: zero sits in the first bin, one in the last",
+            batch=[(0.0, False), (1.0, True)],
+            expected={
+                "ece": 0.0,
+                "mce": 0.0,
+                "mce_min10": None,
+                "ece_excess": 0.0,
+                "iso_dev": 0.0,
+                "brier": 0.0,
+                "brier_mcb": 0.0,
+                "brier_dsc": 0.25,
+                "brier_unc": 0.25,
+            },
+        ),
+        KnownAnswer(
+            title="nothing to judge",
+            batch=[(None, True), (0.5, None)],
+            expected=dict.fromkeys(_GIVES),
+        ),
+    ),
+    gives=_GIVES,
+    counted=True,
+)

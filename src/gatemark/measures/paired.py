@@ -1,0 +1,295 @@
+"""Two sets of scores for the same items: items are ``(base, cand, cluster)``.
+
+A score of None is an item that errored on that side: it is counted, and stays out of the delta.
+Whoever wants an error to score zero passes zero. The state holds one 33-byte row per distinct
+(cluster, delta): three rows in all for right or wrong answers without clusters, at worst one row
+per item.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.fold import Batch, KnownAnswer, Measure
+from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
+from gatemark.statistics.bootstrap import DEFAULT_RESAMPLES
+from gatemark.statistics.comparison import (
+    Comparison,
+    compare_clusters,
+    compare_counts,
+    compare_deltas,
+)
+from gatemark.statistics.multiset import (
+    Runs,
+    add_rows,
+    merge_runs,
+    row_type,
+    text_key,
+    union_rows,
+)
+
+DEFAULT_SEED = 5
+_ROW = row_type(("has_cluster", "u1"), ("cluster_a", "<u8"), ("cluster_b", "<u8"), ("delta", "<f8"))
+_COUNTS = ("both_right", "both_wrong", "gained", "lost")
+_GIVES = (
+    "delta",
+    "p_value",
+    "mid_p_value",
+    "mde",
+    *_COUNTS,
+    "base_errors",
+    "cand_errors",
+)
+
+
+class PairedState(msgspec.Struct, frozen=True):
+    """Counted deltas by cluster, the four cells of right and wrong, and errors by side."""
+
+    runs: Runs = ()
+    both_right: int = 0
+    both_wrong: int = 0
+    gained: int = 0
+    lost: int = 0
+    graded: int = 0
+    base_errors: int = 0
+    cand_errors: int = 0
+    both_errors: int = 0
+
+
+class PairedTable(NamedTuple):
+    """What a comparison rests on, in an order that does not depend on how items came.
+
+    ``clusters`` is null when no item names one; otherwise an item without one stands alone.
+    """
+
+    state: PairedState
+    deltas: NDArray[np.float64]
+    clusters: NDArray[np.int64] | None
+
+    @property
+    def n(self) -> int:
+        """Items scored on both sides."""
+        return int(self.deltas.size)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether every score was 0 or 1."""
+        return self.state.graded == 0
+
+
+def step(state: PairedState, batch: Batch) -> PairedState:
+    """Add a batch of items."""
+    rows = []
+    added = dict.fromkeys(PairedState.__struct_fields__[1:], 0)
+    for (base, cand, cluster), count in Counter(batch).items():
+        if base is None or cand is None:
+            added["base_errors"] += count * (base is None)
+            added["cand_errors"] += count * (cand is None)
+            added["both_errors"] += count * (base is None and cand is None)
+            continue
+        if not (math.isfinite(base) and math.isfinite(cand)):
+            raise InvalidValueError(f"paired scores must be finite, got {base} and {cand}")
+        added[_cell(base, cand)] += count
+        key = (0, 0, 0) if cluster is None else (1, *text_key(cluster))
+        rows.append((*key, cand - base + 0.0, count))
+    counts = {name: getattr(state, name) + count for name, count in added.items()}
+    return PairedState(runs=add_rows(state.runs, rows, _ROW), **counts)
+
+
+def merge(left: PairedState, right: PairedState) -> PairedState:
+    """Both states as one."""
+    counts = {
+        name: getattr(left, name) + getattr(right, name)
+        for name in PairedState.__struct_fields__[1:]
+    }
+    return PairedState(runs=merge_runs(left.runs, right.runs, _ROW), **counts)
+
+
+def table(state: PairedState) -> PairedTable:
+    """The deltas, candidate minus baseline, with their clusters."""
+    rows = union_rows(state.runs, _ROW)
+    deltas = np.repeat(rows["delta"], rows["count"])
+    if not bool(rows["has_cluster"].any()):
+        return PairedTable(state, deltas, None)
+    same = np.ones(rows.size, dtype=bool)
+    same[:1] = False
+    for name in ("cluster_a", "cluster_b", "has_cluster"):
+        same[1:] &= rows[name][1:] == rows[name][:-1]
+    codes = np.repeat(np.cumsum(~same), rows["count"])
+    alone = np.repeat(rows["has_cluster"] == 0, rows["count"])
+    codes[alone] = -1 - np.arange(int(alone.sum()))
+    return PairedTable(state, deltas, codes)
+
+
+def compare(
+    state: PairedState, *, seed: int = DEFAULT_SEED, resamples: int = DEFAULT_RESAMPLES
+) -> Comparison | None:
+    """The comparison by the method that fits the scores; None when no item has both."""
+    pairs = table(state)
+    rng = np.random.default_rng(seed)
+    if pairs.n == 0:
+        return None
+    if pairs.clusters is not None:
+        return compare_clusters(pairs.deltas, pairs.clusters, rng, resamples=resamples)
+    if pairs.is_binary:
+        return compare_counts(state.lost, state.gained, pairs.n)
+    return compare_deltas(pairs.deltas, rng, resamples=resamples)
+
+
+def finish(state: PairedState) -> tuple[Measurement, ...]:
+    """The measurements, with the default seed where something is drawn."""
+    found = compare(state)
+    excluded = _excluded(state)
+    if found is None:
+        reason = "no item is scored on both sides"
+        nothing = (
+            unmeasured(name, reason, direction=_direction(name), excluded=excluded)
+            for name in _GIVES[:-2]
+        )
+        return (*nothing, *_error_counts(state))
+    n = _scored(state)
+    no_spread = "nothing shows any spread to judge the delta by"
+    only_binary = "only for independent items that are right or wrong"
+    return (
+        measured(
+            "delta",
+            found.delta,
+            n=n,
+            direction="higher_is_better",
+            unit="score",
+            interval=found.interval,
+            other_intervals=found.other_intervals,
+            excluded=excluded,
+            caveats=found.caveats,
+        ),
+        _number("p_value", found.p_value, no_spread, n, excluded),
+        _number("mid_p_value", found.mid_p_value, only_binary, n, excluded),
+        _number("mde", found.mde, no_spread, n, excluded),
+        *_cells(state, n, excluded),
+        *_error_counts(state),
+    )
+
+
+def _cell(base: float, cand: float) -> str:
+    if base == 1:
+        return "both_right" if cand == 1 else "lost" if cand == 0 else "graded"
+    if base == 0:
+        return "both_wrong" if cand == 0 else "gained" if cand == 1 else "graded"
+    return "graded"
+
+
+def _scored(state: PairedState) -> int:
+    return state.both_right + state.both_wrong + state.gained + state.lost + state.graded
+
+
+def _cells(state: PairedState, n: int, excluded: dict[str, int]) -> tuple[Measurement, ...]:
+    reason = f"{state.graded} of {n} items have graded scores"
+    counts = (state.both_right, state.both_wrong, state.gained, state.lost)
+    return tuple(
+        measured(name, count, n=n, direction=_direction(name), unit="count", excluded=excluded)
+        if not state.graded
+        else unmeasured(
+            name, reason, n=n, direction=_direction(name), unit="count", excluded=excluded
+        )
+        for name, count in zip(_COUNTS, counts, strict=True)
+    )
+
+
+def _error_counts(state: PairedState) -> tuple[Measurement, ...]:
+    received = _scored(state) + state.base_errors + state.cand_errors - state.both_errors
+    return tuple(
+        measured(name, count, n=received, direction="lower_is_better", unit="count")
+        if received
+        else unmeasured(name, "no items", direction="lower_is_better", unit="count")
+        for name, count in (
+            ("base_errors", state.base_errors),
+            ("cand_errors", state.cand_errors),
+        )
+    )
+
+
+def _excluded(state: PairedState) -> dict[str, int]:
+    sides = {
+        "base_error": state.base_errors - state.both_errors,
+        "cand_error": state.cand_errors - state.both_errors,
+        "both_error": state.both_errors,
+    }
+    return {name: count for name, count in sides.items() if count}
+
+
+def _number(
+    name: str, value: float | None, reason: str, n: int, excluded: dict[str, int]
+) -> Measurement:
+    if value is None:
+        return unmeasured(name, reason, n=n, direction=_direction(name), excluded=excluded)
+    return measured(name, value, n=n, direction=_direction(name), excluded=excluded)
+
+
+def _direction(name: str) -> Direction:
+    if name in ("delta", "gained", "both_right"):
+        return "higher_is_better"
+    return "neutral" if name in ("p_value", "mid_p_value") else "lower_is_better"
+
+
+MEASURE = Measure(
+    name="paired",
+    summary="What changed between two sets of scores for the same items.",
+    state=PairedState,
+    zero=PairedState,
+    step=step,
+    merge=merge,
+    finish=finish,
+    known=(
+        KnownAnswer(
+            title="eight lost, one gained, one errored",
+            batch=[
+                *[(1, 0, None)] * 8,
+                (0, 1, None),
+                *[(1, 1, None)] * 80,
+                *[(0, 0, None)] * 11,
+                (None, 1, None),
+            ],
+            expected={
+                "delta": -0.07,
+                "p_value": 20 / 512,
+                "mid_p_value": 11 / 512,
+                "both_right": 80.0,
+                "both_wrong": 11.0,
+                "gained": 1.0,
+                "lost": 8.0,
+                "base_errors": 1.0,
+                "cand_errors": 0.0,
+            },
+        ),
+        KnownAnswer(
+            title="graded scores have no right and wrong",
+            batch=[(0.25, 0.5, None), (0.5, 0.25, None), (0.5, 1.0, None)],
+            expected={
+                "delta": 0.5 / 3,
+                "p_value": 0.75,
+                "mid_p_value": None,
+                "gained": None,
+            },
+        ),
+        KnownAnswer(
+            title="nothing paired",
+            batch=[(None, 1.0, None), (None, None, "a")],
+            expected={
+                "delta": None,
+                "p_value": None,
+                "lost": None,
+                "base_errors": 2.0,
+                "cand_errors": 1.0,
+            },
+        ),
+    ),
+    gives=_GIVES,
+    counted=True,
+)

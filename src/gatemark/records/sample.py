@@ -1,0 +1,129 @@
+"""One answer to one item and how it was scored: `gatemark.sample/1`."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.record import BadExample, Form, Problem, RecordSchema
+
+NAME: Final = "gatemark.sample/1"
+
+NonBlank = Annotated[str, Meta(pattern=r"\S", description="text that is not blank")]
+SampleId = Annotated[str, Meta(pattern=r"\S", max_length=512)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Span = Annotated[float, Meta(ge=0)]
+
+
+class SampleError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why an item has no scores."""
+
+    kind: NonBlank
+    message: str
+
+
+class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One item answered once.
+
+    ``schema``, ``id`` and ``scores`` must be written: a record that forgot its scores would look
+    like one that nobody has scored yet. Everything else may be left out: ``epoch`` is then 1 and
+    the rest is null or empty. ``id`` and ``epoch`` together name the sample. A score of null says
+    that this scorer gave no number; ``error`` says that the whole item failed, and then
+    ``scores`` is empty and the item still counts.
+    """
+
+    schema: Literal["gatemark.sample/1"]
+    id: SampleId
+    scores: dict[str, float | None]
+    epoch: Annotated[int, Meta(ge=1)] = 1
+    input: Any = None
+    target: Any = None
+    output: Any = None
+    confidence: Share | None = None
+    error: SampleError | None = None
+    latency_ms: Span | None = None
+    cluster: NonBlank | None = None
+    tags: dict[str, str] = {}
+
+
+def errored_means_unscored(sample: Sample) -> list[Problem]:
+    """An errored sample has no scores; a 0 beside an error would be an invented number."""
+    if sample.error is None or not sample.scores:
+        return []
+    named = ", ".join(sorted(sample.scores))
+    return [Problem("$.error", f"an errored sample must have no scores, got {named}")]
+
+
+def numbers_are_finite(sample: Sample) -> list[Problem]:
+    """Every number is finite; a missing score is null."""
+    numbers = {f"$.scores.{name}": score for name, score in sample.scores.items()}
+    numbers |= {"$.confidence": sample.confidence, "$.latency_ms": sample.latency_ms}
+    return [
+        Problem(path, f"must be finite, got {number}")
+        for path, number in numbers.items()
+        if number is not None and not math.isfinite(number)
+    ]
+
+
+_SCORED: Final = {
+    "schema": NAME,
+    "id": "add-004",
+    "epoch": 2,
+    "input": "What is 4 + 4?",
+    "target": "8",
+    "output": "8",
+    "scores": {"exact": 1, "style": None},
+    "confidence": 0.93,
+    "error": None,
+    "latency_ms": 41.5,
+    "cluster": "arithmetic",
+    "tags": {"lane": "even"},
+}
+_ERRORED: Final = {
+    "schema": NAME,
+    "id": "add-013",
+    "input": {"question": "13+13"},
+    "scores": {},
+    "error": {"kind": "RuntimeError", "message": "tool crashed"},
+}
+
+SCHEMA: Final = RecordSchema(
+    name=NAME,
+    summary="One answer to one item: input, output, scores, or the error that kept it unscored.",
+    forms=(
+        Form(
+            name="sample",
+            type=Sample,
+            marks=frozenset({"schema", "id", "scores"}),
+            identity="id",
+            good=(_SCORED, _ERRORED, {"schema": NAME, "id": "q1", "scores": {}}),
+            bad=(
+                BadExample(
+                    "an error beside a score", _SCORED | {"error": _ERRORED["error"]}, "$.error"
+                ),
+                BadExample("a blank id", _SCORED | {"id": "  "}, "$.id"),
+                BadExample("a numeric id", _SCORED | {"id": 4}, "$.id"),
+                BadExample("an epoch before the first", _SCORED | {"epoch": 0}, "$.epoch"),
+                BadExample("a confidence above 1", _SCORED | {"confidence": 93}, "$.confidence"),
+                BadExample("a negative latency", _SCORED | {"latency_ms": -1}, "$.latency_ms"),
+                BadExample(
+                    "a score in words", _SCORED | {"scores": {"exact": "C"}}, "$.scores.exact"
+                ),
+                BadExample("a tag that is no text", _SCORED | {"tags": {"lane": 2}}, "$.tags.lane"),
+                BadExample("an error in one word", _ERRORED | {"error": "crashed"}, "$.error"),
+                BadExample(
+                    "an error without a message",
+                    _ERRORED | {"error": {"kind": "timeout"}},
+                    "$.error",
+                ),
+                BadExample("a misspelled field", _SCORED | {"latency": 3}, "$"),
+                BadExample("no scores at all", {"schema": NAME, "id": "q1"}, "$"),
+                BadExample("another schema", _SCORED | {"schema": "gatemark.pair/1"}, "$.schema"),
+            ),
+            rules=(errored_means_unscored, numbers_are_finite),
+        ),
+    ),
+)

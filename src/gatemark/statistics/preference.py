@@ -1,0 +1,176 @@
+"""Which of two did people prefer? Exact tests on decisive pairs, with or without peeking.
+
+A tie decides nothing but is kept. When n was fixed beforehand the exact one-sided binomial test
+decides; when people may look at any time, an e-process does, because it stays valid at every look.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaln
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.verdict import Outcome
+from gatemark.statistics.mcnemar import half_binomial_cdf, mcnemar
+from gatemark.statistics.proportion import wilson
+
+Choice = Literal["candidate", "baseline", "tie"]
+
+MIN_DECISIVE = 20
+POSITION_ALPHA = 0.01
+
+
+class Preference(msgspec.Struct, frozen=True):
+    """Wins, losses and ties of the candidate, and what follows from them.
+
+    Rates, interval and p-value are null when no pair was decisive (or, for the half-tie rate, when
+    there was no pair at all).
+    """
+
+    wins: int
+    losses: int
+    ties: int
+    win_rate: float | None
+    half_tie_win_rate: float | None
+    interval: tuple[float, float] | None
+    p_value: float | None
+    log_e_value: float
+    one_sided_log_e_value: float
+    anytime_p_value: float
+    outcome: Outcome
+    reason: str
+
+
+class PositionBias(msgspec.Struct, frozen=True):
+    """How often the answer shown first won, over decisive votes; p is two-sided and exact."""
+
+    first_wins: int
+    decisive: int
+    first_win_rate: float | None
+    p_value: float | None
+    is_biased: bool
+
+
+def majority(votes: Iterable[Choice]) -> Choice:
+    """One vote per item: the choice with strictly the most votes, otherwise a tie."""
+    cast = list(votes)
+    candidate, baseline, tie = (cast.count(c) for c in ("candidate", "baseline", "tie"))
+    if candidate > max(baseline, tie):
+        return "candidate"
+    return "baseline" if baseline > max(candidate, tie) else "tie"
+
+
+def judge_preference(
+    wins: int,
+    losses: int,
+    ties: int,
+    *,
+    alpha: float = 0.05,
+    peeking: bool = False,
+    min_decisive: int = MIN_DECISIVE,
+) -> Preference:
+    """Pass when the candidate is preferred, fail when the baseline is, else inconclusive.
+
+    ``alpha`` is the level of each one-sided claim. With ``peeking`` the e-process at 1 / alpha
+    decides instead of the binomial test. The Wilson interval is shown and decides nothing.
+    """
+    if min(wins, losses, ties) < 0:
+        raise InvalidValueError(f"counts must be >= 0, got {wins}, {losses}, {ties}")
+    if not 0 < alpha < 0.5:
+        raise InvalidValueError(f"alpha must be inside (0, 0.5), got {alpha}")
+    decisive = wins + losses
+    log_e = log_e_value(wins, losses)
+    outcome, reason = _decide(wins, losses, alpha=alpha, peeking=peeking, min_decisive=min_decisive)
+    pairs = decisive + ties
+    return Preference(
+        wins=wins,
+        losses=losses,
+        ties=ties,
+        win_rate=wins / decisive if decisive else None,
+        half_tie_win_rate=(wins + ties / 2) / pairs if pairs else None,
+        interval=wilson(wins, decisive, 1 - alpha) if decisive else None,
+        p_value=win_p_value(wins, losses) if decisive else None,
+        log_e_value=log_e,
+        one_sided_log_e_value=one_sided_log_e_value(wins, losses),
+        anytime_p_value=min(1.0, math.exp(-log_e)),
+        outcome=outcome,
+        reason=reason,
+    )
+
+
+def win_p_value(wins: int, losses: int) -> float:
+    """Exact one-sided p for "the candidate wins more than half of the decisive pairs"."""
+    return half_binomial_cdf(losses, wins + losses)
+
+
+def log_e_value(wins: int, losses: int) -> float:
+    """Natural log of the e-value against a fair coin, for a win rate spread evenly over [0, 1]."""
+    return float(betaln(1 + wins, 1 + losses)) + (wins + losses) * math.log(2)
+
+
+def one_sided_log_e_value(wins: int, losses: int) -> float:
+    """The same with the win rate spread evenly over [1/2, 1] only."""
+    share = float(betainc(1 + losses, 1 + wins, 0.5))
+    log_share = math.log(share) if share > 0 else _log_far_tail(wins, losses)
+    return log_e_value(wins, losses) + math.log(2) + log_share
+
+
+def anytime_p_values(is_win: Sequence[bool] | NDArray[np.bool_]) -> NDArray[np.float64]:
+    """After each decisive pair in turn, the p-value that looking at every step leaves valid."""
+    won = np.cumsum(np.asarray(is_win, dtype=np.int64))
+    seen = np.arange(1, won.size + 1)
+    log_e = betaln(1 + won, 1 + seen - won) + seen * math.log(2)
+    return np.minimum(1.0, np.exp(-np.maximum.accumulate(log_e)))
+
+
+def position_bias(first_wins: int, decisive: int) -> PositionBias:
+    """Test whether being shown first helped or hurt; fair when positions were balanced."""
+    if not 0 <= first_wins <= decisive:
+        raise InvalidValueError(f"{first_wins} first-position wins do not fit {decisive} votes")
+    if decisive == 0:
+        return PositionBias(0, 0, None, None, is_biased=False)
+    p = mcnemar(first_wins, decisive - first_wins).p_value
+    return PositionBias(first_wins, decisive, first_wins / decisive, p, p < POSITION_ALPHA)
+
+
+def _decide(
+    wins: int, losses: int, *, alpha: float, peeking: bool, min_decisive: int
+) -> tuple[Outcome, str]:
+    decisive = wins + losses
+    if decisive < min_decisive:
+        return "inconclusive", f"{decisive} decisive pairs, at least {min_decisive} are needed"
+    if peeking:
+        log_e = log_e_value(wins, losses)
+        is_clear = log_e >= -math.log(alpha)
+        shown = f"log e-value {log_e:.4g} against {-math.log(alpha):.4g}"
+    else:
+        p = win_p_value(max(wins, losses), min(wins, losses))
+        is_clear = p <= alpha
+        shown = f"one-sided p {p:.4g} against {alpha:g}"
+    if not is_clear or wins == losses:
+        return "inconclusive", f"neither is clearly preferred, {wins}:{losses} ({shown})"
+    if wins > losses:
+        return "pass", f"the candidate is preferred {wins}:{losses} ({shown})"
+    return "fail", f"the baseline is preferred {losses}:{wins} ({shown})"
+
+
+def _log_far_tail(wins: int, losses: int) -> float:
+    """Log of P(X <= wins) for X ~ Binomial(n + 1, 1/2), summed from its largest term.
+
+    Only for a sum too small for a float, where the terms shrink fast.
+    """
+    trials = wins + losses + 1
+    log_largest = -float(betaln(wins + 1, losses + 1)) - math.log(losses + 1)
+    total = term = 1.0
+    for k in range(wins, 0, -1):
+        term *= k / (trials - k + 1)
+        total += term
+        if term < 1e-17:
+            break
+    return log_largest + math.log(total) - trials * math.log(2)

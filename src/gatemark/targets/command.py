@@ -1,0 +1,256 @@
+"""A target that is a command: JSON lines in on stdin, JSON lines out on stdout.
+
+The process is kept alive and asked one call at a time, one line each way:
+
+    {"id": "q1", "epoch": 0, "input": ..., "sample": {...}, "variables": {...}}
+    {"id": "q1", "output": ..., "confidence": 0.9, "cost": 0.001, "model": "m", "usage": {...}}
+
+``sample`` is sent only when the pack says ``send_sample``, so that the expected answer does not
+leak by accident. Only ``id`` and ``output`` are required in a reply; ``epoch`` is checked when
+given. ``{"id": "q1", "error": "why", "retryable": true}`` reports a failure. Anything else on
+stdout is a bad reply: log to stderr. At the end stdin is closed, and the command should exit.
+
+Each concurrency slot has its own process, in its own process group. A process that crashed,
+timed out or lost step with its calls is killed with its children and replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import UsageError
+from gatemark.targets.port import Call, CallPart, Reply, TargetError
+from gatemark.targets.replies import bad_reply, reply_from_fields
+
+STDERR_KEPT_BYTES: Final = 1_500
+CLOSE_GRACE_S: Final = 2.0
+_ENVELOPE: Final = ("id", "epoch")
+
+Clock = Callable[[], float]
+
+
+class CommandTarget:
+    """Keeps one worker process per call in flight."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        folder: Path,
+        *,
+        clock: Clock,
+        max_reply_bytes: int,
+        send_sample: bool = False,
+    ) -> None:
+        if not argv or not argv[0]:
+            raise UsageError("command target needs a program, got an empty list")
+        self._argv = tuple(argv)
+        self._folder = folder.resolve()
+        self._program = _find_program(self._argv[0], self._folder)
+        self._clock = clock
+        self._max_reply_bytes = max_reply_bytes
+        self._send_sample = send_sample
+        self._idle: list[_Worker] = []
+        parts: tuple[CallPart, ...] = ("input", "variables")
+        sample: tuple[CallPart, ...] = ("sample",) if send_sample else ()
+        self.reads = frozenset((*parts, *sample))
+
+    async def call(self, call: Call) -> Reply:
+        request = self._request(call)
+        worker = self._idle.pop() if self._idle else await self._start()
+        in_step = False
+        try:
+            started = self._clock()
+            line = await worker.ask(request)
+            latency_ms = (self._clock() - started) * 1000.0
+            fields = self._fields(line, call)
+            in_step = True
+        finally:
+            if in_step:
+                self._idle.append(worker)
+            else:
+                await worker.kill()
+        return _reply(fields, latency_ms)
+
+    async def close(self) -> None:
+        workers, self._idle = self._idle, []
+        await asyncio.gather(*(worker.finish() for worker in workers))
+
+    def identity(self) -> dict[str, Any]:
+        files: dict[str, str] = {}
+        for word in self._argv:
+            path = (self._folder / word).resolve()
+            if path.is_relative_to(self._folder) and path.is_file():
+                files[word] = digest_bytes(path.read_bytes())
+        return {
+            "kind": "command",
+            "argv": list(self._argv),
+            "files": files,
+            "send_sample": self._send_sample,
+        }
+
+    def _request(self, call: Call) -> bytes:
+        message: dict[str, Any] = {"id": call.id, "epoch": call.epoch, "input": call.input}
+        if call.variables:
+            message["variables"] = call.variables
+        if self._send_sample:
+            message["sample"] = call.sample
+        return msgspec.json.encode(message) + b"\n"
+
+    async def _start(self) -> _Worker:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._program,
+                *self._argv[1:],
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=self._folder,
+                start_new_session=True,
+                limit=self._max_reply_bytes + 1,
+            )
+        except OSError as error:
+            raise TargetError("crash", f"{self._argv[0]} cannot be started: {error}") from error
+        return _Worker(process, self._argv[0], self._max_reply_bytes)
+
+    def _fields(self, line: bytes, call: Call) -> dict[str, Any]:
+        try:
+            fields = msgspec.json.decode(line)
+        except msgspec.DecodeError as error:
+            raise bad_reply(f"{self._argv[0]} printed {_excerpt(line)}: {error}") from error
+        if not isinstance(fields, dict):
+            raise bad_reply(f"{self._argv[0]} must print objects, got {_excerpt(line)}")
+        if fields.get("id") != call.id or fields.get("epoch", call.epoch) != call.epoch:
+            raise bad_reply(
+                f"{self._argv[0]} was asked for id {call.id!r}, epoch {call.epoch} and answered "
+                f"for id {fields.get('id')!r}, epoch {fields.get('epoch', call.epoch)}"
+            )
+        return fields
+
+
+class _Worker:
+    """One process and the tail of what it says on stderr."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, name: str, max_reply_bytes: int
+    ) -> None:
+        if process.stdin is None or process.stdout is None or process.stderr is None:
+            raise TargetError("crash", f"{name} was started without its three pipes")
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        self._name = name
+        self._max_reply_bytes = max_reply_bytes
+        self._said = bytearray()
+        self._listening = asyncio.create_task(self._listen(process.stderr))
+
+    async def ask(self, request: bytes) -> bytes:
+        try:
+            self._stdin.write(request)
+            await self._stdin.drain()
+            line = await self._stdout.readuntil(b"\n")
+        except asyncio.LimitOverrunError as error:
+            raise bad_reply(
+                f"{self._name}: a reply must be at most {self._max_reply_bytes} bytes"
+            ) from error
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise await self._obituary() from error
+        if len(line) > self._max_reply_bytes:
+            raise bad_reply(f"{self._name}: a reply must be at most {self._max_reply_bytes} bytes")
+        return line
+
+    async def finish(self) -> None:
+        """Ask the process to end by closing its stdin; insist after a moment."""
+        self._stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_GRACE_S):
+                await self._process.wait()
+        await self.kill()
+
+    async def kill(self) -> None:
+        """End the process and its children, and wait until it is gone, whoever cancels us."""
+        self._signal()
+        cleaning = asyncio.ensure_future(self._clean_up())
+        try:
+            await asyncio.shield(cleaning)
+        except asyncio.CancelledError:
+            await cleaning
+            raise
+
+    async def _clean_up(self) -> None:
+        await self._process.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_GRACE_S):
+                while await self._stdout.read(65_536):
+                    pass
+        self._stdin.close()
+        with contextlib.suppress(ConnectionError):
+            await self._stdin.wait_closed()
+        self._listening.cancel()
+        await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def _obituary(self) -> TargetError:
+        """What to say about a process that hung up: how it ended and its last words."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_GRACE_S):
+                await self._process.wait()
+                await asyncio.shield(self._listening)
+        code = self._process.returncode
+        if code is None:
+            ending = "closed its stdout"
+        elif code < 0:
+            ending = f"was killed by {_signal_name(-code)}"
+        else:
+            ending = f"exited with code {code}"
+        words = self._said.decode(errors="replace").strip()
+        stderr = f"; stderr ends: {words}" if words else "; stderr is empty"
+        return TargetError(
+            "crash", f"{self._name} {ending} instead of answering{stderr}", retryable=True
+        )
+
+    def _signal(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _listen(self, stderr: asyncio.StreamReader) -> None:
+        while chunk := await stderr.read(65_536):
+            self._said += chunk
+            del self._said[:-STDERR_KEPT_BYTES]
+
+
+def _reply(fields: dict[str, Any], latency_ms: float) -> Reply:
+    if "error" in fields:
+        retryable = fields.get("retryable") is True
+        raise TargetError("refused", f"the command says: {fields['error']}", retryable=retryable)
+    return reply_from_fields(fields, latency_ms, ignored=_ENVELOPE)
+
+
+def _find_program(word: str, folder: Path) -> str:
+    inside = folder / word
+    if "/" in word and inside.is_file() and os.access(inside, os.X_OK):
+        return str(inside)
+    found = shutil.which(word)
+    if found is None:
+        raise UsageError(f"command target: no program {word!r} in the pack's folder or on PATH")
+    return found
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _excerpt(line: bytes) -> str:
+    text = line.decode(errors="replace").strip()
+    return repr(text if len(text) <= 120 else text[:120] + "…")

@@ -1,0 +1,100 @@
+"""Limits on asking: how often, how long to wait before asking again, and how much in all."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.targets.port import Reply
+
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Random(Protocol):
+    """The one thing we ask of a random generator; ``random.Random`` has it."""
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The most a run may spend; None is no limit. ``calls`` counts retries too."""
+
+    calls: int | None = None
+    cost: float | None = None
+    wall_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "cost", "wall_s"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidValueError(f"budget.{name} must be >= 0, got {value}")
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a call costs, for targets that do not say so themselves."""
+
+    per_call: float = 0.0
+    input_per_million: float | None = None
+    output_per_million: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("per_call", "input_per_million", "output_per_million"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidValueError(f"cost.{name} must be >= 0, got {value}")
+
+    def cost_of(self, reply: Reply) -> float | None:
+        """The reply's price; None when it is priced by tokens and told no token counts."""
+        cost = self.per_call
+        for price, names in (
+            (self.input_per_million, ("prompt_tokens", "input_tokens")),
+            (self.output_per_million, ("completion_tokens", "output_tokens")),
+        ):
+            if price is None:
+                continue
+            told = [(reply.usage or {}).get(name) for name in names]
+            counts = [count for count in told if isinstance(count, int | float)]
+            if not counts:
+                return None
+            cost += price * counts[0] / 1e6
+        return cost
+
+
+class RateLimit:
+    """A token bucket: at most ``burst`` calls at once, then one every ``1 / rate_per_s``.
+
+    ``hold`` stops every caller for a while, as a Retry-After asks.
+    """
+
+    def __init__(self, rate_per_s: float | None, burst: int, *, clock: Clock, sleep: Sleep) -> None:
+        self._interval_s = 0.0 if rate_per_s is None else 1.0 / rate_per_s
+        self._slack_s = self._interval_s * (burst - 1)
+        self._clock = clock
+        self._sleep = sleep
+        self._next_at = float("-inf")
+        self._held_until = float("-inf")
+
+    def hold(self, seconds: float) -> None:
+        """Let nobody through for that long."""
+        self._held_until = max(self._held_until, self._clock() + seconds)
+
+    async def acquire(self) -> None:
+        """Wait for a turn. A turn given up while waiting is lost, never used twice."""
+        if self._interval_s:
+            now = self._clock()
+            turn = max(self._next_at, now)
+            self._next_at = turn + self._interval_s
+            if (wait_s := turn - self._slack_s - now) > 0:
+                await self._sleep(wait_s)
+        while (wait_s := self._held_until - self._clock()) > 0:
+            await self._sleep(wait_s)
+
+
+def backoff_s(failures: int, *, base_s: float, max_s: float, rng: Random) -> float:
+    """Exponential backoff with full jitter: anywhere between 0 and the doubled-up bound."""
+    return rng.random() * min(max_s, base_s * 2.0 ** min(failures - 1, 60))

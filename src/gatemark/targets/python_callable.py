@@ -1,0 +1,272 @@
+"""A target that is a Python function, named as ``module:function``.
+
+The first parameter receives the input; further parameters called ``sample``, ``variables``,
+``id`` or ``epoch`` receive those. The function returns the output, or a mapping with ``output``
+and optionally ``confidence``, ``cost``, ``model`` and ``usage``.
+
+Plain functions run in daemon threads, because a hanging function can be abandoned but not
+stopped; with one call at a time and no time limit they run in place, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from queue import SimpleQueue
+from types import ModuleType
+from typing import Any, Final
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.targets.foreign import ForeignCode
+from gatemark.targets.port import Call, CallPart, Reply, TargetError
+from gatemark.targets.python_sources import source_digests
+from gatemark.targets.replies import bad_reply, reply_from_fields
+
+MAX_ABANDONED_THREADS: Final = 32
+_PASSED_BY_NAME: Final = ("id", "epoch", "sample", "variables")
+
+Clock = Callable[[], float]
+
+
+class PythonTarget:
+    """Calls one function; the folder is importable until the target is closed."""
+
+    def __init__(self, reference: str, folder: Path, *, clock: Clock, inline: bool = False) -> None:
+        self._reference = reference
+        self._folder = folder.resolve()
+        self._clock = clock
+        self._guard = ForeignCode(reference)
+        self._idle: list[_Thread] = []
+        self._abandoned: list[_Thread] = []
+        module_name, function_name = split_reference(reference)
+        self._known_before = _top_level_names()
+        sys.path.insert(0, str(self._folder))
+        try:
+            module = _load(module_name, self._folder)
+            self._function = _function(module, function_name, reference)
+            self._extras = _extra_parameters(self._function, reference)
+            self._sources = _sources(module, self._folder)
+        except BaseException:
+            self._forget_folder()
+            raise
+        self._is_async = inspect.iscoroutinefunction(self._function) or (
+            inspect.iscoroutinefunction(type(self._function).__call__)
+        )
+        self._inline = inline
+        parts: tuple[CallPart, ...] = ("sample", "variables")
+        always: tuple[CallPart, ...] = ("input",)
+        self.reads = frozenset((*always, *(part for part in parts if part in self._extras)))
+
+    async def call(self, call: Call) -> Reply:
+        extras = {name: getattr(call, name) for name in self._extras}
+        started = self._clock()
+        if self._is_async:
+            with self._guard:
+                value = await self._function(call.input, **extras)
+            elapsed_s = self._clock() - started
+        elif self._inline:
+            with self._guard:
+                value = self._function(call.input, **extras)
+            elapsed_s = self._clock() - started
+        else:
+            value, elapsed_s = await self._in_thread(call.input, extras)
+        return _reply(value, elapsed_s * 1000.0, self._reference)
+
+    async def close(self) -> None:
+        for thread in (*self._idle, *self._abandoned):
+            thread.finish()
+        self._idle.clear()
+        self._forget_folder()
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "python", "function": self._reference, "sources": self._sources}
+
+    async def _in_thread(self, value: Any, extras: dict[str, Any]) -> tuple[Any, float]:
+        thread = self._idle.pop() if self._idle else self._new_thread()
+        finished = False
+        try:
+            result: tuple[Any, float] = await thread.ask(lambda: self._timed(value, extras))
+            finished = True
+        except TargetError:
+            finished = True
+            raise
+        finally:
+            if finished:
+                self._idle.append(thread)
+            else:
+                thread.finish()
+                self._abandoned.append(thread)
+        return result
+
+    def _timed(self, value: Any, extras: dict[str, Any]) -> tuple[Any, float]:
+        started = self._clock()
+        with ForeignCode(self._reference, (TargetError,)):
+            result = self._function(value, **extras)
+        return (result, self._clock() - started)
+
+    def _new_thread(self) -> _Thread:
+        self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
+        if len(self._abandoned) >= MAX_ABANDONED_THREADS:
+            raise TargetError(
+                "crash",
+                f"{self._reference} has {len(self._abandoned)} calls that never ended; "
+                "no more are started",
+            )
+        thread = _Thread()
+        thread.start()
+        return thread
+
+    def _forget_folder(self) -> None:
+        """Undo the import, so that another folder may have a module of the same name."""
+        if str(self._folder) in sys.path:
+            sys.path.remove(str(self._folder))
+        for name in _top_level_names() - self._known_before:
+            if _comes_from(sys.modules.get(name), self._folder):
+                for loaded in [key for key in sys.modules if f"{key}.".startswith(f"{name}.")]:
+                    del sys.modules[loaded]
+
+
+class _Thread(threading.Thread):
+    """A daemon, so that a function that never returns cannot keep the process alive."""
+
+    def __init__(self) -> None:
+        super().__init__(name="gatemark-target", daemon=True)
+        self._jobs: SimpleQueue[
+            tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]] | None
+        ] = SimpleQueue()
+
+    def ask(self, job: Callable[[], Any]) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put((job, loop, future))
+        return future
+
+    def finish(self) -> None:
+        self._jobs.put(None)
+
+    def run(self) -> None:
+        while (item := self._jobs.get()) is not None:
+            job, loop, future = item
+            try:
+                settle: Callable[[Any], None] = future.set_result
+                result = job()
+            except TargetError as error:
+                settle, result = future.set_exception, error
+            try:
+                loop.call_soon_threadsafe(_settle, future, settle, result)
+            except RuntimeError:
+                return  # the loop is closed: the call was abandoned long ago
+
+
+def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], result: Any) -> None:
+    if not future.done():
+        settle(result)
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """Module and function of ``module:function``."""
+    module_name, colon, function_name = reference.partition(":")
+    parts = (*module_name.split("."), *function_name.split("."))
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise UsageError(f"python target must look like 'module:function', got {reference!r}")
+    return module_name, function_name
+
+
+def _load(module_name: str, folder: Path) -> ModuleType:
+    top = module_name.split(".", 1)[0]
+    loaded = sys.modules.get(top)
+    ours = (folder / f"{top}.py").is_file() or (folder / top).is_dir()
+    if loaded is not None and ours and not _comes_from(loaded, folder):
+        raise UsageError(
+            f"python target: module {top!r} of this pack has the name of one that is already "
+            "loaded from elsewhere; rename it"
+        )
+    importlib.invalidate_caches()
+    # Stale bytecode is told apart by whole seconds and size, which is too coarse for a pin.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        with ForeignCode(f"importing {module_name}", (ModuleNotFoundError, KeyboardInterrupt)):
+            return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise UsageError(
+                f"python target: no module {module_name!r} in the pack's folder or installed"
+            ) from error
+        raise UsageError(
+            f"python target: {module_name} needs module {error.name!r}, which is not installed"
+        ) from error
+    except TargetError as error:
+        raise BadInputError(f"python target: {error}") from error
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _function(module: ModuleType, function_name: str, reference: str) -> Callable[..., Any]:
+    found: Any = module
+    for step in function_name.split("."):
+        if not hasattr(found, step):
+            raise UsageError(f"python target: {reference!r}: {found!r} has no {step!r}")
+        found = getattr(found, step)
+    if not callable(found):
+        raise UsageError(
+            f"python target: {reference!r} must be a function, got {type(found).__name__}"
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
+def _extra_parameters(function: Callable[..., Any], reference: str) -> tuple[str, ...]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return ()  # builtins may have no signature; they get the input alone
+    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise UsageError(f"python target: {reference!r} must take the input as first parameter")
+    extras: list[str] = []
+    for parameter in parameters[1:]:
+        named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if named and parameter.name in _PASSED_BY_NAME:
+            extras.append(parameter.name)
+        elif parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            raise UsageError(
+                f"python target: {reference!r} asks for {parameter.name!r}, which a call does "
+                f"not have (known: {', '.join(_PASSED_BY_NAME)})"
+            )
+    return tuple(extras)
+
+
+def _sources(module: ModuleType, folder: Path) -> dict[str, str]:
+    file = getattr(module, "__file__", None)
+    return source_digests(Path(file), folder) if file else {}
+
+
+def _top_level_names() -> set[str]:
+    return {name.split(".", 1)[0] for name in list(sys.modules)}
+
+
+def _comes_from(module: ModuleType | None, folder: Path) -> bool:
+    """Whether a top-level module lies right in the folder, not in an environment below it."""
+    file = getattr(module, "__file__", None)
+    packages = [Path(place).parent for place in getattr(module, "__path__", ())]
+    return folder in (packages or ([Path(file).parent] if file else []))
+
+
+def _reply(value: Any, latency_ms: float, reference: str) -> Reply:
+    if isinstance(value, Reply):
+        return value
+    if isinstance(value, Mapping):
+        return reply_from_fields(value, latency_ms)
+    if value is None:
+        raise bad_reply(f"{reference} returned None; an empty answer is {{'output': None}}")
+    if inspect.iscoroutine(value):
+        value.close()
+        raise bad_reply(f"{reference} returned a coroutine; declare it with async def")
+    return Reply(output=value, latency_ms=latency_ms)

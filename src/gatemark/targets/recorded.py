@@ -1,0 +1,59 @@
+"""A target that answers from samples recorded earlier; it never calls anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gatemark.core.errors import BadInputError
+from gatemark.targets.port import Call, CallError, CallPart, Reply, TargetError
+
+Recording = Mapping[tuple[str, int], Reply | CallError]
+
+
+class RecordedTarget:
+    """Replies by (id, epoch). ``digest`` names the bytes they were read from."""
+
+    reads: frozenset[CallPart] = frozenset()
+
+    def __init__(self, recording: Recording, *, digest: str) -> None:
+        self._recording = recording
+        self._digest = digest
+
+    async def call(self, call: Call) -> Reply:
+        found = self._recording.get(call.key)
+        if found is None:
+            raise TargetError(
+                "missing", f"nothing was recorded for id {call.id!r}, epoch {call.epoch}"
+            )
+        if isinstance(found, CallError):
+            raise TargetError(found.kind, found.message)
+        return found
+
+    async def close(self) -> None:
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "recorded", "digest": self._digest}
+
+
+def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Any]:
+    """Replies from ``gatemark.sample/1`` rows; an errored row stays an error, a double is refused.
+
+    The recorder's own error kinds are kept in the message, because they need not be ours.
+    """
+    recording: dict[tuple[str, int], Reply | CallError] = {}
+    for row in rows:
+        key = (row["id"], row["epoch"])
+        if key in recording:
+            raise BadInputError(f"id {key[0]!r}, epoch {key[1]} was recorded twice")
+        error = row.get("error")
+        if error is None:
+            recording[key] = Reply(
+                output=row.get("output"),
+                latency_ms=row.get("latency_ms"),
+                confidence=row.get("confidence"),
+            )
+        else:
+            recording[key] = CallError("recorded", f"{error['kind']}: {error['message']}")
+    return recording

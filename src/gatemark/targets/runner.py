@@ -1,0 +1,343 @@
+"""The runner: makes every call, a few at a time, and accounts for each one, done or not.
+
+Nothing is dropped in silence: whatever stops a run, each call it was given ends as an outcome
+with a reply or with an error. Outcomes come back ordered by (id, epoch).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.targets.foreign import ForeignCode
+from gatemark.targets.journal import VERSION, Entry, Journal, call_key
+from gatemark.targets.limits import Clock, Random, RateLimit, Sleep, backoff_s
+from gatemark.targets.options import RunOptions
+from gatemark.targets.port import Call, CallError, ErrorKind, Reply, Target, TargetError
+from gatemark.targets.replies import checked
+
+# A target that never awaits would otherwise keep Ctrl-C waiting.
+_YIELD_EVERY_S = 0.02
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How one call ended. ``attempts`` is 0 when it was never made."""
+
+    id: str
+    epoch: int
+    reply: Reply | None
+    error: CallError | None
+    attempts: int
+    cached: bool
+
+    def __post_init__(self) -> None:
+        if (self.reply is None) == (self.error is None):
+            raise InvalidValueError(f"outcome {self.id!r} needs a reply or an error, and not both")
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What outcomes are ordered by."""
+        return (self.id, self.epoch)
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Counts so far: ``done == ok + error``; ``cached`` are among the done, ``retry`` are not."""
+
+    total: int
+    done: int = 0
+    ok: int = 0
+    error: int = 0
+    retry: int = 0
+    cached: int = 0
+
+
+async def run_calls(
+    target: Target,
+    calls: Sequence[Call],
+    options: RunOptions,
+    journal: Journal | None,
+    *,
+    clock: Clock,
+    sleep: Sleep,
+    rng: Random,
+    on_progress: Callable[[Progress], None] | None = None,
+    stop: asyncio.Event | None = None,
+) -> tuple[Outcome, ...]:
+    """Make every call and return every outcome, ordered by (id, epoch).
+
+    Cancelling the task leaves the journal whole and raises; setting ``stop`` instead ends the run
+    early with outcomes: calls not finished are errors of kind ``cancelled``, and are not written
+    to the journal, nor are those that met a budget. A cost budget can be exceeded by the calls
+    in flight when it is reached. On resume, earlier calls and their cost count.
+    """
+    run = _Run(
+        target,
+        calls,
+        options,
+        journal,
+        clock=clock,
+        sleep=sleep,
+        rng=rng,
+        on_progress=on_progress,
+    )
+    return await run.finish(stop)
+
+
+class _Run:
+    def __init__(
+        self,
+        target: Target,
+        calls: Sequence[Call],
+        options: RunOptions,
+        journal: Journal | None,
+        *,
+        clock: Clock,
+        sleep: Sleep,
+        rng: Random,
+        on_progress: Callable[[Progress], None] | None,
+    ) -> None:
+        _refuse_doubles(calls)
+        self._target = target
+        self._guard = ForeignCode("target")
+        self._calls = calls
+        self._options = options
+        self._journal = journal
+        self._clock = clock
+        self._sleep = sleep
+        self._rng = rng
+        self._on_progress = on_progress
+        self._progress = Progress(total=len(calls))
+        self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=sleep)
+        self._pins = digest(target.identity()) if journal is not None else ""
+        self._outcomes: dict[tuple[str, int], Outcome] = {}
+        self._halted: CallError | None = None
+        self._calls_made = 0
+        self._cost_spent = 0.0
+        self._started_at = self._yielded_at = clock()
+        self._workers: list[asyncio.Task[None]] = []
+
+    async def finish(self, stop: asyncio.Event | None) -> tuple[Outcome, ...]:
+        if not self._calls:
+            return ()
+        loop = asyncio.get_running_loop()
+        waiting = iter(self._calls)
+        for _ in range(min(self._options.concurrency, len(self._calls))):
+            self._workers.append(loop.create_task(self._work(waiting)))
+        watcher = None if stop is None else loop.create_task(self._watch(stop))
+        wall_s = self._options.budget.wall_s
+        alarm = None if wall_s is None else loop.call_later(wall_s, self._halt_on_wall)
+        try:
+            done, _ = await asyncio.wait(self._workers, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+            await self._wind_up(watcher)
+        for worker in done:
+            if not worker.cancelled() and (error := worker.exception()) is not None:
+                raise error
+        left = self._halted or CallError("cancelled", "the run ended before this call was made")
+        for call in self._calls:
+            if call.key not in self._outcomes:
+                self._settle(call, left, attempts=0)
+        return tuple(self._outcomes[key] for key in sorted(self._outcomes))
+
+    async def _wind_up(self, watcher: asyncio.Task[None] | None) -> None:
+        tasks = self._workers if watcher is None else [*self._workers, watcher]
+        for task in tasks:
+            task.cancel()
+        try:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            if self._journal is not None:
+                self._journal.sync()
+
+    async def _work(self, waiting: Iterator[Call]) -> None:
+        for call in waiting:
+            if self._halted is not None:
+                return
+            key = self._key(call)
+            if not self._reuse(call, key):
+                await self._ask(call, key)
+            if (now := self._clock()) - self._yielded_at >= _YIELD_EVERY_S:
+                self._yielded_at = now
+                await asyncio.sleep(0)
+
+    def _reuse(self, call: Call, key: str) -> bool:
+        if self._journal is None or self._options.reuse == "nothing":
+            return False
+        entry = self._journal.find(key, call.id, self._options.reuse)
+        if entry is None or (entry.error is not None and self._options.retry_errors):
+            return False
+        if self._options.reuse == "resume":
+            self._calls_made += entry.attempts
+            if entry.reply is not None:
+                self._cost_spent += entry.reply.cost or 0.0
+        self._settle(call, entry.reply or entry.error, attempts=entry.attempts, cached=True)
+        return True
+
+    async def _ask(self, call: Call, key: str) -> None:
+        """One call with its retries; ends in exactly one outcome unless the run is cancelled."""
+        attempts = 0
+        last: TargetError | None = None
+        try:
+            while True:
+                await self._rate.acquire()
+                self._check_budget()
+                if self._halted is not None:
+                    self._settle(call, _with_last(self._halted, last), attempts=attempts)
+                    return
+                attempts += 1
+                self._calls_made += 1
+                try:
+                    reply = await self._attempt(call)
+                except TargetError as error:
+                    last = error
+                    wait_s = self._patience(error, attempts)
+                    if wait_s is None:
+                        self._record(call, key, error.as_call_error(), attempts)
+                        return
+                    self._tell(retry=1)
+                    await self._sleep(wait_s)
+                else:
+                    self._charge(call, reply)
+                    self._record(call, key, reply, attempts)
+                    return
+        except asyncio.CancelledError:
+            if self._halted is None:
+                raise
+            self._settle(call, _with_last(self._halted, last), attempts=attempts)
+
+    async def _attempt(self, call: Call) -> Reply:
+        task = asyncio.current_task()
+        timeout = asyncio.timeout(self._options.timeout_s)
+        try:
+            with self._guard:
+                if self._options.timeout_s is None:
+                    reply = await self._target.call(call)
+                else:
+                    async with timeout:
+                        reply = await self._target.call(call)
+        except asyncio.CancelledError:
+            if task is not None and task.cancelling():
+                raise
+            raise TargetError("cancelled", "the target cancelled its own call") from None
+        except TargetError as error:
+            if self._options.timeout_s is not None and timeout.expired():
+                raise TargetError(
+                    "timeout", f"no reply within {self._options.timeout_s:g} s", retryable=True
+                ) from error
+            raise
+        reply = checked(reply, max_bytes=self._options.max_reply_bytes)
+        prices = self._options.prices
+        if reply.cost is None and prices is not None:
+            return msgspec.structs.replace(reply, cost=prices.cost_of(reply))
+        return reply
+
+    def _patience(self, error: TargetError, attempts: int) -> float | None:
+        """How long to wait before asking again; None when it is not worth it."""
+        if not error.retryable or attempts > self._options.retries:
+            return None
+        asked_s = error.retry_after_s or 0.0
+        if asked_s > self._options.retry_after_max_s:
+            return None
+        if asked_s:
+            self._rate.hold(asked_s)
+        jitter_s = backoff_s(
+            attempts,
+            base_s=self._options.backoff_base_s,
+            max_s=self._options.backoff_max_s,
+            rng=self._rng,
+        )
+        return asked_s + jitter_s
+
+    def _check_budget(self) -> None:
+        budget = self._options.budget
+        if budget.calls is not None and self._calls_made >= budget.calls:
+            self._halt("budget", f"the budget of {budget.calls} calls is spent")
+        elif budget.cost is not None and self._cost_spent >= budget.cost:
+            self._halt("budget", f"the cost budget of {budget.cost:g} is spent")
+        elif budget.wall_s is not None and self._clock() - self._started_at >= budget.wall_s:
+            self._halt_on_wall(cut=False)
+
+    def _charge(self, call: Call, reply: Reply) -> None:
+        if reply.cost is not None:
+            self._cost_spent += reply.cost
+        elif self._options.budget.cost is not None:
+            self._halt(
+                "budget",
+                f"a cost budget needs costs, and the reply to id {call.id!r} told none",
+            )
+
+    def _halt(self, kind: ErrorKind, message: str, *, cut: bool = False) -> None:
+        """Start nothing more; with ``cut``, also end what is in flight."""
+        if self._halted is None:
+            self._halted = CallError(kind, message)
+        if cut:
+            for worker in self._workers:
+                worker.cancel()
+
+    def _halt_on_wall(self, *, cut: bool = True) -> None:
+        wall_s = self._options.budget.wall_s
+        self._halt("budget", f"the time budget of {wall_s:g} s is spent", cut=cut)
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._halt("cancelled", "the run was stopped before this call finished", cut=True)
+
+    def _key(self, call: Call) -> str:
+        return "" if self._journal is None else call_key(self._pins, call, self._target.reads)
+
+    def _record(self, call: Call, key: str, result: Reply | CallError, attempts: int) -> None:
+        """Journal first: an outcome that was shown must not be lost."""
+        if self._journal is not None:
+            self._journal.append(
+                Entry(
+                    v=VERSION,
+                    key=key,
+                    id=call.id,
+                    epoch=call.epoch,
+                    attempts=attempts,
+                    reply=result if isinstance(result, Reply) else None,
+                    error=result if isinstance(result, CallError) else None,
+                )
+            )
+        self._settle(call, result, attempts=attempts)
+
+    def _settle(
+        self, call: Call, result: Reply | CallError | None, *, attempts: int, cached: bool = False
+    ) -> None:
+        reply = result if isinstance(result, Reply) else None
+        error = result if isinstance(result, CallError) else None
+        self._outcomes[call.key] = Outcome(call.id, call.epoch, reply, error, attempts, cached)
+        self._tell(ok=int(reply is not None), error=int(error is not None), cached=int(cached))
+
+    def _tell(self, *, ok: int = 0, error: int = 0, retry: int = 0, cached: int = 0) -> None:
+        before = self._progress
+        self._progress = Progress(
+            total=before.total,
+            done=before.done + ok + error,
+            ok=before.ok + ok,
+            error=before.error + error,
+            retry=before.retry + retry,
+            cached=before.cached + cached,
+        )
+        if self._on_progress is not None:
+            self._on_progress(self._progress)
+
+
+def _refuse_doubles(calls: Sequence[Call]) -> None:
+    seen: set[tuple[str, int]] = set()
+    for call in calls:
+        if call.key in seen:
+            raise BadInputError(f"id {call.id!r}, epoch {call.epoch} is asked for twice")
+        seen.add(call.key)
+
+
+def _with_last(halt: CallError, last: TargetError | None) -> CallError:
+    if last is None:
+        return halt
+    return CallError(halt.kind, f"{halt.message}; the last attempt failed: {last.kind}: {last}")

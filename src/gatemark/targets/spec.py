@@ -1,0 +1,157 @@
+"""The ``targets:`` part of a pack: which kind, with which limits, and how to build it."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.targets.command import CommandTarget
+from gatemark.targets.journal import Reuse
+from gatemark.targets.limits import Budget, Prices
+from gatemark.targets.network_specs import HttpSpec, OpenAISpec
+from gatemark.targets.options import DEFAULT_MAX_REPLY_BYTES, RunOptions
+from gatemark.targets.port import Target
+from gatemark.targets.python_callable import PythonTarget, split_reference
+from gatemark.targets.recorded import RecordedTarget, Recording
+
+KINDS: Final = ("python", "command", "http", "openai", "recorded")
+# Kinds with a client library behind them are loaded when a pack names them.
+_NETWORK: Final = {"http": "HttpTarget", "openai": "OpenAITarget"}
+_NETWORK_RETRIES: Final = 3
+_PROCESS_TIMEOUT_S: Final = 60.0
+
+Clock = Callable[[], float]
+# Reads a file of recorded samples; gives the replies and the digest of the file.
+OpenRecording = Callable[[Path], tuple[Recording, str]]
+
+
+class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Exactly one kind, and how to treat it.
+
+    Without ``timeout_s`` a command or an endpoint gets 60 s and a Python function all the time
+    it wants; without ``retries`` an endpoint is asked up to three times more, others are not.
+    ``cost`` prices targets that tell no cost themselves.
+    """
+
+    python: str | None = None
+    command: tuple[str, ...] | None = None
+    http: HttpSpec | None = None
+    openai: OpenAISpec | None = None
+    recorded: str | None = None
+    send_sample: bool = False
+    timeout_s: float | None = None
+    retries: int | None = None
+    rate_per_s: float | None = None
+    burst: int = 1
+    max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
+    cost: Prices | None = None
+    budget: Budget = Budget()
+
+    def __post_init__(self) -> None:
+        named = [kind for kind in KINDS if getattr(self, kind) is not None]
+        if len(named) != 1:
+            got = " and ".join(named) or "none"
+            raise InvalidValueError(f"a target needs exactly one of {', '.join(KINDS)}; got {got}")
+        if self.send_sample and self.command is None:
+            raise InvalidValueError("send_sample belongs to command targets only")
+        if self.python is not None:
+            split_reference(self.python)
+        if self.command is not None and not (self.command and self.command[0]):
+            raise InvalidValueError("command must name a program, got an empty list")
+        self.options()
+
+    @property
+    def kind(self) -> str:
+        """Which of the kinds this is."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    def options(
+        self, *, concurrency: int = 1, reuse: Reuse = "resume", retry_errors: bool = False
+    ) -> RunOptions:
+        """The runner's options; raises when a limit makes no sense."""
+        timeout_s, retries = self.timeout_s, self.retries
+        if timeout_s is None and self.kind in ("command", "http", "openai"):
+            timeout_s = _PROCESS_TIMEOUT_S
+        if retries is None:
+            retries = _NETWORK_RETRIES if self.kind in _NETWORK else 0
+        return RunOptions(
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            retries=retries,
+            rate_per_s=self.rate_per_s,
+            burst=self.burst,
+            max_reply_bytes=self.max_reply_bytes,
+            budget=self.budget,
+            prices=self.cost,
+            reuse=reuse,
+            retry_errors=retry_errors,
+        )
+
+
+def parse_spec(raw: Any, place: str) -> TargetSpec:
+    """A target as written in a pack; every complaint names the place and the key."""
+    try:
+        return msgspec.convert(raw, TargetSpec)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{place}: {error}{_hint(raw, str(error))}") from error
+    except (InvalidValueError, UsageError) as error:
+        raise BadInputError(f"{place}: {error}") from error
+
+
+def build(
+    spec: TargetSpec,
+    folder: Path,
+    *,
+    clock: Clock,
+    environ: Mapping[str, str],
+    concurrency: int = 1,
+    open_recording: OpenRecording | None = None,
+) -> Target:
+    """The target itself; ``folder`` is the pack's, and paths and modules are looked up there."""
+    if spec.python is not None:
+        inline = concurrency == 1 and spec.timeout_s is None
+        return PythonTarget(spec.python, folder, clock=clock, inline=inline)
+    if spec.command is not None:
+        return CommandTarget(
+            spec.command,
+            folder,
+            clock=clock,
+            max_reply_bytes=spec.max_reply_bytes,
+            send_sample=spec.send_sample,
+        )
+    if spec.recorded is not None:
+        if open_recording is None:
+            raise UsageError("a recorded target needs a way to read samples, and none was given")
+        recording, digest = open_recording(folder / spec.recorded)
+        return RecordedTarget(recording, digest=digest)
+    make: Callable[..., Target] = getattr(_network_module(spec.kind), _NETWORK[spec.kind])
+    return make(
+        getattr(spec, spec.kind),
+        clock=clock,
+        environ=environ,
+        max_reply_bytes=spec.max_reply_bytes,
+        connections=concurrency,
+    )
+
+
+def _network_module(kind: str) -> Any:
+    try:
+        return importlib.import_module(f"gatemark.targets.{kind}")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"{kind} targets need the package {error.name!r}: install gatemark[http]"
+        ) from error
+
+
+def _hint(raw: Any, message: str) -> str:
+    if "unknown field" not in message or not isinstance(raw, dict):
+        return ""
+    wrong = message.split("`")[1]
+    close = difflib.get_close_matches(wrong, TargetSpec.__struct_fields__, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

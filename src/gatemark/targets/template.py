@@ -1,0 +1,119 @@
+"""Templates for request bodies: ``{{input}}`` and its kin, filled in by structure, never by text.
+
+A string that is nothing but one placeholder becomes the value itself, of whatever type; inside
+longer text, strings go in as they are and other values as JSON. What was filled in is never
+looked at again, so an input that contains ``{{sample.target}}`` stays those characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.targets.paths import Path, follow, parse_path
+from gatemark.targets.port import Call, CallPart, TargetError
+
+_PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][^{}\s]*)\s*\}\}")
+_PARTS: Final[tuple[CallPart, ...]] = ("input", "sample", "variables")
+_ROOTS: Final = ("id", "epoch", *_PARTS)
+
+
+class _Slot(msgspec.Struct, frozen=True):
+    text: str
+    path: Path
+
+
+class _Mixed(msgspec.Struct, frozen=True):
+    pieces: tuple[str | _Slot, ...]
+
+
+class Template:
+    """A JSON value with placeholders, checked when made and filled in once per call."""
+
+    def __init__(self, source: Any, *, name: str) -> None:
+        self.name = name
+        self._slots: list[_Slot] = []
+        self._compiled = self._compile(source)
+        self.reads: frozenset[CallPart] = frozenset(
+            part for part in _PARTS if any(slot.path[0] == part for slot in self._slots)
+        )
+
+    def render(self, call: Call) -> Any:
+        """The value for one call; a placeholder that leads nowhere is refused, never left out."""
+        roots = {
+            "id": call.id,
+            "epoch": call.epoch,
+            "input": call.input,
+            "sample": call.sample,
+            "variables": call.variables,
+        }
+        return self._fill(self._compiled, roots)
+
+    def _compile(self, source: Any) -> Any:
+        if isinstance(source, str):
+            return self._compile_text(source)
+        if isinstance(source, list):
+            return [self._compile(item) for item in source]
+        if isinstance(source, dict):
+            for key in source:
+                if not isinstance(key, str) or _PLACEHOLDER.search(key):
+                    raise InvalidValueError(
+                        f"{self.name}: a key must be plain text without placeholders, got {key!r}"
+                    )
+            return {key: self._compile(item) for key, item in source.items()}
+        return source
+
+    def _compile_text(self, source: str) -> str | _Slot | _Mixed:
+        pieces: list[str | _Slot] = []
+        end = 0
+        for match in _PLACEHOLDER.finditer(source):
+            if match.start() > end:
+                pieces.append(source[end : match.start()])
+            pieces.append(self._slot(match.group(1)))
+            end = match.end()
+        if end < len(source):
+            pieces.append(source[end:])
+        if len(pieces) == 1:
+            return pieces[0]
+        return _Mixed(tuple(pieces)) if pieces else ""
+
+    def _slot(self, text: str) -> _Slot:
+        path = parse_path(text)
+        if path[0] not in _ROOTS:
+            raise InvalidValueError(
+                f"{self.name}: unknown placeholder {{{{{text}}}}} (known: {', '.join(_ROOTS)})"
+            )
+        slot = _Slot(text, path)
+        self._slots.append(slot)
+        return slot
+
+    def _fill(self, node: Any, roots: dict[str, Any]) -> Any:
+        if isinstance(node, _Slot):
+            return self._value(node, roots)
+        if isinstance(node, _Mixed):
+            return "".join(
+                piece if isinstance(piece, str) else as_text(self._value(piece, roots))
+                for piece in node.pieces
+            )
+        if isinstance(node, list):
+            return [self._fill(item, roots) for item in node]
+        if isinstance(node, dict):
+            return {key: self._fill(item, roots) for key, item in node.items()}
+        return node
+
+    def _value(self, slot: _Slot, roots: dict[str, Any]) -> Any:
+        found, value = follow(roots, slot.path)
+        if not found:
+            raise TargetError(
+                "refused",
+                f"{self.name} needs {slot.text}, which id {roots['id']!r} does not have",
+            )
+        return value
+
+
+def as_text(value: Any) -> str:
+    """A value inside text: strings as they are, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,186 @@
+"""One JSON request over HTTP: bounded, without secrets in what it says, and exact about refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.targets.network_specs import Endpoint
+from gatemark.targets.port import TargetError
+from gatemark.targets.replies import bad_reply
+
+RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+ERROR_BODY_BYTES: Final = 4_096
+ERROR_BODY_CHARS: Final = 400
+
+
+class Secret:
+    """An API key taken from the environment; shows nothing of itself."""
+
+    def __init__(self, variable: str, header: str, prefix: str, environ: Mapping[str, str]) -> None:
+        value = environ.get(variable, "").strip()
+        if not value:
+            raise UsageError(f"environment variable {variable} must hold the API key, it is empty")
+        if not (value.isascii() and value.isprintable()):
+            raise UsageError(f"environment variable {variable} holds characters no key can have")
+        self._value = value
+        self._header = (header, prefix + value)
+
+    def __repr__(self) -> str:
+        return "Secret([redacted])"
+
+    def header(self) -> tuple[str, str]:
+        """The header that carries the key."""
+        return self._header
+
+    def redact(self, text: str) -> str:
+        """The text without the key."""
+        return text.replace(self._value, "[redacted]")
+
+
+class Transport:
+    """Sends JSON to one address and reads JSON back. Time limits are the caller's."""
+
+    def __init__(
+        self,
+        url: str,
+        endpoint: Endpoint,
+        environ: Mapping[str, str],
+        *,
+        method: str = "POST",
+        max_reply_bytes: int,
+        connections: int = 1,
+    ) -> None:
+        self._url = _url(url)
+        self._method = method
+        self._headers = endpoint.headers
+        self._secret = _secret(endpoint, environ)
+        self._max_reply_bytes = max_reply_bytes
+        self._connections = connections
+        self._client: httpx.AsyncClient | None = None
+        shown = self._url.copy_with(query=None, fragment=None)
+        self.place = f"{method} {shown}"
+
+    async def send(self, body: Any) -> Any:
+        """The decoded JSON reply, or a TargetError."""
+        if self._client is None:
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
+            self._client = httpx.AsyncClient(
+                timeout=httpx.Timeout(None), limits=limits, follow_redirects=False
+            )
+        try:
+            async with self._client.stream(
+                self._method,
+                self._url,
+                content=msgspec.json.encode(body),
+                headers=self._all_headers(),
+            ) as response:
+                if not response.is_success:
+                    raise self._status_error(response, await _some(response))
+                data = await self._read(response)
+        except (httpx.TransportError, httpx.StreamError) as error:
+            said = self._redact(str(error)) or "no reason given"
+            raise TargetError(
+                "unreachable",
+                f"{self.place}: {type(error).__name__}: {said}",
+                retryable=True,
+            ) from error
+        try:
+            return msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            shown = self._redact(data[:200].decode(errors="replace"))
+            raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    def _all_headers(self) -> dict[str, str]:
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json",
+            # A compressed reply could grow past any limit in one step.
+            "accept-encoding": "identity",
+            **self._headers,
+        }
+        if self._secret is not None:
+            name, value = self._secret.header()
+            headers[name] = value
+        return headers
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise bad_reply(f"{self.place}: reply must not be compressed, got {encoding!r}")
+        data = bytearray()
+        async for chunk in response.aiter_raw():
+            data += chunk
+            if len(data) > self._max_reply_bytes:
+                raise bad_reply(
+                    f"{self.place}: reply must be at most {self._max_reply_bytes} bytes"
+                )
+        return bytes(data)
+
+    def _status_error(self, response: httpx.Response, body: bytes) -> TargetError:
+        words = " ".join(self._redact(body.decode(errors="replace")).split())[:ERROR_BODY_CHARS]
+        status = response.status_code
+        asked_s = _retry_after_s(response.headers) if status in RETRYABLE_STATUSES else None
+        wait = "" if asked_s is None else f", asks to wait {asked_s:g} s"
+        return TargetError(
+            "http_status",
+            f"{self.place}: status {status}{wait}: {words or 'empty body'}",
+            retryable=status in RETRYABLE_STATUSES,
+            retry_after_s=asked_s,
+        )
+
+    def _redact(self, text: str) -> str:
+        return text if self._secret is None else self._secret.redact(text)
+
+
+def _url(text: str) -> httpx.URL:
+    try:
+        return httpx.URL(text)
+    except httpx.InvalidURL as error:
+        raise UsageError(f"url is not valid: {error}") from error
+
+
+def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> Secret | None:
+    if endpoint.api_key_env is None:
+        return None
+    header, prefix = endpoint.api_key_header, endpoint.api_key_prefix
+    return Secret(endpoint.api_key_env, header, prefix, environ)
+
+
+async def _some(response: httpx.Response) -> bytes:
+    data = bytearray()
+    async for chunk in response.aiter_raw():
+        data += chunk
+        if len(data) >= ERROR_BODY_BYTES:
+            break
+    return bytes(data[:ERROR_BODY_BYTES])
+
+
+def _retry_after_s(headers: httpx.Headers) -> float | None:
+    """Retry-After in seconds; a date is read against the server's own Date, not our clock."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    until, now = _date(text), _date(headers.get("date", ""))
+    if until is None or now is None:
+        return None
+    return max(0.0, (until - now).total_seconds())
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None

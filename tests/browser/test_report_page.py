@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from gatemark.flow.demo import run_demo
+
+INSTALLER = Path(__file__).parent.parent / "install_browser.py"
+CHROMIUM = runpy.run_path(str(INSTALLER))["find_browser"]()
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (_, candidate) = run_demo(tmp_path_factory.mktemp("demo"))
+    return candidate.report
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1000, 390])
+def test_the_page_stands_alone_and_fits(
+    browser: Browser, report: Path, scheme: str, width: int
+) -> None:
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})  # type: ignore[arg-type]
+    requested: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(report.as_uri())
+    assert page.locator("h1").inner_text() == "Hotel help desk, prompt 7 (candidate)"
+    assert "FAIL" in page.locator("body").inner_text().split("Hotel help desk")[0]
+    outside = [url for url in requested if not url.startswith(("file:", "data:"))]
+    assert (outside, complaints) == ([], [])
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = sum(int(part) for part in background[4:-1].split(",")) / 3
+    assert (brightness > 128) == (scheme == "light")
+    page.close()
+
+
+def test_the_pictures_of_the_page_are_really_drawn(browser: Browser, report: Path) -> None:
+    page = browser.new_page()
+    page.goto(report.as_uri())
+    sizes = page.evaluate("[...document.images].map(image => image.naturalWidth)")
+    assert sizes
+    assert min(sizes) > 100
+    page.close()

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+Run = Callable[..., Any]
+Write = Callable[..., Path]
+
+GOOD = {"qid": "Q1", "label": "VALID"}
+PAIR = {"qid": "Q1", "scholar": {"label": "VALID"}, "auditor": {"label": "VALID"}}
+
+
+def test_valid_files_are_told_with_their_schema_and_form(gatemark: Run, write_jsonl: Write) -> None:
+    ran = gatemark("validate", write_jsonl("a.jsonl", [GOOD]), write_jsonl("b.jsonl", [PAIR]))
+    assert ran.code == 0
+    assert "a.jsonl: valid gatemark.pair/1 (judgement): 1 received" in ran.out
+    assert "b.jsonl: valid gatemark.pair/1 (pair): 1 received, 1 accepted, 0 rejected" in ran.out
+
+
+def test_every_error_is_listed_with_file_line_and_path(gatemark: Run, write_jsonl: Write) -> None:
+    bad = {"qid": 3, "label": "maybe"}
+    ran = gatemark("validate", write_jsonl("a.jsonl", [GOOD, bad, "{", GOOD]), "--json")
+    assert ran.code == 2
+    assert "a.jsonl:2: got 3, expected string at $.qid" in ran.err
+    assert 'a.jsonl:2: got "maybe", allowed:' in ran.err
+    assert "a.jsonl:3: not JSON" in ran.err
+    assert "a.jsonl:4: id 'Q1' was seen before on line 1" in ran.err
+    (check,) = ran.json["files"]
+    assert (check["received"], check["accepted"], check["rejected"]) == (4, 2, 2)
+    assert ran.json["valid"] is False
+
+
+def test_max_errors_limits_the_list_but_not_the_count(gatemark: Run, write_jsonl: Write) -> None:
+    path = write_jsonl("a.jsonl", [GOOD, *["{"] * 30])
+    ran = gatemark("validate", path, "--max-errors", 3)
+    assert ran.err.count("not JSON") == 3
+    assert "at least 27 more problems" in ran.err
+    assert "30 rejected" in ran.out
+
+
+def test_a_file_of_unknown_records_asks_for_a_schema(gatemark: Run, write_jsonl: Write) -> None:
+    ran = gatemark("validate", write_jsonl("a.jsonl", [{"colour": "red"}]))
+    assert ran.code == 2
+    assert "fits no schema; name one with --schema" in ran.err
+    named = gatemark("validate", "--schema", "gatemark.pair/1", write_jsonl("a.jsonl", [{"a": 1}]))
+    assert named.code == 2
+    assert 'key "qid" is missing' in named.err
+
+
+def test_an_unknown_schema_name_gets_a_suggestion(gatemark: Run, write_jsonl: Write) -> None:
+    ran = gatemark("validate", "--schema", "gatemark.pear/1", write_jsonl("a.jsonl", [GOOD]))
+    assert ran.code == 2
+    assert "did you mean 'gatemark.pair/1'?" in ran.err
+
+
+def test_standard_input_is_read_packed_or_plain(
+    gatemark: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for data in (json.dumps(GOOD).encode(), gzip.compress(json.dumps(GOOD).encode())):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        ran = gatemark("validate", "-")
+        assert (ran.code, ran.out.split(":")[0]) == (0, "<stdin>")
+
+
+def test_an_empty_file_is_not_valid(gatemark: Run, write_jsonl: Write) -> None:
+    ran = gatemark("validate", "--schema", "gatemark.pair/1", write_jsonl("a.jsonl", []))
+    assert ran.code == 2
+    assert "holds no records" in ran.err
+
+
+def test_schema_lists_names_and_prints_documents(gatemark: Run) -> None:
+    names = list(gatemark("schema", "--json").json)
+    assert "gatemark.pair/1" in names
+    for name in names:
+        document = gatemark("schema", name).json
+        jsonschema.Draft202012Validator.check_schema(document)
+    assert "gatemark.pair/1 " in gatemark("schema").out

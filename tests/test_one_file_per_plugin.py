@@ -1,0 +1,100 @@
+"""Deleting any one plugin file may break nothing but that plugin."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gatemark
+
+PACKAGE = Path(gatemark.__file__).parent
+PLUGIN_FILES = sorted(
+    path.relative_to(PACKAGE)
+    for room in ("measures", "records", "suites")
+    for path in (PACKAGE / room).rglob("*.py")
+    if path != PACKAGE / room / "__init__.py"
+)
+
+SURVIVORS = """
+import sys
+from gatemark.cli.main import VERBS, gatemark, main
+from gatemark.flow.plugins import measures, schemas, suites
+from gatemark.testing.folds import check_fold
+from gatemark.testing.schemas import check_schema
+
+import click
+for verb in VERBS:
+    assert gatemark.get_command(click.Context(gatemark), verb) is not None
+assert main(["--help"]) == 0
+for measure in measures():
+    check_fold(measure)
+for schema in schemas():
+    check_schema(schema)
+for suite in suites():
+    assert suite.build(suite.options(), measures()).policy().rules
+print(len(measures().names()), len(schemas().names()), len(suites().names()), file=sys.stderr)
+"""
+
+
+def survivors(package_parent: Path) -> list[int]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SURVIVORS],
+        env={"PYTHONPATH": str(package_parent), "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [int(number) for number in done.stderr.split()]
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    parent = tmp_path_factory.mktemp("copy")
+    shutil.copytree(PACKAGE, parent / "gatemark", ignore=shutil.ignore_patterns("__pycache__"))
+    return parent
+
+
+@pytest.fixture(scope="module")
+def everyone(copied: Path) -> list[int]:
+    return survivors(copied)
+
+
+@pytest.mark.parametrize("plugin_file", PLUGIN_FILES, ids=str)
+def test_the_others_survive_without(plugin_file: Path, copied: Path, everyone: list[int]) -> None:
+    victim = copied / "gatemark" / plugin_file
+    source = victim.read_bytes()
+    victim.unlink()
+    try:
+        left = survivors(copied)
+    finally:
+        victim.write_bytes(source)
+    assert sum(everyone) - sum(left) == 1
+
+
+def test_without_its_measure_the_agreement_exam_is_inconclusive(
+    copied: Path, tmp_path: Path
+) -> None:
+    pairs = tmp_path / "p.jsonl"
+    opinions = [{"label": label} for label in ["VALID", "REJECT"] * 60]
+    rows = [{"qid": f"Q{i}", "scholar": o, "auditor": o} for i, o in enumerate(opinions)]
+    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    victim = copied / "gatemark" / "measures" / "agreement.py"
+    source = victim.read_bytes()
+    command = [sys.executable, "-m", "gatemark", "score", "agreement", "--pairs", str(pairs)]
+    environment = {"PYTHONPATH": str(copied), "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    assert (
+        subprocess.run(command, env=environment, check=False, capture_output=True).returncode == 0
+    )
+    victim.unlink()
+    try:
+        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+    finally:
+        victim.write_bytes(source)
+    assert done.returncode == 3, done.stderr
+    assert "was not measured" in done.stdout
