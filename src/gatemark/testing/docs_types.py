@@ -11,6 +11,11 @@ _REFERENCE = "#/$defs/"
 
 def type_words(fragment: dict[str, Any]) -> str:
     """What a value may be, as a person would say it."""
+    default = fragment.get("default")
+    return _kind_words(fragment) + (f", {default} when left out" if default else "")
+
+
+def _kind_words(fragment: dict[str, Any]) -> str:
     if "$ref" in fragment:
         return f"`{fragment['$ref'].removeprefix(_REFERENCE)}`"
     if "anyOf" in fragment:
@@ -22,6 +27,9 @@ def type_words(fragment: dict[str, Any]) -> str:
     kind = fragment.get("type", "any value")
     if kind == "array":
         return f"array ({type_words(fragment.get('items', {}))})"
+    values = fragment.get("additionalProperties")
+    if kind == "object" and isinstance(values, dict):
+        return f"object of {type_words(values)}"
     return f"{kind}{_bounds(fragment)}"
 
 
