@@ -1,0 +1,122 @@
+"""The documentation against the program: ``python -m gatemark.testing.docs_check [--write]``.
+
+Run from the root of the repository. Prints one line per problem and exits 1 when there is any;
+``--write`` first writes the pages that are made from the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from gatemark.cli.main import VERBS
+from gatemark.core.exits import ExitCode
+from gatemark.disk.atomic import write_whole
+from gatemark.flow.plugins import measures, schemas, suites
+from gatemark.gate import decide
+from gatemark.testing.docs_commands import commands_page
+from gatemark.testing.docs_links import link_problems
+from gatemark.testing.docs_plugins import measures_page, schemas_page, suites_page
+
+GENERATED: Final[Mapping[str, Callable[[], str]]] = {
+    "docs/reference/commands.md": commands_page,
+    "docs/reference/schemas.md": schemas_page,
+    "docs/reference/measures.md": measures_page,
+    "docs/reference/suites.md": suites_page,
+}
+COMMANDS: Final = "docs/reference/commands.md"
+GATE: Final = "docs/explanation/gate.md"
+DECISIONS: Final = "docs/adr"
+_WRITE: Final = "python -m gatemark.testing.docs_check --write"
+_STEP: Final = re.compile(r"^\((\d+)\)", re.MULTILINE)
+_STEP_HEADING: Final = re.compile(r"^## \((\d+)\)", re.MULTILINE)
+_STEP_COMMENT: Final = re.compile(r"^\s*# Step (\d+)\.", re.MULTILINE)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the documentation of the repository one stands in."""
+    parser = argparse.ArgumentParser(prog="docs_check", description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(), help="root of the repository")
+    parser.add_argument("--write", action="store_true", help="write the generated pages first")
+    options = parser.parse_args(arguments)
+    root: Path = options.root.resolve()
+    if not (root / "docs").is_dir():
+        sys.stderr.write(f"docs_check: {root} has no docs folder\n")
+        return ExitCode.BAD_INPUT
+    if options.write:
+        for path, page in GENERATED.items():
+            write_whole(root / path, [page().encode()])
+    problems = list(find_problems(root))
+    for problem in problems:
+        sys.stdout.write(f"{problem}\n")
+    return ExitCode.FAIL if problems else ExitCode.PASS
+
+
+def find_problems(root: Path) -> Iterator[str]:
+    """Everything in which the documentation and the program disagree, one line each."""
+    pages = markdown_pages(root)
+    yield from _stale_pages(root)
+    yield from link_problems(root, pages)
+    yield from _missing_verbs(root)
+    yield from _missing_names(root)
+    yield from _step_problems(root)
+    yield from _decision_problems(root)
+
+
+def markdown_pages(root: Path) -> list[Path]:
+    """The pages at the root and all under ``docs``."""
+    return [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
+
+
+def _text(root: Path, path: str) -> str:
+    page = root / path
+    return page.read_text(encoding="utf-8") if page.is_file() else ""
+
+
+def _stale_pages(root: Path) -> Iterator[str]:
+    for path, page in GENERATED.items():
+        if _text(root, path) != page():
+            yield f"{path}: differs from what the program says; run {_WRITE}"
+
+
+def _missing_verbs(root: Path) -> Iterator[str]:
+    headings = re.findall(r"^#+ gatemark (\S+)$", _text(root, COMMANDS), re.MULTILINE)
+    for verb in VERBS:
+        if verb not in headings:
+            yield f"{COMMANDS}: has no heading for gatemark {verb}"
+
+
+def _missing_names(root: Path) -> Iterator[str]:
+    for registry in (schemas(), measures(), suites()):
+        page = f"docs/reference/{registry.kind}s.md"
+        text = _text(root, page)
+        for name in registry.names():
+            if not re.search(rf"^## {re.escape(name)}$", text, re.MULTILINE):
+                yield f"{page}: has no heading for {registry.kind} {name}"
+        for module, why in registry.broken.items():
+            yield f"{module}: cannot be documented: {why}"
+
+
+def _step_problems(root: Path) -> Iterator[str]:
+    promised = _STEP.findall(decide.__doc__ or "")
+    coded = _STEP_COMMENT.findall(Path(decide.__file__).read_text(encoding="utf-8"))
+    told = _STEP_HEADING.findall(_text(root, GATE))
+    if not promised or coded != promised:
+        yield f"gate/decide.py: promises steps {promised}, marks {coded}"
+    if told != promised:
+        yield f"{GATE}: has steps {told}, gate/decide.py has {promised}"
+
+
+def _decision_problems(root: Path) -> Iterator[str]:
+    index = _text(root, f"{DECISIONS}/README.md")
+    for record in sorted((root / DECISIONS).glob("[0-9]*.md")):
+        if f"({record.name})" not in index:
+            yield f"{DECISIONS}/README.md: does not list {record.name}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

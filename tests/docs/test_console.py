@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gatemark.testing.docs_check import markdown_pages
+
+from .transcript import ROOT, Ran, Step, fits, make_targets_of, run_steps, steps_of
+
+PAGES = [
+    page for page in markdown_pages(ROOT) if "```console\n" in page.read_text(encoding="utf-8")
+]
+ASK_STATUS = "echo $?"
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_of_a_page_does_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    steps = steps_of(page.read_text(encoding="utf-8"))
+    assert steps
+    ran = run_steps(steps, tmp_path)
+    followers = [*(step.text for step, _ in ran[1:]), ""]
+    for (step, answer), follower in zip(ran, followers, strict=False):
+        assert answer.status == 0 or follower == ASK_STATUS, (step.text, answer)
+        if step.shown:
+            assert fits(step.shown, answer.output), "\n".join((step.text, *answer.output))
+
+
+def test_readme_shows_all_three_verdicts_and_its_commands_run() -> None:
+    steps = steps_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    statuses = [step.shown for step in steps if step.text == ASK_STATUS]
+    assert {("0",), ("1",), ("3",)} <= set(statuses)
+    assert {"demo", "test", "setup"} <= set(make_targets_of(steps))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_make_command_has_its_target(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z]+):", makefile, re.MULTILINE)
+    wanted = make_targets_of(steps_of(page.read_text(encoding="utf-8")))
+    assert set(wanted) <= set(targets)
+
+
+def test_a_page_that_shows_other_output_is_noticed(tmp_path: Path) -> None:
+    file = '```json title="a.txt"\none\n```\n'
+    page = f"{file}```console\n$ cat a.txt\ntwo\n$ false\n$ echo $?\n1\n```\n"
+    (first, shown), (_, failed), (_, asked) = run_steps(steps_of(page), tmp_path)
+    assert shown == Ran(("one",), 0)
+    assert not fits(first.shown, shown.output)
+    assert failed.status == 1
+    assert asked.output == ("1",)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "expected"),
+    [
+        (("a … c",), ("a b c",), True),
+        (("a … c",), ("a b d",), False),
+        (("…", "end"), ("one", "two", "end"), True),
+        (("…", "end"), ("one", "two"), False),
+        (("a",), ("a", "b"), False),
+        (("a", "…"), ("a",), True),
+        (("a.c",), ("abc",), False),
+    ],
+)
+def test_dots_stand_for_any_text_or_any_lines(
+    shown: tuple[str, ...], printed: tuple[str, ...], expected: bool
+) -> None:
+    assert fits(shown, printed) is expected
+
+
+def test_a_command_may_go_on_over_several_lines() -> None:
+    (step,) = steps_of("```console\n$ echo a \\\n    b\na b\n```\n")
+    assert step == Step(text="echo a \\\n    b", shown=("a b",))

@@ -1,0 +1,111 @@
+"""Reading console blocks and the files they rest on out of a Markdown page, and running them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import gatemark
+
+ROOT = Path(__file__).resolve().parents[2]
+ANYTHING = "…"
+SHIM = ".venv/bin/gatemark"
+
+_FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
+_MARK = "@@gatemark-docs@@"
+
+
+class Step(NamedTuple):
+    """A file to write, when ``file`` is set, or a command with the output that the page shows."""
+
+    text: str
+    shown: tuple[str, ...] = ()
+    file: str | None = None
+
+
+class Ran(NamedTuple):
+    """What a command printed and how it ended."""
+
+    output: tuple[str, ...]
+    status: int
+
+
+def steps_of(markdown: str) -> list[Step]:
+    """Files and commands of a page, in order."""
+    steps: list[Step] = []
+    for language, info, body in _FENCE.findall(markdown):
+        if title := _TITLE.search(info):
+            steps.append(Step(text=body, file=title[1]))
+        elif language == "console":
+            steps.extend(_commands(body))
+    return steps
+
+
+def make_targets_of(steps: list[Step]) -> list[str]:
+    """The targets of the commands that call make."""
+    calls = [step.text.split() for step in steps if step.file is None]
+    return [target for words in calls if words[0] == "make" for target in words[1:]]
+
+
+def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
+    """Run every command but make in one shell, with the gatemark of this interpreter."""
+    shim = folder / SHIM
+    shim.parent.mkdir(parents=True)
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gatemark "$@"\n', encoding="utf-8")
+    shim.chmod(0o755)
+    ran = []
+    commands: list[Step] = []
+    for step in steps:
+        if step.file is not None:
+            (folder / step.file).write_text(step.text, encoding="utf-8")
+        elif step.text.split()[0] != "make":
+            commands.append(step)
+    script = "\n".join(
+        f"{step.text}\n__status=$?; printf '\\n{_MARK}%s\\n' $__status; (exit $__status)"
+        for step in commands
+    )
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(gatemark.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    answers = re.split(rf"\n{_MARK}(\d+)\n", done.stdout)
+    assert len(answers) == 2 * len(commands) + 1, done.stdout
+    for step, output, status in zip(commands, answers[::2], answers[1::2], strict=False):
+        ran.append((step, Ran(tuple(output.rstrip("\n").split("\n")), int(status))))
+    return ran
+
+
+def fits(shown: tuple[str, ...], printed: tuple[str, ...]) -> bool:
+    """Whether output is as shown; ``…`` stands for any text, alone on a line for any lines."""
+    pattern = "".join(
+        r"(?:[^\n]*\n)*"
+        if line == ANYTHING
+        else r"[^\n]*".join(map(re.escape, line.split(ANYTHING))) + r"\n"
+        for line in shown
+    )
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in printed)) is not None
+
+
+def _commands(body: str) -> list[Step]:
+    found: list[Step] = []
+    for line in body.splitlines():
+        if line.startswith("$ "):
+            found.append(Step(text=line[2:]))
+        elif found and found[-1].text.endswith("\\"):
+            found[-1] = Step(text=f"{found[-1].text}\n{line}")
+        elif found:
+            found[-1] = found[-1]._replace(shown=(*found[-1].shown, line.rstrip()))
+        else:
+            raise ValueError(f"output before any command: {line!r}")
+    return found
