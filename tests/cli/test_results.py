@@ -100,10 +100,12 @@ def test_a_result_edited_by_hand_exits_4(gatemark: Run, demo: Path) -> None:
     assert newest in ran.err
 
 
-def test_an_empty_store_says_how_to_fill_it(gatemark: Run, tmp_path: Path) -> None:
-    ran = gatemark("list", "--store", tmp_path / "new")
-    assert (ran.code, ran.out) == (0, "")
-    assert "no sealed results yet" in ran.err
+def test_looking_for_a_store_does_not_make_one(gatemark: Run, tmp_path: Path) -> None:
+    for verb in (("list",), ("show", "0" * 8), ("report", "0" * 8, "-o", tmp_path / "r.md")):
+        ran = gatemark(*verb, "--store", tmp_path / "new")
+        assert (ran.code, ran.out) == (2, "")
+        assert "there is no store at" in ran.err
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unsupported_store_address_is_refused_without_its_secret(gatemark: Run) -> None:

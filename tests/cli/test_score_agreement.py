@@ -308,6 +308,19 @@ def test_exit_2_for_files_that_cannot_be_read(kind: str, gatemark: Run, tmp_path
     assert ran.err.count("\n") == 1
 
 
+def test_an_unknown_report_format_is_refused_before_anything_is_sealed(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    path = write_jsonl("p.jsonl", good_pairs())
+    store = tmp_path / "store"
+    ran = gatemark(
+        *("score", "agreement", "--pairs", path, "--seal", "--store", store),
+        *("-o", tmp_path / "report.pdf"),
+    )
+    assert ran.code == 2
+    assert not store.exists()
+
+
 def test_bad_lines_can_be_counted_instead_but_never_pass(gatemark: Run, write_jsonl: Write) -> None:
     path = write_jsonl("p.jsonl", [*good_pairs(), pair("Q", "valid"), "{"])
     ran = gatemark("score", "agreement", "--pairs", path, "--json", "--on-bad-line", "exclude")

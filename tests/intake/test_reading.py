@@ -132,6 +132,12 @@ def test_the_total_size_is_limited(tmp_path: Path) -> None:
             admitted(source_of(tmp_path, packed), limits=tight)
 
 
+def test_the_total_size_of_a_plain_file_holds_for_all_its_shards(tmp_path: Path) -> None:
+    source = source_of(tmp_path, b"".join(line(n) + b"\n" for n in range(3000)))
+    with pytest.raises(BadInputError, match="more than 50000 bytes"):
+        admitted(source, limits=Limits(total_bytes=50_000), parts=9)
+
+
 def test_bad_utf8_is_refused_with_its_line_even_in_a_field_nobody_reads(tmp_path: Path) -> None:
     bad = b'{"qid": "Q2", "label": "VALID", "answer_json": {"other": "\xff"}}'
     number, words = refusal(tmp_path, line(1) + b"\n" + bad + b"\n" + line(3) + b"\n")

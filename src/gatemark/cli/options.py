@@ -24,9 +24,7 @@ def store_option(function: F) -> F:
 
 def json_option(function: F) -> F:
     """``--json``: one JSON document on standard output."""
-    return click.option("--json", "as_json", is_flag=True, help="Print exactly one JSON document.")(
-        function
-    )
+    return click.option("--json", is_flag=True, help="Print exactly one JSON document.")(function)
 
 
 def output_option(function: F) -> F:
@@ -34,7 +32,6 @@ def output_option(function: F) -> F:
     return click.option(
         "-o",
         "--output",
-        "outputs",
         multiple=True,
         metavar="FILE",
         help="Also write a report; the extension picks the format "

@@ -17,15 +17,15 @@ from gatemark.report.terminal import verdict_table
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
 @store_option
 @json_option
-def list_command(limit: int, store: str, as_json: bool) -> None:
+def list_command(limit: int, store: str, json: bool) -> None:
     """List the sealed results of a store.
 
     \b
     Example:
       gatemark list --limit 10
     """
-    lines = House(store=store).results.lines(limit)
-    if as_json:
+    lines = House(store=store).existing_results().lines(limit)
+    if json:
         print_json([msgspec.to_builtins(line) for line in lines])
         return
     if not lines:
@@ -39,7 +39,7 @@ def list_command(limit: int, store: str, as_json: bool) -> None:
 @click.argument("reference", metavar="RESULT")
 @store_option
 @json_option
-def show_command(reference: str, store: str, as_json: bool) -> None:
+def show_command(reference: str, store: str, json: bool) -> None:
     """Show one sealed result.
 
     RESULT is an id or the first eight or more digits of one. Its seal is checked first.
@@ -48,8 +48,8 @@ def show_command(reference: str, store: str, as_json: bool) -> None:
     Example:
       gatemark show 3f2a9c01
     """
-    result = House(store=store).results.get(reference)
-    if as_json:
+    result = House(store=store).existing_results().get(reference)
+    if json:
         print_json(msgspec.to_builtins(result))
     else:
         click.echo(verdict_table(result, color=wants_color()))
@@ -59,15 +59,15 @@ def show_command(reference: str, store: str, as_json: bool) -> None:
 @click.argument("reference", metavar="RESULT")
 @store_option
 @output_option
-def report_command(reference: str, store: str, outputs: tuple[str, ...]) -> None:
+def report_command(reference: str, store: str, output: tuple[str, ...]) -> None:
     """Write a sealed result as JSON, Markdown, HTML or JUnit.
 
     \b
     Example:
       gatemark report 3f2a9c01 -o report.html -o report.junit.xml
     """
-    if not outputs:
+    if not output:
         raise UsageError("name at least one file with -o")
-    write_reports(House(store=store).results.get(reference), outputs)
-    for path in outputs:
+    write_reports(House(store=store).existing_results().get(reference), output)
+    for path in output:
         click.echo(path)

@@ -12,7 +12,7 @@ from gatemark.flow.schemas import broken_plugins, describe_schemas, json_schema
 @click.command("schema")
 @click.argument("name", required=False)
 @json_option
-def schema_command(name: str | None, as_json: bool) -> None:
+def schema_command(name: str | None, json: bool) -> None:
     """List the evidence schemas, or print one as JSON Schema.
 
     \b
@@ -24,7 +24,7 @@ def schema_command(name: str | None, as_json: bool) -> None:
         print_json(json_schema(name))
         return
     described = describe_schemas()
-    if as_json:
+    if json:
         print_json(described)
     else:
         width = max(len(schema_name) for schema_name in described)

@@ -16,7 +16,7 @@ from gatemark.cli.options import (
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
-from gatemark.flow.outputs import write_attachments, write_reports
+from gatemark.flow.outputs import check_formats, write_attachments, write_reports
 from gatemark.flow.reading import OnUnpaired, reading_choices
 from gatemark.flow.score_agreement import AUDITOR, SCHOLAR, score_agreement
 from gatemark.flow.waivers import read_waivers
@@ -45,7 +45,6 @@ class NamedFile(click.ParamType[tuple[str, str]]):
 @click.option("--auditor", metavar="FILE", help="The auditor's judgements.")
 @click.option(
     "--validator",
-    "validators",
     multiple=True,
     type=NamedFile(),
     help="A further validator's judgements, for Krippendorff's alpha. Repeatable.",
@@ -78,10 +77,8 @@ class NamedFile(click.ParamType[tuple[str, str]]):
     help="What to do with an id that only one side has.",
 )
 @reading_options
-@click.option("--waivers", "waiver_file", metavar="FILE", help="YAML list of waivers.")
-@click.option(
-    "--out", "out_folder", metavar="DIR", help="Folder for consistency_disagreements.tsv."
-)
+@click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
+@click.option("--out", metavar="DIR", help="Folder for consistency_disagreements.tsv.")
 @click.option("--seal", is_flag=True, help="Keep the result and its evidence in the store.")
 @click.option("--title", help="What to call the result.")
 @jobs_option
@@ -104,10 +101,11 @@ def agreement(**flags: Any) -> int:
         for name, path in (
             (SCHOLAR, flags["scholar"]),
             (AUDITOR, flags["auditor"]),
-            *flags["validators"],
+            *flags["validator"],
         )
         if path is not None
     }
+    check_formats(flags["output"])
     choices = reading_choices(flags)
     house = House(store=flags["store"], jobs=flags["jobs"])
     with byte_progress("scoring") as progress:
@@ -121,15 +119,15 @@ def agreement(**flags: Any) -> int:
             pairs=flags["pairs"],
             judgements=judgements,
             expected_ids=flags["expected_ids"],
-            waivers=read_waivers(flags["waiver_file"]) if flags["waiver_file"] else (),
+            waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
             seal=flags["seal"],
             title=flags["title"],
             on_progress=progress,
         )
-    write_reports(scored.result, flags["outputs"], summary=scored.summary)
-    if flags["out_folder"]:
-        write_attachments(flags["out_folder"], scored.attachments)
-    if flags["as_json"]:
+    write_reports(scored.result, flags["output"], summary=scored.summary)
+    if flags["out"]:
+        write_attachments(flags["out"], scored.attachments)
+    if flags["json"]:
         print_json(scored.summary)
     else:
         click.echo(verdict_table(scored.result, color=wants_color()))

@@ -14,7 +14,7 @@ from gatemark.flow.validate import validate_files
 
 @click.command("validate")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--schema", "schema_name", help="Schema name; found from the record when left out.")
+@click.option("--schema", help="Schema name; found from the record when left out.")
 @click.option(
     "--max-errors",
     type=click.IntRange(1),
@@ -24,7 +24,7 @@ from gatemark.flow.validate import validate_files
 )
 @json_option
 def validate_command(
-    files: tuple[str, ...], schema_name: str | None, max_errors: int, as_json: bool
+    files: tuple[str, ...], schema: str | None, max_errors: int, json: bool
 ) -> int:
     """Check evidence files line by line.
 
@@ -38,7 +38,7 @@ def validate_command(
     choices = ReadingChoices(max_errors=max_errors)
     checks = []
     with byte_progress("validating") as progress:
-        for check in validate_files(files, schema_name, choices, progress):
+        for check in validate_files(files, schema, choices, progress):
             checks.append(check)
             for problem in check.problems[:max_errors]:
                 click.echo(f"gatemark: {problem}", err=True)
@@ -46,7 +46,7 @@ def validate_command(
             if hidden > 0:
                 click.echo(f"gatemark: {check.file}: and at least {hidden} more problems", err=True)
     clean = not any(check.problems for check in checks)
-    if as_json:
+    if json:
         print_json({"valid": clean, "files": [msgspec.structs.asdict(check) for check in checks]})
     else:
         for check in checks:

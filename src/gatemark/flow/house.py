@@ -16,6 +16,7 @@ from gatemark.ledger.blobs import BlobStore
 from gatemark.ledger.port import ResultStore
 
 DEFAULT_STORE = ".gatemark"
+DATABASE = "gatemark.sqlite3"
 
 
 class House:
@@ -53,13 +54,19 @@ class House:
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
 
+    def existing_results(self) -> ResultStore:
+        """The sealed results of a store that is already there; looking must not make one."""
+        if not (self._folder / DATABASE).exists():
+            raise UsageError(f"there is no store at {self._folder}")
+        return self.results
+
     @cached_property
     def results(self) -> ResultStore:
         """The sealed results; made on first use."""
         # The database library is heavy, and scoring without a store must not pay for it.
         from gatemark.ledger.stores.sqlite import SqliteResults  # noqa: PLC0415
 
-        return SqliteResults(self._folder / "gatemark.sqlite3")
+        return SqliteResults(self._folder / DATABASE)
 
     @cached_property
     def blobs(self) -> BlobStore:

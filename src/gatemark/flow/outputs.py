@@ -13,6 +13,12 @@ from gatemark.disk.atomic import write_whole
 from gatemark.report.formats import format_for, render
 
 
+def check_formats(paths: Sequence[str]) -> None:
+    """Refuse a file whose format nobody knows before any work is done for it."""
+    for path in paths:
+        format_for(path)
+
+
 def write_reports(
     result: Result, paths: Sequence[str], *, summary: Mapping[str, Any] | None = None
 ) -> None:

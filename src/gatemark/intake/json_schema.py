@@ -38,4 +38,5 @@ def form_document(form: Form) -> dict[str, Any]:
 
 
 def _constrain_identity(definition: dict[str, Any], form: Form) -> None:
-    definition["properties"][form.identity]["pattern"] = IDENTITY_PATTERN
+    field = definition["properties"][form.identity]
+    field.setdefault("allOf", []).append({"pattern": IDENTITY_PATTERN})

@@ -41,12 +41,13 @@ def read_blocks(shard: Shard, limits: Limits) -> Iterator[Block]:
 def _unpacked_chunks(shard: Shard, limits: Limits) -> Iterator[bytes]:
     """The shard's bytes after unpacking, with damage and excess turned into errors."""
     source = shard.source
-    seen = 0
+    seen = source.byte_count if source.compression == "none" else 0
     line = 1
     try:
         with open(source.path, "rb") as raw:  # noqa: PTH123
             for chunk in _CHUNKERS[source.compression](raw, shard):
-                seen += len(chunk)
+                if source.compression != "none":
+                    seen += len(chunk)
                 if seen > limits.total_bytes:
                     raise BadInputError(
                         f"{source.name}: holds more than {limits.total_bytes} bytes"

@@ -25,7 +25,7 @@ class SampleError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str
 
 
-class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One item answered once.
 
     ``schema``, ``id`` and ``scores`` must be written: a record that forgot its scores would look

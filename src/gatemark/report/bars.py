@@ -35,10 +35,10 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
-    """The bar of one measurement; None when a lone value leaves nothing to compare it with."""
+    """The bar of one measurement; None when it would show a single point."""
     judged = [finding for finding in findings if finding.op in (">=", ">", "<=", "<", "==")]
     bounds = sorted({finding.bound for finding in judged})
-    if item.value is None or (item.interval is None and not bounds):
+    if item.value is None or (item.interval is None and set(bounds) <= {item.value}):
         return None
     ends = [] if item.interval is None else [item.interval.low, item.interval.high]
     start, end = _scale(item, [item.value, *ends, *bounds])

@@ -35,6 +35,7 @@ def _check_form(schema: RecordSchema, form: Form) -> None:
         raise AssertionError(f"{place} needs good and bad examples")
     if form.identity not in form.type.__struct_fields__:
         raise AssertionError(f"{place} has no field {form.identity!r} to be named by")
+    _check_nothing_is_added(place, form.type)
     for example in form.good:
         _check_good(place, schema, form, example)
     for bad in form.bad:
@@ -42,6 +43,51 @@ def _check_form(schema: RecordSchema, form: Form) -> None:
         if not any(problem.path == bad.path for problem in found):
             listed = ", ".join(f"{p.path}: {p.message}" for p in found) or "no problem at all"
             raise AssertionError(f"{place}: {bad.title!r} must fail at {bad.path}, got {listed}")
+
+
+def _check_nothing_is_added(place: str, record_type: type[msgspec.Struct]) -> None:
+    """Encoding a record must not write keys that its line did not have.
+
+    The proof that no key comes twice counts colons, and would be fooled by added ones.
+    """
+    pending = [msgspec.inspect.type_info(record_type)]
+    seen: set[type] = set()
+    while pending:
+        info = pending.pop()
+        pending.extend(_inner_types(info))
+        if not isinstance(info, msgspec.inspect.StructType) or info.cls in seen:
+            continue
+        seen.add(info.cls)
+        pending.extend(field.type for field in info.fields)
+        if info.cls.__struct_config__.omit_defaults:
+            continue
+        filled = [
+            field.name
+            for field in info.fields
+            if field.default_factory is not msgspec.NODEFAULT
+            or field.default not in (msgspec.NODEFAULT, msgspec.UNSET)
+        ]
+        if filled:
+            raise AssertionError(
+                f"{place}: {info.cls.__name__}.{filled[0]} has a default that would be written; "
+                "use UNSET, or omit_defaults"
+            )
+
+
+def _inner_types(info: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
+    match info:
+        case msgspec.inspect.UnionType():
+            return list(info.types)
+        case msgspec.inspect.DictType():
+            return [info.key_type, info.value_type]
+        case msgspec.inspect.CollectionType():
+            return [info.item_type]
+        case msgspec.inspect.TupleType():
+            return list(info.item_types)
+        case msgspec.inspect.Metadata():
+            return [info.type]
+        case _:
+            return []
 
 
 def _check_good(place: str, schema: RecordSchema, form: Form, example: Mapping[str, Any]) -> None:
