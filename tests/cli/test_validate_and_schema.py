@@ -38,6 +38,17 @@ def test_every_error_is_listed_with_file_line_and_path(gatemark: Run, write_json
     assert ran.json["valid"] is False
 
 
+@pytest.mark.parametrize("spare", range(1, 12))
+def test_a_repeated_key_is_refused_where_other_keys_are_left_out(
+    spare: int, gatemark: Run, write_jsonl: Write
+) -> None:
+    twice = ", ".join(f'"id": "x{n}"' for n in range(spare + 1))
+    bad = '{"schema": "gatemark.sample/1", %s, "scores": {}}' % twice  # noqa: UP031
+    ran = gatemark("validate", write_jsonl("a.jsonl", [bad]))
+    assert ran.code == 2
+    assert 'key "id" appears more than once' in ran.err
+
+
 def test_max_errors_limits_the_list_but_not_the_count(gatemark: Run, write_jsonl: Write) -> None:
     path = write_jsonl("a.jsonl", [GOOD, *["{"] * 30])
     ran = gatemark("validate", path, "--max-errors", 3)

@@ -24,9 +24,9 @@ def check_schema(schema: RecordSchema) -> None:
     """
     if not schema.forms:
         raise AssertionError(f"{schema.name} has no forms")
-    json.loads(json.dumps(schema_document(schema), allow_nan=False))
     for form in schema.forms:
         _check_form(schema, form)
+    json.loads(json.dumps(schema_document(schema), allow_nan=False))
 
 
 def _check_form(schema: RecordSchema, form: Form) -> None:

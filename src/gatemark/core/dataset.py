@@ -1,0 +1,51 @@
+"""A data set, frozen: rows under pinned ids, named by what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import InvalidValueError
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One item: what goes in, what should come out, and what it belongs to."""
+
+    id: str
+    input: Any
+    target: Any = None
+    cluster: str | None = None
+    confidence: float | None = None
+    tags: dict[str, str] = {}
+    extra: dict[str, Any] = {}
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The rows of a data set at one moment. The same rows in any order have the same digest."""
+
+    name: str
+    digest: str
+    rows: tuple[Row, ...]
+
+    @property
+    def reference(self) -> str:
+        """What a result cites."""
+        return f"{self.name}@{self.digest}"
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The pinned ids."""
+        return frozenset(row.id for row in self.rows)
+
+
+def freeze(name: str, rows: tuple[Row, ...]) -> Snapshot:
+    """A snapshot of some rows, sorted by id; ids must be unique and there must be some."""
+    if not rows:
+        raise InvalidValueError(f"data set {name} is empty")
+    ordered = tuple(sorted(rows, key=lambda row: row.id))
+    for earlier, later in zip(ordered, ordered[1:], strict=False):
+        if earlier.id == later.id:
+            raise InvalidValueError(f"data set {name} has id {earlier.id!r} twice")
+    return Snapshot(name=name, digest=digest([digest(row) for row in ordered]), rows=ordered)
