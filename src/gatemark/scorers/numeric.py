@@ -70,7 +70,7 @@ class _Reader:
         # Not inside a word (x2), nor the tail of a longer dotted number (1.2.3).
         start = rf"(?<!\w)(?<![0-9]{decimal})"
         self._pattern = re.compile(
-            rf"{start}[-+]?(?:{whole}(?:{decimal}[0-9]+)?|{decimal}[0-9]+)"
+            rf"{start}[-+]?(?:{whole}(?:{decimal}[0-9]+)?|(?<!{decimal}){decimal}[0-9]+)"
             r"(?:[eE][-+]?[0-9]{1,4}(?!\w))?[ ]?%?"
         )
 

@@ -87,7 +87,7 @@ def _check_options(scorer: Scorer, known: KnownScore) -> None:
 
 
 def _check_known(scorer: Scorer, known: KnownScore) -> None:
-    score = _ready(scorer, known)(known.scorable())
+    score = _ready(scorer, known)(_item(known))
     _check_score(scorer, known.title, score)
     if known.expected is None:
         if score.value is not None:
@@ -100,7 +100,7 @@ def _check_known(scorer: Scorer, known: KnownScore) -> None:
 
 def _check_missing(scorer: Scorer) -> None:
     known = scorer.known[0]
-    whole = known.scorable()
+    whole = _item(known)
     lacking = {
         "an errored sample": msgspec.structs.replace(whole, sample={"error": {"kind": "timeout"}})
     }
@@ -116,7 +116,7 @@ def _check_missing(scorer: Scorer) -> None:
 
 def _check_manners(scorer: Scorer, known: KnownScore, output: Any) -> None:
     place = f"{known.title}, output {type(output).__name__}"
-    item = msgspec.structs.replace(known.scorable(), output=output)
+    item = msgspec.structs.replace(_item(known), output=copy.deepcopy(output))
     before = copy.deepcopy(item)
     score_item = _ready(scorer, known)
     score = score_item(item)
@@ -142,9 +142,15 @@ def _printed(value: Any) -> Any:
 def _check_score(scorer: Scorer, place: str, score: Any) -> None:
     if not isinstance(score, Score):
         _fail(scorer, f"{place}: must give a Score, got {type(score).__name__}")
-    for name, text in score.detail.items():
+    details: dict[str, Any] = score.detail
+    for name, text in details.items():
         if not isinstance(text, str) or len(text) > MAX_DETAIL_LENGTH:
             _fail(scorer, f"{place}: detail {name} must be a text of bounded length")
+
+
+def _item(known: KnownScore) -> Scorable:
+    # A copy, so that a scorer that changes one item is caught at that item.
+    return copy.deepcopy(known.scorable())
 
 
 def _ready(scorer: Scorer, known: KnownScore) -> Any:

@@ -113,7 +113,11 @@ class LinearPattern:
                 self._nexts[skip] = (self._add(body, state), after)
                 state = skip
         for _ in range(least):
-            state = self._add(body, state)
+            added = self._add(body, state)
+            if added == state:
+                # An empty body is the same however often it stands there.
+                break
+            state = added
         return state
 
     def _place_for(self, kind: AssertionKind) -> int:

@@ -12,7 +12,7 @@ from gatemark.core.scoring import shown
 MAX_PATTERN_LENGTH: Final = 1_000
 MAX_NESTING: Final = 50
 
-_QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]{0,6})(?:(,)([0-9]{0,6}))?\}")
+_QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]*)(?:(,)([0-9]*))?\}")
 _CLASS: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
 _GROUP_START: Final = re.compile(r"\((?:\?:|\?P<\w+>)?")
 _ESCAPE: Final = re.compile(
@@ -103,8 +103,8 @@ class _Parser:
 
     def _repeated(self, body: Node) -> Node:
         match = _QUANTIFIER.match(self._pattern, self._position)
-        # As in re: braces without a number are plain characters.
-        if match is None or match.group() in {"{}", "{,}"}:
+        # As in re: empty braces are two plain characters.
+        if match is None or match.group() == "{}":
             return body
         self._position = match.end()
         if self._peek() == "+":
