@@ -7,7 +7,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.scoring import JudgeLicence
-from gatemark.scorers.judge import judge_agreement
+from gatemark.scorers.judge.licence import judge_agreement
 
 JUDGE = "sha256:" + "a" * 64
 

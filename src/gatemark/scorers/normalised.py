@@ -9,7 +9,16 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored, shown
+from gatemark.core.scoring import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+    text_of,
+)
 
 _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 _ASCII_PUNCTUATION: Final = frozenset(string.punctuation)
@@ -32,7 +41,8 @@ def plain_form(text: str, options: Options) -> str:
     replaced, so ``U.S.`` becomes ``US``; articles are the English ones.
     """
     if options.compatibility:
-        text = unicodedata.normalize("NFKC", text)
+        # One character may become eighteen.
+        text = text_of(unicodedata.normalize("NFKC", text), "text in its NFKC form")
     if options.case:
         text = text.casefold()
     if options.punctuation:

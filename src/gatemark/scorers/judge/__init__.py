@@ -1,7 +1,8 @@
 """A model as judge: pinned prompts, strict reading of its replies, votes, and its licence to gate.
 
 Nothing here calls a model. ``ask`` is handed in, its replies are recorded, and the ``judge`` scorer
-reads recorded replies, so that a result can be judged again without paying for it again.
+reads recorded replies, so that a result can be judged again without paying for it again. The
+licence lives in ``judge.licence`` and is loaded apart: it needs numpy, and scoring does not.
 """
 
 from gatemark.scorers.judge.grading import (
@@ -10,7 +11,6 @@ from gatemark.scorers.judge.grading import (
     ask_for_grades,
     grade_replies,
 )
-from gatemark.scorers.judge.licence import judge_agreement
 from gatemark.scorers.judge.pairwise import (
     PairwiseOptions,
     PairwiseOutcome,
@@ -33,6 +33,5 @@ __all__ = [
     "ask_for_grades",
     "ask_for_preference",
     "grade_replies",
-    "judge_agreement",
     "read_rounds",
 ]
