@@ -1,0 +1,228 @@
+"""What a scorer is: one answered item in, a number in [0, 1] or the reason for none out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, InvalidValueError
+
+MAX_TEXT_LENGTH: Final = 1_000_000
+"""Characters of an output or a target that a text scorer is willing to read."""
+SHOWN_LENGTH: Final = 200
+"""Characters of a value that a detail repeats."""
+
+
+class Scorable(msgspec.Struct, frozen=True):
+    """One item with its answer. ``sample`` is the whole record, for scorers that need more.
+
+    A target or an output of None is absent. JSON null as an answer is written as the text
+    ``null``, which ``json_equal`` reads.
+    """
+
+    id: str
+    input: Any
+    target: Any
+    output: Any
+    sample: dict[str, Any] = {}
+
+    def output_text(self) -> str:
+        """The output as text; what is not text is shown by its JSON form."""
+        return text_of(self.output, "output")
+
+    def target_texts(self) -> tuple[str, ...]:
+        """Every accepted answer as text: a list of targets means any of them."""
+        if not isinstance(self.target, (list, tuple)):
+            return (text_of(self.target, "target"),)
+        if not self.target:
+            raise BadInputError("target must name at least one accepted answer, got an empty list")
+        return tuple(text_of(target, "target") for target in self.target)
+
+
+class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A number in [0, 1], or the reason why there is none; ``detail`` says how it came about."""
+
+    value: float | None
+    reason: str | None = None
+    detail: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if (self.value is None) == (self.reason is None):
+            raise InvalidValueError("a score needs a value or a reason, and not both")
+        if self.value is not None and not 0 <= self.value <= 1:
+            raise InvalidValueError(f"a score must be in [0, 1], got {self.value}")
+        if self.reason is not None and not self.reason.strip():
+            raise InvalidValueError("a score has an empty reason")
+
+
+ScoreFunction = Callable[[Scorable], Score]
+
+
+def scored(value: float, **detail: str) -> Score:
+    """A score that has a value."""
+    return Score(value=float(value), detail=detail)
+
+
+def unscored(reason: str, **detail: str) -> Score:
+    """An item that could not be scored, and why."""
+    return Score(value=None, reason=reason, detail=detail)
+
+
+class KnownScore(msgspec.Struct, frozen=True):
+    """A worked example that a scorer carries; ``expected`` None means: must give a reason."""
+
+    title: str
+    expected: float | None
+    target: Any = None
+    output: Any = None
+    input: Any = None
+    sample: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    tolerance: float = 1e-9
+
+    def scorable(self) -> Scorable:
+        """The item of the example."""
+        return Scorable(
+            id=self.title,
+            input=self.input,
+            target=self.target,
+            output=self.output,
+            sample=self.sample,
+        )
+
+
+def _no_pins(_: Any) -> dict[str, str]:
+    return {}
+
+
+class Scorer(msgspec.Struct, frozen=True):
+    """A scorer plugin: its name, its options, and how to build its function from them.
+
+    ``build`` may raise BadInputError for options that make no sense; its function may raise
+    BadInputError for an item that cannot be scored. ``pins`` are digests of what the options
+    only point at; ``places`` are options that say where something lies and not what it is, and
+    so stay out of the identity.
+    """
+
+    name: str
+    summary: str
+    options: type[msgspec.Struct]
+    build: Callable[[Any], ScoreFunction]
+    known: tuple[KnownScore, ...]
+    needs_target: bool = True
+    needs_output: bool = True
+    version: int = 1
+    pins: Callable[[Any], dict[str, str]] = _no_pins
+    places: tuple[str, ...] = ()
+
+    def options_from(self, given: Mapping[str, Any]) -> Any:
+        """Typed options from plain ones, or an error that names this scorer."""
+        try:
+            return msgspec.convert(dict(given), self.options)
+        except (msgspec.ValidationError, InvalidValueError) as error:
+            raise BadInputError(f"scorer {self.name}: {error}") from error
+
+    def ready(self, options: Any) -> ScoreFunction:
+        """The function that scores; an item it cannot score gets a reason, never a zero."""
+        score = self.build(options)
+
+        def score_item(item: Scorable) -> Score:
+            missing = self._missing(item)
+            if missing is not None:
+                return unscored(missing)
+            try:
+                return score(item)
+            except BadInputError as error:
+                return unscored(str(error))
+
+        return score_item
+
+    def identity(self, options: Any) -> dict[str, str]:
+        """What must be equal for two scores to be comparable."""
+        settings = msgspec.to_builtins(options)
+        for place in self.places:
+            settings.pop(place, None)
+        return {
+            "scorer": self.name,
+            "version": str(self.version),
+            "options": digest(settings),
+            **self.pins(options),
+        }
+
+    def _missing(self, item: Scorable) -> str | None:
+        error = item.sample.get("error")
+        if error is not None:
+            kind = error.get("kind") if isinstance(error, Mapping) else error
+            return f"the sample ended in an error: {shown(kind)}"
+        if self.needs_output and item.output is None:
+            return "the sample has no output"
+        if self.needs_target and item.target is None:
+            return f"scorer {self.name} needs a target, and the sample has none"
+        return None
+
+
+class JudgeLicence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a model judge agrees with people well enough for its scores to gate.
+
+    ``judge`` is the digest of the judge's identity: a licence holds for that judge alone.
+    """
+
+    judge: str
+    n: int
+    kappa: float | None
+    kappa_low: float | None
+    ac1: float | None
+    ac1_low: float | None
+    gate: float
+    allowed: bool
+    reason: str | None
+
+    def __post_init__(self) -> None:
+        if self.allowed != (self.reason is None):
+            raise InvalidValueError("a judge licence is allowed, or says why not, and not both")
+        bounds = (self.kappa_low, self.ac1_low)
+        if self.allowed and not all(low is not None and low >= self.gate for low in bounds):
+            raise InvalidValueError(
+                f"a judge licence needs lower bounds >= {self.gate}, got {bounds}"
+            )
+
+    def covers(self, judge: str) -> bool:
+        """Whether this licence lets the judge of that identity gate."""
+        return self.allowed and self.judge == judge
+
+
+def text_of(value: Any, subject: str) -> str:
+    """A JSON value as bounded text; ``subject`` names it in the error."""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise BadInputError(f"{subject} must be JSON, got {value}")
+    else:
+        try:
+            text = json.dumps(
+                value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+            )
+        except (TypeError, ValueError) as error:
+            raise BadInputError(f"{subject} must be JSON: {error}") from error
+        except RecursionError as error:
+            raise BadInputError(f"{subject} is nested too deeply to be read") from error
+    if len(text) > MAX_TEXT_LENGTH:
+        raise BadInputError(
+            f"{subject} must have at most {MAX_TEXT_LENGTH} characters, got {len(text)}"
+        )
+    return text
+
+
+def shown(value: Any, limit: int = SHOWN_LENGTH) -> str:
+    """A value cut to a length that fits a detail or a message."""
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except (ValueError, RecursionError):
+        # A number of thousands of digits, or a value nested too deeply to be printed.
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

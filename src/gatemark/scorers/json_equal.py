@@ -1,0 +1,308 @@
+"""Equal to the target as JSON, and where not, the first place that differs.
+
+An output that is text is parsed; text that is not JSON is a wrong answer, not a missing score.
+A target that is text is parsed too. Places are JSON Pointers (RFC 6901); in ``ignore`` a ``*``
+stands for any one key or index.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, NoReturn
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.scoring import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+    text_of,
+)
+
+MAX_DEPTH: Final = 64
+MAX_COMPARISONS: Final = 1_000_000
+MAX_UNORDERED_ITEMS: Final = 500
+
+_FENCE: Final = "```"
+
+Path = tuple[str, ...]
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set; a code fence around the whole output is taken off by ``fences``."""
+
+    ignore: tuple[str, ...] = ()
+    abs_tolerance: float = 0.0
+    rel_tolerance: float = 0.0
+    unordered_lists: bool = False
+    fences: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("abs_tolerance", "rel_tolerance"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise InvalidValueError(f"{name} must be finite and >= 0, got {value}")
+        for pointer in self.ignore:
+            if not pointer.startswith("/"):
+                raise InvalidValueError(f"ignore must hold JSON Pointers (/a/*/b), got {pointer!r}")
+
+
+class _Difference(NamedTuple):
+    path: Path
+    expected: str
+    found: str
+
+
+class _Comparison:
+    """One comparison of two values, with a bound on the work it may cost."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._ignored = [
+            tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
+            for pointer in options.ignore
+        ]
+        self._left = MAX_COMPARISONS
+
+    def difference(self, target: Any, output: Any, path: Path = ()) -> _Difference | None:
+        """The first difference in the order of the target; None when there is none."""
+        self._left -= 1
+        if self._left < 0:
+            raise BadInputError(f"values too large to compare in {MAX_COMPARISONS} steps")
+        if self._is_ignored(path):
+            return None
+        if isinstance(target, dict) and isinstance(output, dict):
+            return self._in_objects(target, output, path)
+        if isinstance(target, (list, tuple)) and isinstance(output, (list, tuple)):
+            return self._in_lists(target, output, path)
+        if self._are_equal(target, output):
+            return None
+        return _Difference(path, _summary(target), _summary(output))
+
+    def _in_objects(
+        self, target: dict[str, Any], output: dict[str, Any], path: Path
+    ) -> _Difference | None:
+        for key, value in target.items():
+            place = (*path, str(key))
+            if key in output:
+                found = self.difference(value, output[key], place)
+            elif self._is_ignored(place):
+                found = None
+            else:
+                found = _Difference(place, _summary(value), "nothing")
+            if found:
+                return found
+        for key, value in output.items():
+            place = (*path, str(key))
+            if key not in target and not self._is_ignored(place):
+                return _Difference(place, "nothing", _summary(value))
+        return None
+
+    def _in_lists(
+        self, target: Sequence[Any], output: Sequence[Any], path: Path
+    ) -> _Difference | None:
+        if len(target) != len(output):
+            return _Difference(path, f"{len(target)} items", f"{len(output)} items")
+        if self._options.unordered_lists:
+            return self._in_unordered_lists(target, output, path)
+        for index, (expected, found) in enumerate(zip(target, output, strict=True)):
+            difference = self.difference(expected, found, (*path, str(index)))
+            if difference:
+                return difference
+        return None
+
+    def _in_unordered_lists(
+        self, target: Sequence[Any], output: Sequence[Any], path: Path
+    ) -> _Difference | None:
+        """Pair every item of one list with an equal one of the other.
+
+        With a tolerance, taking the first equal item may leave another without a partner, so a
+        full matching is looked for.
+        """
+        if len(target) > MAX_UNORDERED_ITEMS:
+            raise BadInputError(
+                f"a list compared without order must have at most {MAX_UNORDERED_ITEMS} items, "
+                f"got {len(target)}"
+            )
+        if not target:
+            return None
+        # Loaded here: scipy is heavy, and most comparisons keep the order.
+        import numpy as np  # noqa: PLC0415
+        from scipy.sparse import csr_array  # noqa: PLC0415
+        from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415
+
+        fits = np.asarray(
+            [
+                [self.difference(wanted, given, (*path, str(index))) is None for given in output]
+                for index, wanted in enumerate(target)
+            ],
+            dtype=np.int8,
+        )
+        partners = maximum_bipartite_matching(csr_array(fits), perm_type="column")
+        for index, partner in enumerate(partners):
+            if partner < 0:
+                return _Difference((*path, str(index)), _summary(target[index]), "no equal item")
+        return None
+
+    def _are_equal(self, target: Any, output: Any) -> bool:
+        if not (_is_number(target) and _is_number(output)):
+            return type(target) is type(output) and bool(target == output)
+        if target == output:
+            return True
+        try:
+            room = max(self._options.abs_tolerance, self._options.rel_tolerance * abs(target))
+            return bool(abs(target - output) <= room)
+        except OverflowError:
+            return False
+
+    def _is_ignored(self, path: Path) -> bool:
+        return any(
+            len(pattern) == len(path)
+            and all(want in {"*", part} for want, part in zip(pattern, path, strict=True))
+            for pattern in self._ignored
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def pointer(path: Path) -> str:
+    """A path as a JSON Pointer; the empty one is the whole value."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def parse_json(text: str) -> Any:
+    """Strict JSON: no NaN, no repeated keys, bounded depth; ValueError says what is wrong."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from error
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any) -> None:
+    """Raise ValueError for containers nested deeper than the limit; needs no deep stack."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for item in level
+            if isinstance(item, (dict, list, tuple))
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return
+        if len(level) > MAX_COMPARISONS:
+            raise ValueError(f"larger than {MAX_COMPARISONS} values")
+    raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _unfenced(text: str) -> str:
+    """The inside of a code fence that holds the whole text; otherwise the text."""
+    stripped = text.strip()
+    opening, line_end, rest = stripped.partition("\n")
+    if opening.startswith(_FENCE) and line_end and rest.endswith(_FENCE):
+        return rest.removesuffix(_FENCE)
+    return text
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key appears more than once")
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _summary(value: Any) -> str:
+    """A value for a detail, its inside left out when it is large."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)} keys"
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value)} items"
+    return shown(value)
+
+
+def _build(options: Options) -> ScoreFunction:
+    def value_of(value: Any, subject: str) -> Any:
+        if not isinstance(value, str):
+            check_depth(value)
+            return value
+        text = text_of(value, subject)
+        return parse_json(_unfenced(text) if options.fences else text)
+
+    def score(item: Scorable) -> Score:
+        try:
+            target = value_of(item.target, "target")
+        except ValueError as error:
+            raise BadInputError(f"target must be JSON: {error}") from error
+        try:
+            output = value_of(item.output, "output")
+        except ValueError as error:
+            return scored(0.0, why=shown(f"the output is not JSON: {error}"))
+        difference = _Comparison(options).difference(target, output)
+        if difference is None:
+            return scored(1.0)
+        path, expected, found = difference
+        return scored(0.0, path=shown(pointer(path)), expected=expected, found=found)
+
+    return score
+
+
+SCORER = Scorer(
+    name="json_equal",
+    summary="1 when output and target are the same JSON value; says the first place that differs.",
+    options=Options,
+    build=_build,
+    known=(
+        KnownScore(
+            title="keys in any order",
+            target={"a": 1, "b": [1, 2]},
+            output='{"b": [1, 2], "a": 1.0}',
+            expected=1.0,
+        ),
+        KnownScore(title="fenced", target={"a": 1}, output='```json\n{"a": 1}\n```', expected=1.0),
+        KnownScore(title="lists keep order", target=[1, 2], output=[2, 1], expected=0.0),
+        KnownScore(
+            title="unless told not to",
+            target=[1, {"x": [2, 3]}],
+            output=[{"x": [3, 2]}, 1],
+            options={"unordered_lists": True},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="an ignored place may differ or be absent",
+            target={"id": 7, "rows": [{"at": 1, "v": 2}]},
+            output={"rows": [{"at": 9, "v": 2}]},
+            options={"ignore": ["/id", "/rows/*/at"]},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="near numbers",
+            target={"p": 0.3333},
+            output={"p": 1 / 3},
+            options={"abs_tolerance": 1e-3},
+            expected=1.0,
+        ),
+        KnownScore(title="true is not 1", target={"a": 1}, output={"a": True}, expected=0.0),
+        KnownScore(title="an extra key", target={}, output={"a": 1}, expected=0.0),
+        KnownScore(title="not JSON is wrong", target={}, output="sorry", expected=0.0),
+        KnownScore(title="NaN is not JSON", target=1, output="NaN", expected=0.0),
+        KnownScore(
+            title="a null answer is the text null", target="null", output="null", expected=1
+        ),
+        KnownScore(title="a broken target", target="{", output={}, expected=None),
+    ),
+)

@@ -1,0 +1,37 @@
+"""A model as judge: pinned prompts, strict reading of its replies, votes, and its licence to gate.
+
+Nothing here calls a model. ``ask`` is handed in, its replies are recorded, and the ``judge`` scorer
+reads recorded replies, so that a result can be judged again without paying for it again. The
+licence lives in ``judge.licence`` and is loaded apart: it needs numpy, and scoring does not.
+"""
+
+from gatemark.scorers.judge.grading import (
+    Grade,
+    JudgeOptions,
+    ask_for_grades,
+    grade_replies,
+)
+from gatemark.scorers.judge.pairwise import (
+    PairwiseOptions,
+    PairwiseOutcome,
+    Round,
+    ask_for_preference,
+    read_rounds,
+)
+from gatemark.scorers.judge.prompt import Ask, Reply
+from gatemark.scorers.judge.scorer import SCORER
+
+__all__ = [
+    "SCORER",
+    "Ask",
+    "Grade",
+    "JudgeOptions",
+    "PairwiseOptions",
+    "PairwiseOutcome",
+    "Reply",
+    "Round",
+    "ask_for_grades",
+    "ask_for_preference",
+    "grade_replies",
+    "read_rounds",
+]

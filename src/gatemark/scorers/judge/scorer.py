@@ -1,0 +1,100 @@
+"""The judge as a scorer over recorded replies: ``sample["judge"]["replies"]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer
+from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
+from gatemark.scorers.judge.prompt import Reply
+
+
+class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a run records of a judge."""
+
+    replies: tuple[Reply, ...]
+
+
+def _build(options: JudgeOptions) -> ScoreFunction:
+    def score(item: Scorable) -> Score:
+        return grade_replies(options, item, _recorded(item.sample.get("judge")).replies)
+
+    return score
+
+
+def _recorded(value: Any) -> Recorded:
+    if not isinstance(value, Mapping):
+        raise BadInputError("the sample has no recorded replies of a judge")
+    try:
+        return msgspec.convert(value, Recorded)
+    except (msgspec.ValidationError, InvalidValueError) as error:
+        raise BadInputError(f"the sample's judge record is not readable: {error}") from error
+
+
+def _pins(options: JudgeOptions) -> dict[str, str]:
+    return {"prompt": options.prompt_digest, "model": options.model}
+
+
+def _sample(*grades: str) -> dict[str, Any]:
+    """A record of replies about the question and the answer of the known examples."""
+    item = Scorable(id="", input=_QUESTION, target=None, output=_ANSWER)
+    replies = []
+    for number, grade in enumerate(grades, start=1):
+        nonce = f"{number:016x}"
+        prompt = JudgeOptions().prompt(item, nonce)
+        text = f"Because.\nGRADE {nonce}: {grade}"
+        replies.append({"nonce": nonce, "prompt": digest_bytes(prompt.encode()), "text": text})
+    return {"judge": {"replies": replies}}
+
+
+_QUESTION: Final = "What is 6 times 7?"
+_ANSWER: Final = "42"
+
+
+def _known(title: str, expected: float | None, *grades: str, **options: Any) -> KnownScore:
+    return KnownScore(
+        title=title,
+        input=_QUESTION,
+        output=_ANSWER,
+        sample=_sample(*grades),
+        options=options,
+        expected=expected,
+    )
+
+
+SCORER = Scorer(
+    name="judge",
+    summary="The grade that a model judge gave by a rubric, read strictly from recorded replies.",
+    options=JudgeOptions,
+    build=_build,
+    needs_target=False,
+    pins=_pins,
+    known=(
+        _known("one vote", 1.0, "CORRECT"),
+        _known("two of three", 0.0, "CORRECT", "INCORRECT", "INCORRECT", votes=3),
+        _known(
+            "the mean of three",
+            2 / 3,
+            *("CORRECT", "INCORRECT", "CORRECT"),
+            votes=3,
+            aggregate="mean",
+        ),
+        _known("an unread vote counts for nobody", 1.0, "CORRECT", "maybe", "CORRECT", votes=3),
+        _known("unread", None, "Correct!"),
+        _known("one each and one unread", None, "CORRECT", "INCORRECT", "?", votes=3),
+        _known("too few votes", None, "CORRECT", votes=3),
+        KnownScore(
+            title="replies about another answer",
+            input=_QUESTION,
+            output="43",
+            sample=_sample("CORRECT"),
+            expected=None,
+        ),
+        KnownScore(title="nothing recorded", input=_QUESTION, output=_ANSWER, expected=None),
+    ),
+)

@@ -1,0 +1,98 @@
+"""Equal to the target after both are brought to one plain form."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from typing import Final
+
+import msgspec
+
+from gatemark.core.scoring import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+    text_of,
+)
+
+_ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
+_ASCII_PUNCTUATION: Final = frozenset(string.punctuation)
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the plain form forgets: each switch drops one kind of difference."""
+
+    compatibility: bool = True
+    case: bool = True
+    punctuation: bool = True
+    articles: bool = False
+    whitespace: bool = True
+
+
+def plain_form(text: str, options: Options) -> str:
+    """The text without the differences that ``options`` tell to forget.
+
+    Punctuation is every character of a Unicode P category and ASCII's own, removed and not
+    replaced, so ``U.S.`` becomes ``US``; articles are the English ones.
+    """
+    if options.compatibility:
+        # One character may become eighteen.
+        text = text_of(unicodedata.normalize("NFKC", text), "text in its NFKC form")
+    if options.case:
+        text = text.casefold()
+    if options.punctuation:
+        text = "".join(character for character in text if not _is_punctuation(character))
+    if options.articles:
+        text = _ARTICLES.sub(" ", text)
+    return " ".join(text.split()) if options.whitespace else text
+
+
+def _is_punctuation(character: str) -> bool:
+    return character in _ASCII_PUNCTUATION or unicodedata.category(character).startswith("P")
+
+
+def _build(options: Options) -> ScoreFunction:
+    def score(item: Scorable) -> Score:
+        output = plain_form(item.output_text(), options)
+        targets = [plain_form(target, options) for target in item.target_texts()]
+        return scored(output in targets, output=shown(output))
+
+    return score
+
+
+SCORER = Scorer(
+    name="normalised",
+    summary=(
+        "1 when output and target are equal after NFKC, case folding, and dropping punctuation, "
+        "extra whitespace and (on request) English articles."
+    ),
+    options=Options,
+    build=_build,
+    known=(
+        KnownScore(title="case and full stop", target="paris", output="Paris.", expected=1.0),
+        KnownScore(title="German sharp s", target="STRASSE", output="straße", expected=1.0),
+        KnownScore(title="full-width digits", target="42", output="４２", expected=1.0),
+        KnownScore(title="inner whitespace", target="New York", output="new\n  york", expected=1.0),
+        KnownScore(title="articles stay", target="cat", output="the cat", expected=0.0),
+        KnownScore(
+            title="articles go",
+            target="cat",
+            output="The cat",
+            options={"articles": True},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="case kept on request",
+            target="paris",
+            output="Paris",
+            options={"case": False},
+            expected=0.0,
+        ),
+        KnownScore(title="no target", output="x", expected=None),
+    ),
+)

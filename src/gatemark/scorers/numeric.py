@@ -1,0 +1,185 @@
+"""A number in the output that must be near the target's number.
+
+An output without a readable number is a wrong answer, not a missing score; a target without one
+is a broken item and gets a reason.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.scoring import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+    text_of,
+)
+
+_MINUS_SIGNS: Final = str.maketrans(dict.fromkeys("−‒–﹣－", "-"))
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set.
+
+    An answer is right within the larger of ``abs_tolerance`` and ``rel_tolerance`` times the
+    target. ``percent: scale`` reads ``12%`` as 0.12, on both sides; ``ignore`` reads it as 12.
+    """
+
+    which: Literal["first", "last"] = "last"
+    abs_tolerance: float = 0.0
+    rel_tolerance: float = 1e-9
+    percent: Literal["scale", "ignore"] = "scale"
+    thousands: Literal[",", ".", " ", "'", "_", ""] = ","
+    decimal: Literal[".", ","] = "."
+
+    def __post_init__(self) -> None:
+        for name in ("abs_tolerance", "rel_tolerance"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise InvalidValueError(f"{name} must be finite and >= 0, got {value}")
+        if self.thousands == self.decimal:
+            raise InvalidValueError(f"thousands and decimal must differ, both are {self.decimal!r}")
+
+
+class _Found(NamedTuple):
+    text: str
+    value: float
+
+
+class _Reader:
+    """Finds and reads numbers in the notation that the options describe."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        decimal, whole = re.escape(options.decimal), "[0-9]+"
+        self._separator = ""
+        if options.thousands:
+            # A no-break space groups digits as well as a plain one does.
+            group = "[ \u00a0\u202f]" if options.thousands == " " else f"[{options.thousands}]"
+            whole = rf"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+(?![0-9])|[0-9]+)"
+            self._separator = group
+        # Not inside a word (x2), nor the tail of a longer dotted number (1.2.3).
+        start = rf"(?<!\w)(?<![0-9]{decimal})"
+        self._pattern = re.compile(
+            rf"{start}[-+]?(?:{whole}(?:{decimal}[0-9]+)?|(?<!{decimal}){decimal}[0-9]+)"
+            r"(?:[eE][-+]?[0-9]{1,4}(?!\w))?[ ]?%?"
+        )
+
+    def number_in(self, value: Any, subject: str) -> _Found | None:
+        """The number that a value is or holds; None when there is none."""
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            number = _as_float(value)
+            return _Found(repr(number), number)
+        matches = self._pattern.findall(text_of(value, subject).translate(_MINUS_SIGNS))
+        if not matches:
+            return None
+        return self._read(matches[0 if self._options.which == "first" else -1])
+
+    def target_number(self, value: Any) -> float:
+        """The number of a target, which must have one."""
+        found = self.number_in(value, "target")
+        if found is None or not math.isfinite(found.value):
+            raise BadInputError(f"target must hold a finite number, got {shown(value)}")
+        return found.value
+
+    def _read(self, matched: str) -> _Found:
+        digits = re.sub(self._separator, "", matched) if self._separator else matched
+        value = float(digits.rstrip("% ").replace(self._options.decimal, "."))
+        if matched.endswith("%") and self._options.percent == "scale":
+            value /= 100
+        return _Found(matched.strip(), value)
+
+
+def _build(options: Options) -> ScoreFunction:
+    reader = _Reader(options)
+
+    def is_near(value: float, target: float) -> bool:
+        room = max(options.abs_tolerance, options.rel_tolerance * abs(target))
+        return value == target or abs(value - target) <= room
+
+    def score(item: Scorable) -> Score:
+        accepted = item.target if isinstance(item.target, (list, tuple)) else [item.target]
+        if not accepted:
+            raise BadInputError("target must name at least one number, got an empty list")
+        targets = [reader.target_number(target) for target in accepted]
+        found = reader.number_in(item.output, "output")
+        if found is None:
+            return scored(0.0, why="the output holds no number")
+        if not math.isfinite(found.value):
+            return scored(0.0, why=f"the output's number is not finite: {shown(found.text)}")
+        is_right = any(is_near(found.value, target) for target in targets)
+        return scored(is_right, read=shown(found.text))
+
+    return score
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+SCORER = Scorer(
+    name="numeric",
+    summary="1 when the first or last number in the output is within tolerance of the target's.",
+    options=Options,
+    build=_build,
+    known=(
+        KnownScore(title="last number", target=12, output="3 times 4 is 12.", expected=1.0),
+        KnownScore(
+            title="first number",
+            target=3,
+            output="3 times 4 is 12",
+            options={"which": "first"},
+            expected=1.0,
+        ),
+        KnownScore(title="thousands", target="1,234.5", output="about $1,234.50", expected=1.0),
+        KnownScore(title="a list is not a number", target=4, output="3, 4", expected=1.0),
+        KnownScore(title="percent", target=0.12, output="12%", expected=1.0),
+        KnownScore(
+            title="percent sign ignored",
+            target=12,
+            output="12 %",
+            options={"percent": "ignore"},
+            expected=1.0,
+        ),
+        KnownScore(title="a true minus sign", target=-3, output="it is −3", expected=1.0),
+        KnownScore(title="a hyphen is not a sign", target=3, output="pages 2-3", expected=1.0),
+        KnownScore(title="exponent", target=6.02e23, output="6.02e23", expected=1.0),
+        KnownScore(
+            title="3.1 is 1.3 % off pi: within 2 %",
+            target=math.pi,
+            output="3.1",
+            options={"rel_tolerance": 0.02},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="and outside 1 %",
+            target=math.pi,
+            output="3.1",
+            options={"rel_tolerance": 0.01},
+            expected=0.0,
+        ),
+        KnownScore(
+            title="decimal comma",
+            target=1234.5,
+            output="1.234,5",
+            options={"thousands": ".", "decimal": ","},
+            expected=1.0,
+        ),
+        KnownScore(title="no number is a wrong answer", target=1, output="one", expected=0.0),
+        KnownScore(title="so is NaN", target=1, output="NaN", expected=0.0),
+        KnownScore(title="a target without a number", target="one", output="1", expected=None),
+        KnownScore(title="a NaN target", target=math.nan, output="1", expected=None),
+    ),
+)

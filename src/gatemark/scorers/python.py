@@ -1,0 +1,156 @@
+"""A scorer of the user's own: ``module:function`` from the pack's folder.
+
+The function gets a ``Scorable`` and returns a number in [0, 1], a bool, a ``Score``, or a mapping
+with ``value`` or ``reason`` and perhaps ``detail``. What it returns besides, or raises, becomes a
+reason: a broken scorer never gives a zero. The file is read alone: it may import what is
+installed, but not its neighbours, so that its digest says what was run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Mapping
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.scoring import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+    unscored,
+)
+
+MAX_SOURCE_BYTES: Final = 1_000_000
+_REFERENCE: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", re.ASCII)
+_RAISED: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What code of strangers usually raises; anything rarer stops the run and shows itself."""
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set; ``folder`` is the pack's own and is set by whoever reads the pack."""
+
+    function: str = ""
+    folder: str = "."
+
+    def __post_init__(self) -> None:
+        if self.function and not _REFERENCE.fullmatch(self.function):
+            raise InvalidValueError(f"function must be module:function, got {self.function!r}")
+
+
+def _source(options: Options) -> tuple[Path, str]:
+    """The file of the module, which must lie inside the folder, and the function's name."""
+    match = _REFERENCE.fullmatch(options.function)
+    if match is None:
+        raise BadInputError("scorer python needs function: module:function, got none")
+    folder = Path(options.folder).resolve()
+    path = folder.joinpath(*match.group(1).split(".")).with_suffix(".py")
+    if not path.is_file():
+        raise BadInputError(f"scorer python: {options.function} must name a file in the pack")
+    if not path.resolve().is_relative_to(folder):
+        raise BadInputError(f"scorer python: {options.function} must not lead out of the pack")
+    if path.stat().st_size > MAX_SOURCE_BYTES:
+        raise BadInputError(
+            f"scorer python: {options.function} must be at most {MAX_SOURCE_BYTES} bytes"
+        )
+    return path, match.group(2)
+
+
+class _SourceOnly(SourceFileLoader):
+    """Runs the source itself: no stale bytecode is read and none is left in the pack."""
+
+    def path_stats(self, path: Any) -> NoReturn:
+        raise OSError(f"no bytecode for {path}")
+
+
+def _load(options: Options) -> Callable[[Scorable], Any]:
+    path, name = _source(options)
+    # Named by its place, so that equal file names in two packs stay apart.
+    module_name = f"gatemark_pack_{path.stem}_{digest_bytes(str(path).encode())[-12:]}"
+    loader = _SourceOnly(module_name, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(module_name, loader, origin=str(path)))
+    # Dataclasses and typed structs look their own module up while it is being run.
+    sys.modules[module_name] = module
+    try:
+        loader.exec_module(module)
+    except (SyntaxError, *_RAISED) as error:
+        del sys.modules[module_name]
+        raise BadInputError(
+            f"scorer python: {options.function} cannot be loaded: {_told(error)}"
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise BadInputError(f"scorer python: {options.function} must be a function, got {function}")
+    return function  # type: ignore[no-any-return]
+
+
+def _build(options: Options) -> ScoreFunction:
+    if not options.function:
+        return lambda _: unscored("scorer python needs function: module:function, got none")
+    function = _load(options)
+
+    def score(item: Scorable) -> Score:
+        try:
+            answer = function(item)
+        except BadInputError:
+            raise
+        except _RAISED as error:
+            return unscored(shown(f"{options.function} raised {_told(error)}"))
+        return _score_from(answer, options.function)
+
+    return score
+
+
+def _score_from(answer: Any, function: str) -> Score:
+    try:
+        if isinstance(answer, Score):
+            return answer
+        if isinstance(answer, Mapping):
+            return msgspec.convert({"value": None, **answer}, Score)
+        if isinstance(answer, (int, float)):
+            return scored(answer)
+    except (msgspec.ValidationError, InvalidValueError, OverflowError) as error:
+        return unscored(shown(f"{function} must return a score in [0, 1]: {error}"))
+    return unscored(shown(f"{function} must return a number or a score, got {shown(answer)}"))
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _pins(options: Options) -> dict[str, str]:
+    """The digest of the function's own file; what that file imports is the pack's to pin."""
+    return {"source": digest_bytes(_source(options)[0].read_bytes())} if options.function else {}
+
+
+SCORER = Scorer(
+    name="python",
+    summary="The score that a function of the pack's own gives: module:function.",
+    options=Options,
+    build=_build,
+    needs_target=False,
+    pins=_pins,
+    places=("folder",),
+    known=(KnownScore(title="no function named", target="x", output="x", expected=None),),
+)

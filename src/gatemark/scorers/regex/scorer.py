@@ -1,0 +1,83 @@
+"""The regex scorer itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored, shown
+from gatemark.scorers.regex.linear import LinearPattern, compiled
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set; without ``pattern`` the target is the pattern."""
+
+    pattern: str | None = None
+    match: Literal["search", "full"] = "search"
+    ignore_case: bool = False
+    multiline: bool = False
+    dotall: bool = False
+
+
+def _build(options: Options) -> ScoreFunction:
+    def pattern_of(source: str) -> LinearPattern:
+        return compiled(
+            source,
+            ignore_case=options.ignore_case,
+            multiline=options.multiline,
+            dotall=options.dotall,
+        )
+
+    own = None if options.pattern is None else pattern_of(options.pattern)
+
+    def score(item: Scorable) -> Score:
+        if own is None and item.target is None:
+            raise BadInputError("regex needs a pattern in its options or a target, got neither")
+        patterns = [own] if own else [pattern_of(source) for source in item.target_texts()]
+        output = item.output_text()
+        for pattern in patterns:
+            if pattern.search(output) if options.match == "search" else pattern.fullmatch(output):
+                return scored(1.0, matched=shown(pattern.pattern))
+        return scored(0.0)
+
+    return score
+
+
+SCORER = Scorer(
+    name="regex",
+    summary="1 when the output matches the pattern (from the options or the target), else 0.",
+    options=Options,
+    build=_build,
+    needs_target=False,
+    known=(
+        KnownScore(
+            title="search",
+            output="ticket ABC-123 opened",
+            options={"pattern": r"\b[A-Z]{3}-\d+\b"},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="full match wants all of it",
+            output="ticket ABC-123",
+            options={"pattern": r"[A-Z]{3}-\d+", "match": "full"},
+            expected=0.0,
+        ),
+        KnownScore(title="the target as pattern", target="colou?r", output="a color", expected=1.0),
+        KnownScore(
+            title="case is an option",
+            output="YES",
+            options={"pattern": "^yes$", "ignore_case": True},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="a pattern that hangs a backtracking engine",
+            output="a" * 5_000 + "!",
+            options={"pattern": "^(a+)+$"},
+            expected=0.0,
+        ),
+        KnownScore(title="backreferences are refused", target=r"(a)\1", output="aa", expected=None),
+        KnownScore(title="no pattern at all", output="x", expected=None),
+    ),
+)

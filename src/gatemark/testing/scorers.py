@@ -1,0 +1,161 @@
+"""The common check of every scorer, ours and strangers': known answers and good manners."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.core.scoring import KnownScore, Scorable, Score, Scorer
+
+MAX_DETAIL_LENGTH: Final = 1_000
+
+AWKWARD_OUTPUTS: Final[tuple[Any, ...]] = (
+    None,
+    "",
+    " \n\t",
+    "\x00\ud800\u200b",
+    "٣.١٤ ½ −5 1e999 0x1F",
+    "9" * 5_000,
+    "((((((((((",
+    "[" * 5_000,
+    '{"a": NaN, "a": 1}',
+    "```json\n{}\n```",
+    True,
+    0,
+    -0.0,
+    math.nan,
+    math.inf,
+    10**5_000,
+    1e308,
+    [],
+    {},
+    [None, [], {}, "x", 1, False],
+    {"citations": "p1", "tool_calls": [None, {"name": 3}], "": {"~/": []}},
+    b"not JSON",
+)
+"""Outputs that a scorer must survive besides those it is given."""
+
+
+def check_scorer(scorer: Scorer, outputs: Sequence[Any] = ()) -> None:
+    """Raise AssertionError unless ``scorer`` keeps its promises.
+
+    It must give its known answers, read its own options back, refuse unknown ones, keep its
+    identity, answer what it lacks with a reason, and give every output, however odd, one and
+    the same bounded score without raising and without changing the item.
+    """
+    _check_nouns(scorer)
+    for known in scorer.known:
+        _check_options(scorer, known)
+        _check_known(scorer, known)
+    _check_missing(scorer)
+    for known in scorer.known:
+        for output in (*AWKWARD_OUTPUTS, *outputs):
+            _check_manners(scorer, known, output)
+
+
+def _check_nouns(scorer: Scorer) -> None:
+    if not scorer.name.isidentifier():
+        _fail(scorer, "its name must be an identifier")
+    if not scorer.summary.strip():
+        _fail(scorer, "carries no summary")
+    if not scorer.known:
+        _fail(scorer, "carries no known answers")
+    if not scorer.options.__struct_config__.frozen:
+        _fail(scorer, "its options must be frozen")
+    titles = [known.title for known in scorer.known]
+    if len(set(titles)) != len(titles):
+        _fail(scorer, "two known answers have one title")
+
+
+def _check_options(scorer: Scorer, known: KnownScore) -> None:
+    options = scorer.options_from(known.options)
+    plain = msgspec.to_builtins(options)
+    if scorer.options_from(plain) != options:
+        _fail(scorer, f"{known.title}: options do not survive being written and read")
+    if scorer.identity(scorer.options_from(plain)) != scorer.identity(options):
+        _fail(scorer, f"{known.title}: equal options have two identities")
+    try:
+        scorer.options_from({**plain, "no such option": 1})
+    except BadInputError:
+        return
+    _fail(scorer, "an unknown option must be refused")
+
+
+def _check_known(scorer: Scorer, known: KnownScore) -> None:
+    score = _ready(scorer, known)(_item(known))
+    _check_score(scorer, known.title, score)
+    if known.expected is None:
+        if score.value is not None:
+            _fail(scorer, f"{known.title}: must give a reason and no value, got {score.value}")
+    elif score.value is None:
+        _fail(scorer, f"{known.title}: must be {known.expected}, got none: {score.reason}")
+    elif not abs(score.value - known.expected) <= known.tolerance:
+        _fail(scorer, f"{known.title}: must be {known.expected}, got {score.value}")
+
+
+def _check_missing(scorer: Scorer) -> None:
+    known = scorer.known[0]
+    whole = _item(known)
+    lacking = {
+        "an errored sample": msgspec.structs.replace(whole, sample={"error": {"kind": "timeout"}})
+    }
+    if scorer.needs_target:
+        lacking["no target"] = msgspec.structs.replace(whole, target=None)
+    if scorer.needs_output:
+        lacking["no output"] = msgspec.structs.replace(whole, output=None)
+    for what, item in lacking.items():
+        score = _ready(scorer, known)(item)
+        if score.value is not None:
+            _fail(scorer, f"{what} must give a reason, got {score.value}")
+
+
+def _check_manners(scorer: Scorer, known: KnownScore, output: Any) -> None:
+    place = f"{known.title}, output {type(output).__name__}"
+    item = msgspec.structs.replace(_item(known), output=copy.deepcopy(output))
+    before = copy.deepcopy(item)
+    score_item = _ready(scorer, known)
+    score = score_item(item)
+    _check_score(scorer, place, score)
+    if score_item(item) != score or _ready(scorer, known)(item) != score:
+        _fail(scorer, f"{place}: gave two scores for one item")
+    if not _are_same(before, item):
+        _fail(scorer, f"{place}: changed the item it scored")
+
+
+def _are_same(before: Scorable, after: Scorable) -> bool:
+    # Compared by their printed form, in which NaN equals NaN.
+    return all(
+        _printed(getattr(before, name)) == _printed(getattr(after, name))
+        for name in Scorable.__struct_fields__
+    )
+
+
+def _printed(value: Any) -> Any:
+    return value if isinstance(value, int) else repr(value)
+
+
+def _check_score(scorer: Scorer, place: str, score: Any) -> None:
+    if not isinstance(score, Score):
+        _fail(scorer, f"{place}: must give a Score, got {type(score).__name__}")
+    details: dict[str, Any] = score.detail
+    for name, text in details.items():
+        if not isinstance(text, str) or len(text) > MAX_DETAIL_LENGTH:
+            _fail(scorer, f"{place}: detail {name} must be a text of bounded length")
+
+
+def _item(known: KnownScore) -> Scorable:
+    # A copy, so that a scorer that changes one item is caught at that item.
+    return copy.deepcopy(known.scorable())
+
+
+def _ready(scorer: Scorer, known: KnownScore) -> Any:
+    return scorer.ready(scorer.options_from(known.options))
+
+
+def _fail(scorer: Scorer, finding: str) -> NoReturn:
+    raise AssertionError(f"scorer {scorer.name!r}: {finding}")
