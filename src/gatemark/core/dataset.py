@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ def freeze(name: str, rows: tuple[Row, ...]) -> Snapshot:
     if not rows:
         raise InvalidValueError(f"data set {name} is empty")
     ordered = tuple(sorted(rows, key=lambda row: row.id))
-    for earlier, later in zip(ordered, ordered[1:], strict=False):
+    for earlier, later in pairwise(ordered):
         if earlier.id == later.id:
             raise InvalidValueError(f"data set {name} has id {earlier.id!r} twice")
     return Snapshot(name=name, digest=digest([digest(row) for row in ordered]), rows=ordered)

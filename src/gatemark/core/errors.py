@@ -54,3 +54,16 @@ class IntegrityError(GatemarkError):
     """Something sealed does not verify."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INTEGRITY
+
+
+class IncomparableError(GatemarkError):
+    """Two things that were to be compared are not about the same; nothing can be concluded."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
+
+    def __init__(self, message: str, differences: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.differences = differences
+
+    def lines(self) -> tuple[str, ...]:
+        return (str(self), *self.differences)

@@ -81,10 +81,13 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What answers: the candidate, and what it would replace. Their form is the targets' business."""
+    """What answers: the candidate, and what it would replace or the word ``none``.
+
+    The form of a target is the targets' business.
+    """
 
     candidate: dict[str, Any]
-    baseline: dict[str, Any] | None = None
+    baseline: dict[str, Any] | Literal["none"]
 
 
 class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +117,9 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ids = [suite.id for suite in self.suites]
         if not ids:
             found.append("a pack needs at least one suite")
-        found.extend(f"suite id {name!r} comes twice" for name in sorted(set(ids)) if ids.count(name) > 1)
+        found.extend(
+            f"suite id {name!r} comes twice" for name in sorted(set(ids)) if ids.count(name) > 1
+        )
         found.extend(
             f"required suite {name!r} is not in the pack"
             for name in self.required_suites
@@ -123,10 +128,15 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         total = sum(suite.weight for suite in self.suites)
         if ids and abs(total - 1) > WEIGHT_TOLERANCE:
             found.append(f"weights must sum to 1, got {total:.12g}")
-        for suite in self.suites:
-            if suite.source is not None and (suite.source not in ids or suite.source == suite.id):
-                found.append(f"suite {suite.id} looks at {suite.source!r}, which is no other suite")
+        found.extend(
+            f"suite {suite.id} looks at {suite.source!r}, which is no other suite with a dataset"
+            for suite in self.suites
+            if suite.source is not None and suite.source not in self._answering()
+        )
         return found
+
+    def _answering(self) -> set[str]:
+        return {suite.id for suite in self.suites if suite.dataset is not None}
 
     def suite(self, name: str) -> SuiteSpec:
         """The suite of that id."""

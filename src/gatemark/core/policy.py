@@ -12,7 +12,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
 
 Operator = Literal[">=", "<=", ">", "<", "=="]
-Against = Literal["value", "lower", "upper", "interval"]
+Against = Literal["value", "lower", "upper", "interval", "non_inferiority"]
 OnUnmeasured = Literal["inconclusive", "fail", "soft_pass"]
 Severity = Literal["block", "hold", "warn"]
 
@@ -22,6 +22,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``against`` names what is compared: the value, an end of its interval, or the whole interval,
     which holds when all of it does, fails when none of it does, and is open in between.
+    ``non_inferiority`` is for drops: it holds when the whole interval stays within the bound, and
+    fails when the drop is beyond it and surely a drop.
     ``severity`` says what a violation does: block fails, hold leaves the verdict open, warn is
     only printed. ``instead`` holds the rules that judge in this one's place when its metric is
     unmeasured, or is flagged ``low_information`` and does not reach the bound.

@@ -25,7 +25,7 @@ def find_sources(paths: Sequence[str], limits: Limits, spool: Path) -> tuple[Sou
 
 def digest_source(source: Source) -> EvidenceFile:
     """Name a file by its bytes as they lie on disk."""
-    with open(source.path, "rb") as stream:  # noqa: PTH123
+    with open(source.path, "rb", buffering=0) as stream:  # noqa: PTH123
         found = hashlib.file_digest(stream, "sha256").hexdigest()
         size = os.fstat(stream.fileno()).st_size
     if size != source.byte_count:

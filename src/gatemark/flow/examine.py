@@ -1,6 +1,6 @@
 """Sitting an exam: evidence files in, the exam's report and the evidence account out.
 
-(1) Find the files. (2) Fold their shards on an engine, while their bytes are digested.
+(1) Find the files. (2) Digest their bytes and fold their shards on an engine.
 (3) Refuse bad lines. (4) Look for names that came twice, or not at all. (5) Finish.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,19 @@ import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import Evidence
+from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import Exam, ExamReport
 from gatemark.engines.port import Engine
-from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.flow.evidence import find_sources
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place, refuse, repeated_lines
 from gatemark.flow.shard import (
     ExamJob,
+    FileDigest,
     ShardOutcome,
     admission,
     build_exam,
-    examine_shard,
+    examine_task,
     hash_ids,
 )
 from gatemark.intake.lines import read_blocks
@@ -71,13 +71,12 @@ def examine_files(
 ) -> Examined:
     """Sit an exam whose records are whole in themselves."""
     exam = build_exam(job)
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder, ThreadPoolExecutor(1) as helper:
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         # Step 1.
         sources = find_sources(paths, choices.limits, Path(folder))
         # Step 2.
-        files = helper.map(digest_source, sources)
         shards = split_sources(sources, parts=1 << 16, min_bytes=SHARD_BYTES)
-        outcomes = _fold(job, shards, engine, on_progress)
+        files, outcomes = _fold(job, sources, shards, engine, on_progress)
         # Step 3.
         _refuse_bad_lines(shards, outcomes, choices)
         # Step 4.
@@ -108,7 +107,7 @@ def examine_files(
             usable=accepted - duplicates,
             missing=names.missing_count,
             expected=None if expected_ids is None else len(expected_ids),
-            files=tuple(files),
+            files=files,
             duplicates=duplicates,
             checks=choices.checks(),
         )
@@ -116,18 +115,27 @@ def examine_files(
 
 
 def _fold(
-    job: ExamJob, shards: Sequence[Shard], engine: Engine, on_progress: Progress | None
-) -> list[ShardOutcome]:
+    job: ExamJob,
+    sources: Sequence[Source],
+    shards: Sequence[Shard],
+    engine: Engine,
+    on_progress: Progress | None,
+) -> tuple[tuple[EvidenceFile, ...], list[ShardOutcome]]:
     total = sum(shard.size for shard in shards)
     done = 0
+    files: dict[str, EvidenceFile] = {}
     outcomes = []
-    for data in engine.run(partial(examine_shard, job), shards):
-        outcome = msgspec.msgpack.decode(data, type=ShardOutcome)
-        done += shards[outcome.shard].size
+    for data in engine.run(partial(examine_task, job), (*sources, *shards)):
+        found = msgspec.msgpack.decode(data, type=FileDigest | ShardOutcome)
+        if isinstance(found, FileDigest):
+            files[found.file.name] = found.file
+            continue
+        done += shards[found.shard].size
         if on_progress is not None:
             on_progress(done, total)
-        outcomes.append(outcome)
-    return sorted(outcomes, key=lambda outcome: outcome.shard)
+        outcomes.append(found)
+    ordered = tuple(files[source.name] for source in sources)
+    return ordered, sorted(outcomes, key=lambda outcome: outcome.shard)
 
 
 def _decoded(exam: Exam[Any], outcome: ShardOutcome) -> Any:

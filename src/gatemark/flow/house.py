@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.engines.local import LocalEngine
 from gatemark.engines.port import Engine
@@ -67,6 +68,10 @@ class House:
         from gatemark.ledger.stores.sqlite import SqliteResults  # noqa: PLC0415
 
         return SqliteResults(self._folder / DATABASE)
+
+    def run_folder(self, key: str) -> Path:
+        """Where the journals of a run lie until it is sealed."""
+        return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
 
     @cached_property
     def blobs(self) -> BlobStore:

@@ -9,6 +9,7 @@ from gatemark.core.exam import Suite
 from gatemark.core.fold import Measure
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
+from gatemark.core.scoring import Scorer
 
 
 @cache
@@ -44,4 +45,16 @@ def suites() -> Registry[Suite]:
         attribute="SUITE",
         plugin_type=Suite,
         name_of=lambda suite: suite.kind,
+    )
+
+
+@cache
+def scorers() -> Registry[Scorer]:
+    """The scorers."""
+    return Registry(
+        kind="scorer",
+        package="gatemark.scorers",
+        attribute="SCORER",
+        plugin_type=Scorer,
+        name_of=lambda scorer: scorer.name,
     )

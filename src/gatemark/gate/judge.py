@@ -81,7 +81,7 @@ def _compared_number(rule: Rule, measurement: Measurement) -> float | None:
     if measurement.interval is None:
         return None
     low, high = measurement.interval.low, measurement.interval.high
-    if rule.against == "interval":
+    if rule.against in {"interval", "non_inferiority"}:
         return low if rule.op in {">=", ">"} else high
     return low if rule.against == "lower" else high
 
@@ -89,6 +89,9 @@ def _compared_number(rule: Rule, measurement: Measurement) -> float | None:
 def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
     """Failed, or still open because the better end of the interval reaches the bound."""
     interval = measurement.interval
+    if rule.against == "non_inferiority" and interval is not None:
+        surely_a_drop = interval.low > 0 and (measurement.value or 0.0) > rule.bound
+        return "fail" if surely_a_drop else "inconclusive"
     if rule.against != "interval" or interval is None:
         return "fail"
     better_end = interval.high if rule.op in {">=", ">"} else interval.low

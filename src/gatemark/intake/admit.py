@@ -67,22 +67,23 @@ class Admission:
                 limit = self._limits.line_bytes
                 self._refuse((Problem("$", f"line is longer than {limit} bytes"),))
                 continue
-            batch = self._fast(block.data)
+            lines = block.data.removesuffix(b"\n").split(b"\n")
+            batch = self._fast(block.data, lines)
             if batch is None:
-                batch = self._slow(block.data)
+                batch = self._slow(lines)
             else:
-                self._number_lines(block.data, len(batch))
+                self._number_lines(lines, len(batch))
             self.accepted += len(batch)
             if batch:
                 yield batch
 
-    def _fast(self, data: bytes) -> list[Any] | None:
-        """All records of a block, or None when any line needs a closer look."""
+    def _fast(self, data: bytes, lines: Sequence[bytes]) -> list[Any] | None:
+        """All records of some lines, or None when any of them needs a closer look."""
         decode = self._decode
         try:
             if not data.isascii():
                 data.decode("utf-8")
-            batch = [decode(line) for line in data.split(b"\n") if line]
+            batch = [decode(line) for line in lines if line]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         if not self._names_are_one_line(batch):
@@ -93,14 +94,13 @@ class Admission:
             return None
         return batch
 
-    def _number_lines(self, data: bytes, record_count: int) -> None:
+    def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
         """Note which lines a good block's records stood on; blank lines are rare."""
         first = self.line_count + 1
-        self.line_count += data.count(b"\n")
-        if record_count == self.line_count + 1 - first:
+        self.line_count += len(lines)
+        if record_count == len(lines):
             self.batch_lines = range(first, self.line_count + 1)
         else:
-            lines = data.split(b"\n")
             self.batch_lines = [first + index for index, line in enumerate(lines) if line]
 
     def _names_are_one_line(self, batch: list[Any]) -> bool:
@@ -118,10 +118,10 @@ class Admission:
             return False
         return _colon_count(data) == _colon_count(self._encoder.encode_lines(batch))
 
-    def _slow(self, data: bytes) -> list[Any]:
+    def _slow(self, lines: Sequence[bytes]) -> list[Any]:
         batch = []
         numbers = []
-        for line in data.removesuffix(b"\n").split(b"\n"):
+        for line in lines:
             self.line_count += 1
             if not line.strip():
                 continue
@@ -133,7 +133,7 @@ class Admission:
         return batch
 
     def _admit_line(self, line: bytes) -> Any | None:
-        batch = self._fast(line)
+        batch = self._fast(line, (line,))
         if batch:
             return batch[0]
         problems = diagnose(line, self._form, max_depth=self._limits.depth)

@@ -16,7 +16,9 @@ from gatemark.core.policy import Rule
 from gatemark.intake.source import inspect_source
 
 MAX_PACK_BYTES = 4 * 1024 * 1024
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?")
+_UNKNOWN = re.compile(
+    r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
+)
 
 
 class _StrictLoader(yaml.SafeLoader):

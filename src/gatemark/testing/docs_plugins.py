@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.exam import Suite
+from gatemark.core.exam import ExamSuite, PackSuite, Suite
 from gatemark.core.fold import KnownAnswer, Measure
+from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
 from gatemark.core.record import Form, RecordSchema
 from gatemark.flow.plugins import measures, schemas, suites
@@ -133,9 +134,22 @@ def _suite(suite: Suite) -> Iterator[str]:
     if any(field.required for field in fields):
         yield "Its rules depend on options that have no default."
         return
-    exam = suite.build(suite.options(), measures())
-    yield f"Reads `{exam.schema}` records and is judged by:"
-    rules = exam.policy().rules
+    rules: tuple[Rule, ...]
+    if isinstance(suite, ExamSuite):
+        exam = suite.build(suite.options(), measures())
+        yield f"Reads `{exam.schema}` records and is judged by:"
+        rules = exam.policy().rules
+    elif isinstance(suite, PackSuite):
+        example = SuiteSpec(id=suite.kind, kind=suite.kind, weight=1.0, dataset="data.jsonl")
+        rules = suite.rules(example, suite.options())
+        named = f"`{suite.scorer}`" if suite.scorer else "none: it looks at another suite"
+        yield f"A suite of a pack. Scorer when none is named: {named}."
+        if not rules:
+            yield "Judged by the rules that every suite of a pack has: errors, floor, regression."
+            return
+        yield "Besides the rules that every suite of a pack has, it is judged by:"
+    else:
+        raise TypeError(f"{suite.kind} is neither an exam nor a suite of a pack")
     yield _table(
         ("Rule", "What must hold", "When it does not"),
         (row for rule in rules for row in _rule(rule)),

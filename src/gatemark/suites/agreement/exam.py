@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport, Joined, NumberedRecord, Suite
+from gatemark.core.exam import Exam, ExamReport, ExamSuite, Joined, NumberedRecord
 from gatemark.core.exhibit import Exhibit, Matrix, Table
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement, measured
@@ -97,7 +97,7 @@ class AgreementExam(Exam[State]):
             earlier = state.disagreements.get(state.shard, b"")
             state.disagreements[state.shard] = earlier + b"".join(lines)
         reasons = [row.scholar.reason for row in batch] + [row.auditor.reason for row in batch]
-        if suspicious([reason for reason in reasons if reason is not UNSET]):
+        if suspicious(filter(None, reasons)):
             found = [hit for row in batch for hit in _personal_hits(row)]
             if found:
                 state.personal.setdefault(state.shard, []).extend(found)
@@ -276,7 +276,7 @@ def _build(options: Options, measures: Registry[Measure[Any]]) -> AgreementExam:
     return AgreementExam(options, measures)
 
 
-SUITE = Suite(
+SUITE = ExamSuite(
     kind="agreement",
     summary="Do two independent validators give the same label, and what ships when they do not?",
     options=Options,

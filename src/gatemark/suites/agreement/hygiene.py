@@ -6,7 +6,7 @@ A coarse screen over many reasons at once finds the few that deserve the exact p
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(r"(?<![\w.#-])\+?\(?\d(?:[ ().-]{0,2}\d){8,14}(?![\w#-])")
@@ -28,7 +28,7 @@ _DIGIT_RUN = b"0" * 9
 _LONG_WORD = b"w" * 18
 
 
-def suspicious(reasons: Sequence[str]) -> bool:
+def suspicious(reasons: Iterable[str]) -> bool:
     """Whether any of these reasons might hold personal data; wrong only ever by saying yes."""
     joined = "\n".join(reasons).encode("utf-8", "replace")
     if b"@" in joined or b"-----BEGIN" in joined:

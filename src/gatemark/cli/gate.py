@@ -1,0 +1,41 @@
+"""``gatemark gate``: the same evidence before another judge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.run import show_result
+from gatemark.flow.house import House
+from gatemark.flow.outputs import check_formats
+from gatemark.flow.run_pack import rejudge
+from gatemark.flow.waivers import read_waivers
+
+
+@click.command("gate")
+@click.argument("reference", metavar="RESULT")
+@click.option("--pack", required=True, help="The pack to judge by.")
+@click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
+@store_option
+@json_option
+@output_option
+def gate_command(**flags: Any) -> int:
+    """Judge recorded evidence again by a pack; calls no target.
+
+    The pack may differ from the one that made RESULT in rules, weights, floors and scorers, but
+    not in its data: other data cannot be compared (exit 3).
+
+    \b
+    Example:
+      gatemark gate 3f2a9c01 --pack packs/stricter.yaml
+    """
+    check_formats(flags["output"])
+    result = rejudge(
+        House(store=flags["store"]),
+        flags["reference"],
+        flags["pack"],
+        waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
+    )
+    return show_result(result, flags)

@@ -1,0 +1,127 @@
+"""``gatemark run``: a pack from question to sealed verdict."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+
+from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.screen import print_json, wants_color
+from gatemark.core.result import Result
+from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.flow.house import House
+from gatemark.flow.outputs import check_formats, write_reports
+from gatemark.flow.run_pack import RunChoices, run_pack
+from gatemark.flow.waivers import read_waivers
+from gatemark.report.terminal import verdict_table
+
+
+@click.command("run")
+@click.argument("pack")
+@click.option("--candidate", metavar="SAMPLES", help="Judge recorded samples as the candidate.")
+@click.option(
+    "--baseline", metavar="SAMPLES|RESULT", help="Recorded samples, or the id of a sealed result."
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="How many calls may be under way at once.",
+)
+@click.option("--resume", is_flag=True, help="Go on where an interrupted run of this pack stopped.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help="Answer only that many items per suite; such a run never passes.",
+)
+@click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
+@store_option
+@json_option
+@output_option
+def run_command(**flags: Any) -> int:
+    """Run a pack: answer, score, judge, seal.
+
+    Both arms answer every item; errors stay in the count. Exit 0 pass, 1 fail, 2 bad input,
+    3 could not be judged. Stopping with Ctrl-C seals nothing; --resume goes on.
+
+    \b
+    Examples:
+      gatemark run packs/support-triage.yaml -j 8 -o report.html
+      gatemark run packs/support-triage.yaml --resume
+    """
+    check_formats(flags["output"])
+    choices = RunChoices(
+        jobs=flags["jobs"],
+        resume=flags["resume"],
+        limit=flags["limit"],
+        candidate=None if flags["candidate"] is None else {"recorded": flags["candidate"]},
+        baseline=_baseline(flags["baseline"]),
+    )
+    with _call_progress() as progress:
+        result = run_pack(
+            House(store=flags["store"]),
+            flags["pack"],
+            choices,
+            waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
+            on_progress=progress,
+        )
+    return show_result(result, flags)
+
+
+def _baseline(text: str | None) -> dict[str, str] | str | None:
+    if text is None or text.startswith("sha256:"):
+        return text
+    return {"recorded": text}
+
+
+def show_result(result: Result, flags: dict[str, Any]) -> int:
+    """Write and print a result as the flags ask; gives the exit code."""
+    write_reports(result, flags["output"])
+    if flags["json"]:
+        print_json(msgspec.to_builtins(result))
+    else:
+        click.echo(verdict_table(result, color=wants_color()))
+    return EXIT_BY_OUTCOME[result.verdict]
+
+
+@contextmanager
+def _call_progress() -> Iterator[Any]:
+    """A line per suite and arm with counts and the time left, when a person is looking."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[counts]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def update(name: str, progress: Any) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=progress.total, counts="")
+            counts = f"{progress.ok} ok, {progress.error} errors, {progress.retry} retries"
+            if progress.cached:
+                counts += f", {progress.cached} from the journal"
+            bars.update(tasks[name], completed=progress.done, counts=counts)
+
+        yield update

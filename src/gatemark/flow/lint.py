@@ -1,0 +1,100 @@
+"""Looking a pack over: what would stop it, and what would make its verdict worthless."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from gatemark.core.errors import GatemarkError
+from gatemark.core.pack import Pack, SuiteSpec
+from gatemark.flow.pack_arms import scorer_of, suite_plugin
+from gatemark.flow.pack_data import OpenPack, load_snapshots
+from gatemark.gate.pack_policy import margin_of, regression_mode
+from gatemark.intake.pack_file import read_pack
+from gatemark.statistics.mcnemar import minimum_detectable_effect, non_inferiority_items
+from gatemark.targets.spec import parse_spec
+
+ASSUMED_DISCORDANCE = 0.10
+"""How often two similar models are taken to differ on an item while nothing is known."""
+
+
+class LintReport(msgspec.Struct, frozen=True):
+    """What is wrong with a pack, and what is doubtful about it."""
+
+    pack: str
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def lint_pack(path: str) -> LintReport:
+    """Everything that can be said about a pack without calling its targets."""
+    pack, folder = read_pack(path), Path(path).resolve().parent
+    errors = [problem for check in _checks(pack, folder) for problem in _problems(check)]
+    warnings = list(_impossible(pack))
+    if not errors:
+        opened = OpenPack(pack, folder, load_snapshots(pack, folder))
+        warnings.extend(_blind_spots(opened))
+    return LintReport(pack=path, errors=tuple(errors), warnings=tuple(warnings))
+
+
+def _problems(check: Callable[[], object]) -> tuple[str, ...]:
+    try:
+        check()
+    except GatemarkError as error:
+        return error.lines()
+    return ()
+
+
+def _checks(pack: Pack, folder: Path) -> Iterator[Callable[[], object]]:
+    arms = {"candidate": pack.targets.candidate, "baseline": pack.targets.baseline}
+    for arm, raw in arms.items():
+        if raw != "none":
+            yield lambda raw=raw, arm=arm: parse_spec(raw, f"targets.{arm}")
+    for suite in pack.suites:
+        yield lambda suite=suite: _check_suite(suite, folder)
+        if suite.dataset is not None:
+            alone = msgspec.structs.replace(suite, weight=1.0)
+            yield lambda suite=alone: load_snapshots(_alone(pack, suite), folder)
+
+
+def _alone(pack: Pack, suite: SuiteSpec) -> Pack:
+    return msgspec.structs.replace(pack, suites=(suite,), required_suites=())
+
+
+def _check_suite(suite: SuiteSpec, folder: Path) -> None:
+    plugin = suite_plugin(suite)
+    if suite.source is None and plugin.scorer is not None:
+        scorer_of(suite, folder)
+
+
+def _impossible(pack: Pack) -> Iterator[str]:
+    if pack.targets.baseline == "none":
+        yield "there is no baseline: no regression can be judged"
+    best = sum(suite.weight for suite in pack.suites)
+    if pack.score_min > best:
+        yield f"score_min {pack.score_min:g} is above the best score there can be"
+    for suite in pack.suites:
+        if suite.id in pack.required_suites and suite.min is None:
+            yield f"suite {suite.id} is required but has no floor (min)"
+        if suite.weight == 0 and suite.id not in pack.required_suites:
+            yield f"suite {suite.id} has weight 0 and is not required: it cannot change a verdict"
+
+
+def _blind_spots(opened: OpenPack) -> Iterator[str]:
+    """Margins that the suites are too small to judge."""
+    pack = opened.pack
+    for suite in pack.suites:
+        if pack.targets.baseline == "none" or suite.source is not None:
+            continue
+        n, margin = len(opened.snapshots[suite.id].rows), margin_of(pack, suite)
+        mode = regression_mode(pack, suite, suite_plugin(suite).default_regression)
+        visible = minimum_detectable_effect(n, ASSUMED_DISCORDANCE)
+        if mode == "non_inferiority" and margin < visible:
+            needed = non_inferiority_items(margin, ASSUMED_DISCORDANCE) if margin > 0 else None
+            wish = f"about {needed} would do" if needed else "no number of items would do"
+            yield (
+                f"suite {suite.id}: regression_max {margin:g} is below the smallest drop that "
+                f"{n} items can show ({visible:.3f} at 10 % discordance); {wish}"
+            )

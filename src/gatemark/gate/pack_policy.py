@@ -1,0 +1,112 @@
+"""The rules that every pack implies, whatever its suites: floors, regressions, errors, bench."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
+from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
+from gatemark.core.policy import Policy, Rule, SuiteShare
+
+BENCH_RULE = "bench.score_min"
+
+
+def regression_mode(pack: Pack, suite: SuiteSpec, default: RegressionMode) -> RegressionMode:
+    """How a suite's drop is judged: as the pack says, by the point where it is required."""
+    if suite.regression is not None:
+        return suite.regression
+    return "point" if suite.id in pack.required_suites else default
+
+
+def margin_of(pack: Pack, suite: SuiteSpec) -> float:
+    """How far a suite may drop."""
+    return pack.regression_max if suite.regression_max is None else suite.regression_max
+
+
+def pack_policy(
+    pack: Pack,
+    *,
+    modes: Mapping[str, RegressionMode],
+    suite_rules: Mapping[str, Sequence[Rule]],
+    has_baseline: bool,
+) -> Policy:
+    """Every rule of a pack, in the order in which the gate speaks of them."""
+    rules: list[Rule] = []
+    for suite in pack.suites:
+        rules.append(
+            Rule(
+                id=f"{suite.id}.errors",
+                metric="error_rate",
+                lane=suite.id,
+                op="<=",
+                bound=suite.errors_max,
+                severity="hold",
+            )
+        )
+        if suite.min is not None:
+            rules.append(
+                Rule(
+                    id=f"{suite.id}.floor", metric="score", lane=suite.id, op=">=", bound=suite.min
+                )
+            )
+    if has_baseline:
+        rules.extend(_regression_rule(pack, suite, modes[suite.id]) for suite in pack.suites)
+    rules.append(Rule(id=BENCH_RULE, metric="bench", op=">=", bound=pack.score_min))
+    for suite in pack.suites:
+        rules.extend(suite_rules.get(suite.id, ()))
+    rules.extend(pack.rules)
+    return Policy(
+        name=pack.name,
+        rules=tuple(rules),
+        suites=tuple(SuiteShare(suite.id, suite.weight, suite.min) for suite in pack.suites),
+        score_min=pack.score_min,
+        regression_max=pack.regression_max,
+        settings={"alpha": pack.alpha, "baseline": "given" if has_baseline else "none"},
+    )
+
+
+def _regression_rule(pack: Pack, suite: SuiteSpec, mode: RegressionMode) -> Rule:
+    return Rule(
+        id=f"{suite.id}.regression",
+        metric="regression",
+        lane=suite.id,
+        op="<=",
+        bound=margin_of(pack, suite),
+        against="value" if mode == "point" else "non_inferiority",
+    )
+
+
+def bench(pack: Pack, scores: Mapping[str, Measurement], name: str) -> Measurement:
+    """The weighted sum of the suites' scores; one missing score leaves no sum at all."""
+    missing = [suite.id for suite in pack.suites if scores[suite.id].value is None]
+    n = sum(scores[suite.id].n for suite in pack.suites)
+    if missing:
+        why = "; ".join(f"{lane}: {scores[lane].reason}" for lane in missing)
+        return unmeasured(name, f"no score from {why}", direction="higher_is_better", n=n)
+    total = sum(suite.weight * (scores[suite.id].value or 0.0) for suite in pack.suites)
+    return measured(name, total, n=n, direction="higher_is_better")
+
+
+def bench_delta(
+    pack: Pack,
+    candidate: Measurement,
+    baseline: Measurement,
+    errors: Mapping[str, float | None],
+    z: float,
+) -> Measurement:
+    """How the bench score moved, with an interval when every suite knows its own error."""
+    if candidate.value is None or baseline.value is None:
+        reason = candidate.reason or baseline.reason or "no bench score"
+        return unmeasured("bench_delta", reason, direction="higher_is_better")
+    value = candidate.value - baseline.value
+    known = [(suite.weight, errors[suite.id]) for suite in pack.suites]
+    if any(error is None for _, error in known):
+        return measured("bench_delta", value, n=candidate.n, direction="higher_is_better")
+    half = z * sum((weight * (error or 0.0)) ** 2 for weight, error in known) ** 0.5
+    return measured(
+        "bench_delta",
+        value,
+        n=candidate.n,
+        direction="higher_is_better",
+        interval=Interval(low=value - half, high=value + half, level=0.95, method="normal"),
+    )

@@ -1,0 +1,157 @@
+"""``golden``: a frozen labelled set; right answers are known and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gatemark.core.answers import ItemScore, Pair, paired, per_item
+from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.core.exhibit import Exhibit, Table
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.pack import SuiteSpec
+from gatemark.core.policy import Rule
+from gatemark.statistics.arms import delta_error, drop, mean_score, smallest_visible_drop
+from gatemark.statistics.mcnemar import mcnemar
+from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
+
+SHOWN_ITEMS = 50
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
+
+    k: int | None = None
+
+
+def rules(_spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+    """A golden suite has no rules besides those of every suite."""
+    return ()
+
+
+def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
+    """Accuracy on both arms, the drop between them, and who lost what."""
+    lane = evidence.spec.id
+    candidate = per_item(evidence.candidate)
+    baseline = per_item(evidence.baseline or ())
+    pairs = paired(candidate, baseline)
+    numbers = [
+        *_pass_at(lane, list(candidate.values()), options.k),
+        *_changes(lane, pairs),
+        smallest_visible_drop(lane, pairs, alpha=evidence.alpha),
+        drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha),
+    ]
+    return ArmsReport(
+        score=mean_score("score", lane, list(candidate.values())),
+        baseline_score=mean_score("baseline_score", lane, list(baseline.values())),
+        measurements=tuple(numbers) if evidence.baseline is not None else tuple(numbers[:-1]),
+        exhibits=(*_slices(evidence, candidate, baseline), *_worst(evidence, pairs)),
+        delta_error=delta_error(pairs),
+    )
+
+
+def _pass_at(lane: str, items: Sequence[ItemScore], k: int | None) -> list[Measurement]:
+    if k is None:
+        return []
+    counts = [(item.repeats, item.right) for item in items]
+    found = []
+    for name, estimate in (
+        (f"pass_at_{k}", mean_pass_at_k(counts, k)),
+        (f"pass_hat_{k}", mean_pass_hat_k(counts, k)),
+    ):
+        found.append(
+            unmeasured(name, str(estimate.reason), direction="higher_is_better", lane=lane)
+            if estimate.value is None
+            else measured(
+                name, estimate.value, n=len(items), direction="higher_is_better", lane=lane
+            )
+        )
+    return found
+
+
+def _changes(lane: str, pairs: Sequence[Pair]) -> list[Measurement]:
+    """Items won and lost, and the exact test between them when scores are right or wrong."""
+    if not pairs:
+        return []
+    lost = sum(pair.baseline.mean > pair.candidate.mean for pair in pairs)
+    gained = sum(pair.candidate.mean > pair.baseline.mean for pair in pairs)
+    n = len(pairs)
+    numbers = [
+        measured("lost_count", lost, n=n, direction="lower_is_better", unit="count", lane=lane),
+        measured(
+            "gained_count", gained, n=n, direction="higher_is_better", unit="count", lane=lane
+        ),
+    ]
+    means = {pair.baseline.mean for pair in pairs} | {pair.candidate.mean for pair in pairs}
+    if means <= {0.0, 1.0}:
+        found = mcnemar(lost, gained)
+        numbers.append(measured("mcnemar_p", found.p_value, n=n, direction="neutral", lane=lane))
+    return numbers
+
+
+def _slices(
+    evidence: ArmsEvidence, candidate: dict[str, ItemScore], baseline: dict[str, ItemScore]
+) -> tuple[Exhibit, ...]:
+    tables = []
+    for tag in evidence.spec.slices:
+        groups: dict[str, list[str]] = {}
+        for name, item in candidate.items():
+            groups.setdefault(item.tags.get(tag, "(none)"), []).append(name)
+        rows = tuple(
+            (
+                value,
+                len(names),
+                round(sum(candidate[name].mean for name in names) / len(names), 4),
+                _mean_of(baseline, names),
+            )
+            for value, names in sorted(groups.items())
+        )
+        title = f"{evidence.spec.id} by {tag}"
+        tables.append(Table(title, (tag, "items", "candidate", "baseline"), rows, len(rows)))
+    return tuple(tables)
+
+
+def _mean_of(items: dict[str, ItemScore], names: Sequence[str]) -> float | None:
+    known = [items[name].mean for name in names if name in items]
+    return round(sum(known) / len(known), 4) if known else None
+
+
+def _worst(evidence: ArmsEvidence, pairs: Sequence[Pair]) -> tuple[Exhibit, ...]:
+    """The items that got worse, worst first, with what both arms said."""
+    worse = sorted(
+        (pair for pair in pairs if pair.candidate.mean < pair.baseline.mean),
+        key=lambda pair: (pair.candidate.mean - pair.baseline.mean, pair.id),
+    )
+    if not worse:
+        return ()
+    said = {answer.id: answer for answer in reversed(evidence.candidate)}
+    before = {answer.id: answer for answer in reversed(evidence.baseline or ())}
+    rows = tuple(
+        (
+            pair.id,
+            round(pair.baseline.mean, 4),
+            round(pair.candidate.mean, 4),
+            _shown(before[pair.id].output),
+            _shown(said[pair.id].output),
+        )
+        for pair in worse[:SHOWN_ITEMS]
+    )
+    columns = ("item", "baseline", "candidate", "baseline said", "candidate said")
+    return (Table(f"{evidence.spec.id}: what got worse", columns, rows, len(worse)),)
+
+
+def _shown(output: object) -> str:
+    text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+SUITE = PackSuite(
+    kind="golden",
+    summary="A frozen labelled set: how many items each arm gets right, and which changed.",
+    options=Options,
+    rules=rules,
+    examine=examine,
+    scorer="exact",
+    default_regression="non_inferiority",
+)
