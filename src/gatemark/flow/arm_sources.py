@@ -34,9 +34,15 @@ class ArmSource(msgspec.Struct, frozen=True):
     """
 
     target_for: Callable[[str], Target]
+    targets: tuple[Target, ...]
     spec: TargetSpec
     identity: Mapping[str, Any]
     reference: AssetRef | None = None
+
+    async def close(self) -> None:
+        """Let go of processes, connections and modules."""
+        for target in self.targets:
+            await target.close()
 
 
 def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: int) -> ArmSource:
@@ -50,7 +56,12 @@ def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: i
         concurrency=jobs,
         open_recording=_open_recording,
     )
-    return ArmSource(target_for=lambda _suite: target, spec=spec, identity=target.identity())
+    return ArmSource(
+        target_for=lambda _suite: target,
+        targets=(target,),
+        spec=spec,
+        identity=target.identity(),
+    )
 
 
 def reopen_arm(result: Result, arm: str, house: House) -> ArmSource:
@@ -72,7 +83,13 @@ def reopen_arm(result: Result, arm: str, house: House) -> ArmSource:
         return targets[suite]
 
     identity = {name: blob.digest for name, blob in stored.items()}
-    return ArmSource(target_for=target_for, spec=RECORDED, identity=identity, reference=reference)
+    return ArmSource(
+        target_for=target_for,
+        targets=tuple(targets.values()),
+        spec=RECORDED,
+        identity=identity,
+        reference=reference,
+    )
 
 
 def _open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:

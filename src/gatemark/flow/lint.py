@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from gatemark.core.errors import GatemarkError
 from gatemark.core.pack import Pack, SuiteSpec
 from gatemark.flow.pack_arms import scorer_of, suite_plugin
-from gatemark.flow.pack_data import OpenPack, load_snapshots
+from gatemark.flow.pack_data import OpenPack, load_snapshot, load_snapshots
 from gatemark.gate.pack_policy import margin_of, regression_mode
 from gatemark.intake.pack_file import read_pack
 from gatemark.statistics.mcnemar import minimum_detectable_effect, non_inferiority_items
@@ -51,16 +52,11 @@ def _checks(pack: Pack, folder: Path) -> Iterator[Callable[[], object]]:
     arms = {"candidate": pack.targets.candidate, "baseline": pack.targets.baseline}
     for arm, raw in arms.items():
         if raw != "none":
-            yield lambda raw=raw, arm=arm: parse_spec(raw, f"targets.{arm}")
+            yield partial(parse_spec, raw, f"targets.{arm}")
     for suite in pack.suites:
-        yield lambda suite=suite: _check_suite(suite, folder)
+        yield partial(_check_suite, suite, folder)
         if suite.dataset is not None:
-            alone = msgspec.structs.replace(suite, weight=1.0)
-            yield lambda suite=alone: load_snapshots(_alone(pack, suite), folder)
-
-
-def _alone(pack: Pack, suite: SuiteSpec) -> Pack:
-    return msgspec.structs.replace(pack, suites=(suite,), required_suites=())
+            yield partial(load_snapshot, suite, folder)
 
 
 def _check_suite(suite: SuiteSpec, folder: Path) -> None:

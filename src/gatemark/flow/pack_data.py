@@ -37,14 +37,16 @@ def open_pack(path: str) -> OpenPack:
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
     """One snapshot per suite; a suite that looks at another's answers shares its snapshot."""
-    found = {suite.id: _load(suite, folder) for suite in pack.suites if suite.dataset is not None}
+    answering = [suite for suite in pack.suites if suite.dataset is not None]
+    found = {suite.id: load_snapshot(suite, folder) for suite in answering}
     for suite in pack.suites:
         if suite.source is not None:
             found[suite.id] = found[suite.source]
     return found
 
 
-def _load(suite: SuiteSpec, folder: Path) -> Snapshot:
+def load_snapshot(suite: SuiteSpec, folder: Path) -> Snapshot:
+    """The rows that one suite asks about, drawn when it asks for a draw."""
     dataset = str(suite.dataset)
     if dataset.startswith(BUILTIN):
         snapshot = _builtin(dataset.removeprefix(BUILTIN))

@@ -131,25 +131,29 @@ async def _answer_arms(
     on_progress: OnProgress | None,
 ) -> dict[str, ArmAnswers]:
     told = {}
-    for name, arm in arms.items():
-        journal = None
-        if journals is not None:
-            journals.mkdir(parents=True, exist_ok=True)
-            journal = Journal(journals / f"{name}.journal", clock=time.monotonic)
-        try:
-            told[name] = await answer_all(
-                opened,
-                arm.target_for,
-                arm.spec,
-                journal,
-                jobs=choices.jobs,
-                clock=time.monotonic,
-                limit=choices.limit,
-                on_progress=_labelled(on_progress, name),
-            )
-        finally:
-            if journal is not None:
-                journal.close()
+    try:
+        for name, arm in arms.items():
+            journal = None
+            if journals is not None:
+                journals.mkdir(parents=True, exist_ok=True)
+                journal = Journal(journals / f"{name}.journal", clock=time.monotonic)
+            try:
+                told[name] = await answer_all(
+                    opened,
+                    arm.target_for,
+                    arm.spec,
+                    journal,
+                    jobs=choices.jobs,
+                    clock=time.monotonic,
+                    limit=choices.limit,
+                    on_progress=_labelled(on_progress, name),
+                )
+            finally:
+                if journal is not None:
+                    journal.close()
+    finally:
+        for arm in arms.values():
+            await arm.close()
     return told
 
 

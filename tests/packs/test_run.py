@@ -1,0 +1,327 @@
+"""Packs run for real: Python and command targets, crashes, resumption, sealing, judging again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+APP = """
+import pathlib, time
+
+def right(text):
+    return {"output": text.upper(), "confidence": 0.9}
+
+def worse(text):
+    number = int(text.split()[-1])
+    return {"output": text if number % 10 == 0 else text.upper(), "confidence": 0.9}
+
+def crashing(text):
+    if text.endswith(" 7"):
+        raise RuntimeError("no sevens today")
+    return {"output": text.upper(), "confidence": 0.9}
+
+def slow(text):
+    with open(pathlib.Path(__file__).parent / "calls.log", "a") as log:
+        log.write(text + "\\n")
+    time.sleep(0.01)
+    return {"output": text.upper(), "confidence": 0.9}
+
+def garbage(text):
+    return {"output": float("nan")}
+
+def endless(text):
+    return {"output": "x" * 10_000_000}
+"""
+
+PACK = """
+gatemark: 1
+name: shouting
+version: 1
+asset: {{kind: prompt, name: shouting}}
+score_min: 0.9
+regression_max: {regression_max}
+required_suites: [golden]
+suites:
+  - id: golden
+    kind: golden
+    weight: {weight}
+    min: 0.85
+    dataset: golden.jsonl
+    slices: [parity]
+{more}targets:
+  candidate: {candidate}
+  baseline: {baseline}
+"""
+RECORDED = "{recorded: recorded.jsonl}"
+CALIBRATION = "  - {id: calib, kind: calibration, weight: 0.2, from: golden}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP)
+    rows = [
+        {
+            "id": f"r{n:03d}",
+            "input": f"say {n}",
+            "target": f"SAY {n}",
+            "tags": {"parity": "odd" if n % 2 else "even"},
+        }
+        for n in range(200)
+    ]
+    (tmp_path / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def pack(
+    folder: Path,
+    *,
+    candidate: str = '{python: "app:right"}',
+    baseline: str = '{python: "app:right"}',
+    more: str = "",
+    regression_max: float = 0.02,
+    name: str = "pack.yaml",
+) -> Path:
+    path = folder / name
+    path.write_text(
+        PACK.format(
+            candidate=candidate,
+            baseline=baseline,
+            more=more,
+            weight=1.0 if not more else 0.8,
+            regression_max=regression_max,
+        )
+    )
+    return path
+
+
+def findings(result: dict[str, Any]) -> dict[str, str]:
+    return {finding["rule"]: finding["verdict"] for finding in result["findings"]}
+
+
+def run(gatemark: Run, folder: Path, path: Path, *more: object) -> Any:
+    return gatemark("run", path, "--store", folder / "store", "--json", *more)
+
+
+def test_equal_arms_pass_and_the_result_is_kept(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder))
+    assert ran.code == 0
+    listed = gatemark("list", "--store", folder / "store", "--json").json
+    assert [line["id"] for line in listed] == [ran.json["id"]]
+    assert ran.json["bench"]["value"] == 1.0
+    assert ran.json["regression"]["value"] == 0.0
+    assert {blob["name"] for blob in ran.json["blobs"]} == {
+        "golden.candidate.jsonl",
+        "golden.baseline.jsonl",
+    }
+    assert not list((folder / "store" / "runs").iterdir())
+
+
+def test_a_worse_candidate_fails_for_its_regression(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder, candidate='{python: "app:worse"}'))
+    assert ran.code == 1
+    states = findings(ran.json)
+    assert states["golden.regression"] == "fail"
+    assert states["golden.floor"] == "pass"
+    assert "regression must be <= 0.02, got 0.1 (n=200)" in ran.json["blockers"]
+    tables = {e["title"]: e for e in ran.json["exhibits"] if e["type"] == "table"}
+    worse = tables["golden: what got worse"]
+    assert worse["total_rows"] == 20
+    assert worse["rows"][0][0] == "r000"
+    assert [row[1] for row in tables["golden by parity"]["rows"]] == [100, 100]
+
+
+def test_the_same_run_at_another_time_has_the_same_id(gatemark: Run, folder: Path) -> None:
+    samples = run(gatemark, folder, pack(folder)).json
+    blob = next(b for b in samples["blobs"] if b["name"] == "golden.candidate.jsonl")
+    hexadecimal = blob["digest"].removeprefix("sha256:")
+    stored = folder / "store" / "blobs" / hexadecimal[:2] / hexadecimal
+    (folder / "recorded.jsonl").write_bytes(stored.read_bytes())
+    path = pack(folder, candidate=RECORDED, baseline=RECORDED)
+    one = run(gatemark, folder, path).json
+    two = gatemark("run", path, "--store", folder / "other", "--json").json
+    assert one["id"] == two["id"]
+    assert one["stamp"] != two["stamp"]
+
+
+def test_errors_stay_in_the_denominator_and_hold_the_verdict(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder, candidate='{python: "app:crashing"}'))
+    assert ran.code == 3
+    numbers = {(m["name"], m["lane"]): m for m in ran.json["measurements"]}
+    assert numbers["score", "golden"]["n"] == 200
+    assert numbers["score", "golden"]["value"] == pytest.approx(199 / 200)
+    assert numbers["error_rate", "golden"]["value"] == pytest.approx(1 / 200)
+    assert findings(ran.json)["golden.errors"] == "fail"
+
+
+@pytest.mark.parametrize("target", ["garbage", "endless"])
+def test_replies_that_cannot_be_kept_are_errors(gatemark: Run, folder: Path, target: str) -> None:
+    ran = run(gatemark, folder, pack(folder, candidate=f'{{python: "app:{target}"}}'))
+    assert ran.code == 1
+    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    assert numbers["error_rate", "golden"] == 1.0
+    assert numbers["score", "golden"] == 0.0
+
+
+def test_a_limited_run_never_passes(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder), "--limit", 150)
+    assert ran.code == 3
+    assert findings(ran.json)["evidence.complete"] == "fail"
+
+
+def test_without_a_confidence_there_is_no_bench(gatemark: Run, folder: Path) -> None:
+    (folder / "app.py").write_text(APP.replace(', "confidence": 0.9', ""))
+    ran = run(gatemark, folder, pack(folder, more=CALIBRATION))
+    assert ran.code == 3
+    assert ran.json["bench"]["value"] is None
+    assert "calib" in ran.json["bench"]["reason"]
+
+
+def test_calibration_scores_one_minus_ece(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder, more=CALIBRATION, regression_max=0.05))
+    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    assert numbers["ece", "calib"] == pytest.approx(0.1)
+    assert numbers["score", "calib"] == pytest.approx(0.9)
+    assert ran.json["bench"]["value"] == pytest.approx(0.8 + 0.2 * 0.9)
+
+
+def test_a_command_target_answers_over_pipes(gatemark: Run, folder: Path) -> None:
+    (folder / "shout.py").write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    call = json.loads(line)\n"
+        "    print(json.dumps({'id': call['id'], 'output': call['input'].upper()}), flush=True)\n"
+    )
+    target = f'{{command: ["{sys.executable}", "shout.py"]}}'
+    assert run(gatemark, folder, pack(folder, candidate=target), "-j", 2).code == 0
+
+
+def test_no_baseline_must_be_said_and_is_shown(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder, baseline="none"))
+    assert ran.code == 0
+    assert ran.json["regression"]["reason"] == "the pack says that there is no baseline"
+    assert "golden.regression" not in findings(ran.json)
+
+
+def test_a_sealed_result_can_be_the_baseline(gatemark: Run, folder: Path) -> None:
+    before = run(gatemark, folder, pack(folder)).json["id"]
+    path = pack(folder, candidate='{python: "app:worse"}')
+    ran = run(gatemark, folder, path, "--baseline", before)
+    assert ran.code == 1
+    assert ran.json["baseline"]["digest"]
+
+
+def test_judging_again_calls_no_target_and_may_decide_otherwise(
+    gatemark: Run, folder: Path
+) -> None:
+    path = pack(folder, candidate='{python: "app:worse"}')
+    first = run(gatemark, folder, path).json["id"]
+    (folder / "app.py").unlink()
+    lenient = pack(folder, candidate='{python: "app:worse"}', regression_max=0.2, name="other.yaml")
+    again = gatemark("gate", first, "--pack", lenient, "--store", folder / "store", "--json")
+    assert again.code == 0
+    assert (
+        again.json["candidate"]
+        == gatemark("show", first, "--store", folder / "store", "--json").json["candidate"]
+    )
+    same = gatemark("gate", first, "--pack", path, "--store", folder / "store", "--json")
+    assert same.code == 1
+
+
+def test_other_data_cannot_be_compared(gatemark: Run, folder: Path) -> None:
+    path = pack(folder)
+    first = run(gatemark, folder, path).json["id"]
+    rows = (folder / "golden.jsonl").read_text().splitlines()[1:]
+    (folder / "golden.jsonl").write_text("".join(row + "\n" for row in rows))
+    ran = gatemark("gate", first, "--pack", path, "--store", folder / "store")
+    assert ran.code == 3
+    assert "only in the pack: golden.jsonl@sha256:" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda f: (f / "golden.jsonl").unlink(), "No such file"),
+        (lambda f: (f / "app.py").unlink(), "app"),
+        (lambda f: (f / "golden.jsonl").write_text('{"id": "a"}\n'), "golden.jsonl:1"),
+    ],
+)
+def test_what_a_pack_lacks_is_named_and_nothing_is_sealed(
+    gatemark: Run, folder: Path, change: Callable[[Path], object], complaint: str
+) -> None:
+    path = pack(folder)
+    change(folder)
+    ran = run(gatemark, folder, path)
+    assert (ran.code, ran.out) == (2, "")
+    assert complaint in ran.err
+    assert not (folder / "store" / "gatemark.sqlite3").exists()
+
+
+def test_a_killed_run_resumes_without_repeating_a_call(gatemark: Run, folder: Path) -> None:
+    path = pack(folder, candidate='{python: "app:slow"}', baseline="none")
+    command = [
+        *(sys.executable, "-m", "gatemark", "run", str(path)),
+        *("--store", str(folder / "store"), "--resume", "--json"),
+    ]
+    log = folder / "calls.log"
+    kills = 0
+    while kills < 6:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        seen = len(log.read_text().splitlines()) if log.exists() else 0
+        while process.poll() is None:
+            if log.exists() and len(log.read_text().splitlines()) > seen + 11:
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+                break
+            time.sleep(0.01)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    final = subprocess.run(command, capture_output=True, check=False)
+    assert final.returncode == 0
+    calls = log.read_text().splitlines()
+    assert len(set(calls)) == 200
+    assert len(calls) - 200 <= kills
+    assert len(json.loads(final.stdout)["blobs"]) == 1
+
+
+def test_lint_names_errors_and_doubts(gatemark: Run, folder: Path) -> None:
+    good = gatemark("lint", pack(folder, regression_max=0.01))
+    assert good.code == 0
+    assert "no errors" in good.out
+    blind = gatemark(
+        "lint",
+        pack(folder, more=CALIBRATION.replace("from: golden", "dataset: gone.jsonl")),
+    )
+    assert blind.code == 2
+    assert "gone.jsonl" in blind.err
+    unknown = gatemark("lint", pack(folder, candidate='{phyton: "app:right"}'))
+    assert unknown.code == 2
+    assert "did you mean" in unknown.err
+
+
+def test_lint_warns_of_a_margin_that_the_data_cannot_judge(gatemark: Run, folder: Path) -> None:
+    path = pack(folder)
+    path.write_text(path.read_text().replace("required_suites: [golden]", "required_suites: []"))
+    ran = gatemark("lint", path, "--json")
+    assert ran.code == 0
+    (warning,) = ran.json["warnings"]
+    assert "regression_max 0.02 is below the smallest drop that 200 items can show" in warning
+
+
+def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path) -> None:
+    assert gatemark("init", tmp_path / "evals").code == 0
+    path = tmp_path / "evals" / "pack.yaml"
+    assert gatemark("lint", path).code == 0
+    ran = run(gatemark, tmp_path, path, "-o", tmp_path / "report.html")
+    assert ran.code == 0
+    assert gatemark("init", tmp_path / "evals").code == 1
