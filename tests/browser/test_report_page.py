@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
-
-from gatemark.flow.demo import run_demo
 
 INSTALLER = Path(__file__).parent.parent / "install_browser.py"
 CHROMIUM = runpy.run_path(str(INSTALLER))["find_browser"]()
@@ -32,8 +32,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    (_, candidate) = run_demo(tmp_path_factory.mktemp("demo"))
-    return candidate.report
+    folder = tmp_path_factory.mktemp("demo")
+    subprocess.run([sys.executable, "-m", "gatemark", "demo", str(folder)], check=True)
+    return folder / "candidate.html"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

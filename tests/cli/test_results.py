@@ -34,11 +34,15 @@ def test_the_demo_fails_the_candidate_for_the_planted_reason(demo: Path) -> None
     planted = [row for row in rows if row.endswith("\thard_flag")]
     assert len(planted) > 0.8 * len(rows)
     assert (demo / "baseline.html").read_text().count("<h1") == 1
+    text = (demo / "pack-candidate.md").read_text()
+    assert "golden.regression must be <= 0.05" in text.splitlines()[0]
+    assert "golden: what got worse" in text
 
 
 def test_list_shows_the_newest_first(gatemark: Run, demo: Path) -> None:
     ran = gatemark("list", "--store", demo / "store")
-    assert [line.split()[3] for line in ran.out.splitlines()] == ["fail", "pass"]
+    states = [line.split()[3] for line in ran.out.splitlines()]
+    assert states == ["fail", "pass", "fail", "pass"]
     assert len(gatemark("list", "--store", demo / "store", "--limit", 1, "--json").json) == 1
 
 
@@ -54,8 +58,8 @@ def test_show_gives_the_sealed_document_whose_digest_is_its_id(gatemark: Run, de
 
 
 def test_the_store_keeps_the_evidence_under_its_digest(gatemark: Run, demo: Path) -> None:
-    (newest, _) = ids(gatemark, demo / "store")
-    document = gatemark("show", newest, "--store", demo / "store", "--json").json
+    *_, oldest = ids(gatemark, demo / "store")
+    document = gatemark("show", oldest, "--store", demo / "store", "--json").json
     for named in (*document["evidence"][0]["files"], *document["blobs"]):
         hexadecimal = named["digest"].removeprefix("sha256:")
         blob = demo / "store" / "blobs" / hexadecimal[:2] / hexadecimal
@@ -63,7 +67,7 @@ def test_the_store_keeps_the_evidence_under_its_digest(gatemark: Run, demo: Path
 
 
 def test_report_writes_every_format(gatemark: Run, demo: Path, tmp_path: Path) -> None:
-    (newest, _) = ids(gatemark, demo / "store")
+    newest, *_ = ids(gatemark, demo / "store")
     names = ["r.json", "r.md", "r.html", "r.junit.xml", "r.jsonl"]
     outputs = [argument for name in names for argument in ("-o", tmp_path / "new" / name)]
     assert gatemark("report", newest, "--store", demo / "store", *outputs).code == 0
@@ -72,7 +76,7 @@ def test_report_writes_every_format(gatemark: Run, demo: Path, tmp_path: Path) -
 
 
 def test_an_unknown_extension_writes_nothing(gatemark: Run, demo: Path, tmp_path: Path) -> None:
-    (newest, _) = ids(gatemark, demo / "store")
+    newest, *_ = ids(gatemark, demo / "store")
     good, bad = tmp_path / "r.json", tmp_path / "r.docx"
     ran = gatemark("report", newest, "--store", demo / "store", "-o", good, "-o", bad)
     assert ran.code == 2
@@ -80,12 +84,12 @@ def test_an_unknown_extension_writes_nothing(gatemark: Run, demo: Path, tmp_path
 
 
 def test_report_needs_a_file(gatemark: Run, demo: Path) -> None:
-    (newest, _) = ids(gatemark, demo / "store")
+    newest, *_ = ids(gatemark, demo / "store")
     assert gatemark("report", newest, "--store", demo / "store").code == 2
 
 
 def test_a_result_edited_by_hand_exits_4(gatemark: Run, demo: Path) -> None:
-    (newest, _) = ids(gatemark, demo / "store")
+    newest, *_ = ids(gatemark, demo / "store")
     connection = sqlite3.connect(demo / "store" / "gatemark.sqlite3")
     connection.execute("DROP TRIGGER results_no_update")
     connection.execute(

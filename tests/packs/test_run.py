@@ -133,7 +133,7 @@ def test_a_worse_candidate_fails_for_its_regression(gatemark: Run, folder: Path)
     states = findings(ran.json)
     assert states["golden.regression"] == "fail"
     assert states["golden.floor"] == "pass"
-    assert "regression must be <= 0.02, got 0.1 (n=200)" in ran.json["blockers"]
+    assert "golden.regression must be <= 0.02, got 0.1 (n=200)" in ran.json["blockers"]
     tables = {e["title"]: e for e in ran.json["exhibits"] if e["type"] == "table"}
     worse = tables["golden: what got worse"]
     assert worse["total_rows"] == 20

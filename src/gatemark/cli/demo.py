@@ -8,7 +8,7 @@ import click
 
 from gatemark.cli.screen import wants_color
 from gatemark.core.exits import ExitCode
-from gatemark.flow.demo import EXPECTED, run_demo
+from gatemark.flow.demo import run_demo
 from gatemark.report.terminal import verdict_table
 
 
@@ -18,17 +18,19 @@ def demo_command(folder: str) -> int:
     """Walk through the gate on bundled synthetic data.
 
     Writes everything into FOLDER: the data, a store with sealed results, and reports to open in
-    a browser. A baseline passes; a candidate fails for a reason that was planted in it.
+    a browser. Two exams are sat, each by a baseline that passes and by a candidate that fails for
+    a reason planted in it.
 
     \b
     Example:
       gatemark demo my-demo
     """
-    steps = run_demo(Path(folder))
-    for step in steps:
+    astray = []
+    for step in run_demo(Path(folder)):
         click.echo(verdict_table(step.result, color=wants_color()))
         click.echo(f"report: {step.report}\n")
-    as_planned = {step.arm: step.result.verdict for step in steps} == EXPECTED
-    if not as_planned:
-        click.echo("gatemark: the demo did not go as planned", err=True)
-    return ExitCode.PASS if as_planned else ExitCode.FAIL
+        if step.result.verdict != step.planned:
+            astray.append(step.name)
+    if astray:
+        click.echo(f"gatemark: the demo went astray at {', '.join(astray)}", err=True)
+    return ExitCode.FAIL if astray else ExitCode.PASS

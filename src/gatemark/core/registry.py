@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
@@ -38,6 +39,7 @@ class Registry(Generic[T]):
         self._plugin_type = plugin_type
         self._name_of = name_of
         self._loaded: dict[str, T] | None = None
+        self._alone: dict[str, T | None] = {}
         self.broken: dict[str, str] = {}
 
     def names(self) -> tuple[str, ...]:
@@ -48,11 +50,14 @@ class Registry(Generic[T]):
         plugins = self._plugins()
         return iter([plugins[name] for name in sorted(plugins)])
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._plugins()
+    def __contains__(self, name: str) -> bool:
+        return self._by_module_name(name) is not None or name in self._plugins()
 
     def get(self, name: str) -> T:
         """The plugin of that name, or an error that helps."""
+        plugin = self._by_module_name(name)
+        if plugin is not None:
+            return plugin
         plugins = self._plugins()
         if name in plugins:
             return plugins[name]
@@ -63,6 +68,19 @@ class Registry(Generic[T]):
         )
         known = ", ".join(sorted(plugins)) or "none"
         raise UsageError(f"no {self.kind} is called {name!r} (known: {known}){hint}{broken}")
+
+    def _by_module_name(self, name: str) -> T | None:
+        """The plugin from the module that is called like it, without loading all the others."""
+        if self._loaded is not None:
+            return self._loaded.get(name)
+        if name not in self._alone:
+            found: dict[str, T] = {}
+            module = name.rpartition(".")[2].partition("/")[0].replace("-", "_")
+            place = f"{self._package}.{module}"
+            if module.isidentifier() and importlib.util.find_spec(place) is not None:
+                self._load(place, found)
+            self._alone[name] = found.get(name)
+        return self._alone[name]
 
     def _plugins(self) -> dict[str, T]:
         if self._loaded is None:

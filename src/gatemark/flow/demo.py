@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -10,39 +11,66 @@ import msgspec
 
 from gatemark.core.result import Result
 from gatemark.flow.house import House
+from gatemark.flow.init import write_starter
 from gatemark.flow.outputs import write_attachments, write_reports
 from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.run_pack import RunChoices, run_pack
 from gatemark.flow.score_agreement import score_agreement
 
-ARMS = {
+PAIRS = {
     "baseline": "Hotel help desk, prompt 6 (baseline)",
     "candidate": "Hotel help desk, prompt 7 (candidate)",
 }
-EXPECTED = {"baseline": "pass", "candidate": "fail"}
 
 
 class DemoStep(msgspec.Struct, frozen=True):
-    """One act of the demo: what was judged and where its report lies."""
+    """One act of the demo: what was judged, how it should end, and where its report lies."""
 
-    arm: str
+    name: str
+    planned: str
     result: Result
     report: Path
 
 
-def run_demo(folder: Path) -> list[DemoStep]:
-    """Judge a baseline that passes and a candidate that fails for a planted reason."""
+def run_demo(folder: Path) -> Iterator[DemoStep]:
+    """Two exams; each has a baseline that passes and a candidate that fails as planted."""
     folder.mkdir(parents=True, exist_ok=True)
     house = House(store=str(folder / "store"), actor="demo")
-    steps = []
-    for arm, title in ARMS.items():
-        name = f"pairs_{arm}.jsonl"
-        with as_file(files("gatemark.demo_data") / name) as bundled:
-            shutil.copyfile(bundled, folder / name)
-        scored = score_agreement(
-            house, {}, ReadingChoices(), pairs=str(folder / name), seal=True, title=title
-        )
-        report = folder / f"{arm}.html"
-        write_reports(scored.result, [str(report), str(folder / f"{arm}.md")])
-        write_attachments(str(folder / arm), scored.attachments)
-        steps.append(DemoStep(arm=arm, result=scored.result, report=report))
-    return steps
+    for arm in PAIRS:
+        yield _agreement(house, folder, arm)
+    yield from _packs(house, folder)
+
+
+def _agreement(house: House, folder: Path, arm: str) -> DemoStep:
+    name = f"pairs_{arm}.jsonl"
+    _unpack(name, folder / name)
+    scored = score_agreement(
+        house, {}, ReadingChoices(), pairs=str(folder / name), seal=True, title=PAIRS[arm]
+    )
+    write_attachments(str(folder / arm), scored.attachments)
+    return _step(folder, arm, "pass" if arm == "baseline" else "fail", scored.result)
+
+
+def _packs(house: House, folder: Path) -> Iterator[DemoStep]:
+    pack = folder / "pack"
+    shutil.rmtree(pack, ignore_errors=True)
+    write_starter(pack)
+    path = pack / "pack.yaml"
+    result = run_pack(house, str(path), RunChoices())
+    yield _step(folder, "pack-baseline", "pass", result)
+    _unpack("sorter_v2.py", pack / "sorter_v2.py")
+    changed = pack / "pack-v2.yaml"
+    changed.write_text(path.read_text().replace('"sorter:candidate"', '"sorter_v2:answer"'))
+    result = run_pack(house, str(changed), RunChoices())
+    yield _step(folder, "pack-candidate", "fail", result)
+
+
+def _unpack(name: str, target: Path) -> None:
+    with as_file(files("gatemark.demo_data") / name) as bundled:
+        shutil.copyfile(bundled, target)
+
+
+def _step(folder: Path, name: str, planned: str, result: Result) -> DemoStep:
+    report = folder / f"{name}.html"
+    write_reports(result, [str(report), str(folder / f"{name}.md")])
+    return DemoStep(name=name, planned=planned, result=result, report=report)

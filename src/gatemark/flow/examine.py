@@ -76,12 +76,13 @@ def examine_files(
         sources = find_sources(paths, choices.limits, Path(folder))
         # Step 2.
         shards = split_sources(sources, parts=1 << 16, min_bytes=SHARD_BYTES)
-        files, outcomes = _fold(job, sources, shards, engine, on_progress)
+        hashes = bytearray()
+        files, outcomes = _fold(job, (sources, shards), engine, hashes, on_progress)
         # Step 3.
         _refuse_bad_lines(shards, outcomes, choices)
         # Step 4.
         state = _merged(exam, [_decoded(exam, outcome) for outcome in outcomes])
-        names = _Names(outcomes, expected_ids)
+        names = _Names(hashes, expected_ids)
         duplicates = 0
         if names.repeated or names.unexpected:
             places = _locate(job, exam, sources, names.repeated | names.unexpected)
@@ -116,11 +117,13 @@ def examine_files(
 
 def _fold(
     job: ExamJob,
-    sources: Sequence[Source],
-    shards: Sequence[Shard],
+    tasks: tuple[Sequence[Source], Sequence[Shard]],
     engine: Engine,
+    hashes: bytearray,
     on_progress: Progress | None,
 ) -> tuple[tuple[EvidenceFile, ...], list[ShardOutcome]]:
+    """Do every task; the hashed names of all records are added to ``hashes`` as they come."""
+    sources, shards = tasks
     total = sum(shard.size for shard in shards)
     done = 0
     files: dict[str, EvidenceFile] = {}
@@ -133,7 +136,8 @@ def _fold(
         done += shards[found.shard].size
         if on_progress is not None:
             on_progress(done, total)
-        outcomes.append(found)
+        hashes += found.ids
+        outcomes.append(msgspec.structs.replace(found, ids=b""))
     ordered = tuple(files[source.name] for source in sources)
     return ordered, sorted(outcomes, key=lambda outcome: outcome.shard)
 
@@ -172,10 +176,10 @@ def _refuse_bad_lines(
 class _Names:
     """The hashed names of all records: which came twice, unasked, or not at all."""
 
-    def __init__(self, outcomes: Sequence[ShardOutcome], expected: frozenset[str] | None) -> None:
-        hashes = np.frombuffer(b"".join(outcome.ids for outcome in outcomes), dtype="<u8")
-        found, counts = np.unique(hashes, return_counts=True)
-        self.repeated = {int(name) for name in found[counts > 1]}
+    def __init__(self, hashes: bytearray, expected: frozenset[str] | None) -> None:
+        found = np.frombuffer(hashes, dtype="<u8")
+        found.sort()
+        self.repeated = {int(name) for name in found[1:][found[1:] == found[:-1]]}
         self.unexpected: set[int] = set()
         self.missing_count = 0
         if expected is not None:

@@ -45,16 +45,16 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
     """The finding of the rule's own comparison, and whether substitutes may speak instead."""
     measurement = measurements.get((rule.metric, rule.lane))
     if measurement is None:
-        return _without_number(rule, f"{rule.metric} was not measured", n=0), True
+        return _without_number(rule, f"{_subject(rule)} was not measured", n=0), True
     if measurement.value is None:
-        why = f"{rule.metric} was not measured: {measurement.reason}"
+        why = f"{_subject(rule)} was not measured: {measurement.reason}"
         return _without_number(rule, why, n=measurement.n), True
     if measurement.n < rule.min_n:
-        why = f"{rule.metric} rests on {measurement.n} items, needs {rule.min_n}"
+        why = f"{_subject(rule)} rests on {measurement.n} items, needs {rule.min_n}"
         return _without_number(rule, why, n=measurement.n), False
     observed = _compared_number(rule, measurement)
     if observed is None:
-        why = f"{rule.metric} has no interval to compare by its {rule.against} bound"
+        why = f"{_subject(rule)} has no interval to compare by its {rule.against} bound"
         return _without_number(rule, why, n=measurement.n), False
     held = _COMPARE[rule.op](observed, rule.bound)
     finding = Finding(
@@ -104,16 +104,23 @@ def _slack(op: str, observed: float, bound: float) -> float:
     return observed - bound if op in {">=", ">"} else bound - observed
 
 
+def _subject(rule: Rule) -> str:
+    return rule.metric if rule.lane is None else f"{rule.lane}.{rule.metric}"
+
+
 def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
+    subject, size = _subject(rule), f"(n={measurement.n})"
+    if rule.against == "non_inferiority" and not held:
+        return (
+            f"{subject} is {measurement.value:.6g} and may be as large as {observed:.6g}, "
+            f"must be {rule.op} {rule.bound:g} {size}"
+        )
     end = "" if rule.against == "value" else f" ({rule.against})"
     must = "is" if held else "must be"
     got = "" if held else f", got {observed:.6g}"
-    flag = (
-        "; low information: one label dominates"
-        if LOW_INFORMATION in measurement.caveats and not held
-        else ""
-    )
-    return f"{rule.metric}{end} {must} {rule.op} {rule.bound:g}{got} (n={measurement.n}){flag}"
+    low = LOW_INFORMATION in measurement.caveats and not held
+    flag = "; low information: one label dominates" if low else ""
+    return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
 
 
 def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:

@@ -31,19 +31,15 @@ class Ruling(NamedTuple):
 
 def red_flag(row: Any) -> str:
     """The first hard reason to reject a row, or ``clear``."""
-    flags = row.flags
-    if flags and (flags.provenance_violation or flags.constraints_mismatch):
+    if (flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch):
         return HARD_FLAG
-    answer = row.answer_json
-    if not answer or not answer.citations:
+    if not (answer := row.answer_json) or not (cited := answer.citations):
         return CLEAR
-    retrieved = row.retrieved_ids
-    if retrieved is UNSET or retrieved is None:
+    if (retrieved := row.retrieved_ids) is UNSET or retrieved is None:
         return RETRIEVED_IDS_MISSING
-    for cited in answer.citations:
-        if cited not in retrieved:
-            return CITATION_OUT_OF_SCOPE
-    return CLEAR
+    if len(cited) == 1:
+        return CLEAR if cited[0] in retrieved else CITATION_OUT_OF_SCOPE
+    return CLEAR if set(cited).issubset(retrieved) else CITATION_OUT_OF_SCOPE
 
 
 def arbitrate(scholar: str, auditor: str, flag: str, nic_policy: NicPolicy) -> Ruling:
