@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemark.core.answers import Answer, paired, per_item
+from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.core.measurement import Measurement
+from gatemark.core.pack import SuiteSpec
+from gatemark.core.policy import Rule
+from gatemark.flow.plugins import suites
+from gatemark.gate.judge import judge
+from gatemark.statistics.arms import drop
+
+PACK_SUITES = [suite for suite in suites() if isinstance(suite, PackSuite)]
+
+
+def answers(scores: list[float | None], **more: Any) -> tuple[Answer, ...]:
+    return tuple(
+        Answer(
+            id=f"i{n:04d}",
+            epoch=1,
+            output=str(score),
+            score=score,
+            reason=None if score is not None else "crashed",
+            error=None if score is not None else "crash",
+            **more,
+        )
+        for n, score in enumerate(scores)
+    )
+
+
+def evidence(
+    kind: str,
+    candidate: tuple[Answer, ...],
+    baseline: tuple[Answer, ...] | None,
+    **spec: Any,
+) -> ArmsEvidence:
+    return ArmsEvidence(
+        spec=SuiteSpec(id="s", kind=kind, weight=1.0, dataset="d.jsonl", **spec),
+        rows=(),
+        candidate=candidate,
+        baseline=baseline,
+        margin=0.05,
+        alpha=0.05,
+    )
+
+
+def examined(kind: str, candidate: Any, baseline: Any, **spec: Any) -> ArmsReport:
+    suite = suites().get(kind)
+    assert isinstance(suite, PackSuite)
+    return suite.examine(evidence(kind, candidate, baseline, **spec), suite.options())
+
+
+def number(report: ArmsReport, name: str) -> Measurement:
+    (found,) = [item for item in report.measurements if item.name == name]
+    return found
+
+
+def test_golden_counts_errors_as_nothing_achieved() -> None:
+    report = examined("golden", answers([1.0, 1.0, None, 0.0]), answers([1.0, 1.0, 1.0, 1.0]))
+    assert report.score.value == 0.5
+    assert report.score.excluded == {"counted_as_zero": 1}
+    assert number(report, "regression").value == 0.5
+    assert number(report, "lost_count").value == 2
+
+
+def test_golden_without_any_answer_has_reasons_and_no_numbers() -> None:
+    report = examined("golden", (), ())
+    assert report.score.value is None
+    assert number(report, "regression").value is None
+
+
+def test_golden_averages_epochs_and_gives_pass_at_k() -> None:
+    twice = [Answer("a", epoch, "x", score, None) for epoch, score in ((1, 1.0), (2, 0.0))] + [
+        Answer("b", epoch, "x", 1.0, None) for epoch in (1, 2)
+    ]
+    suite = suites().get("golden")
+    assert isinstance(suite, PackSuite)
+    found = suite.examine(evidence("golden", tuple(twice), None), suite.options(k=2))
+    assert found.score.value == 0.75
+    assert number(found, "pass_at_2").value == 1.0
+    assert number(found, "pass_hat_2").value == 0.5
+
+
+def test_one_newly_broken_probe_is_seen_whatever_the_mean_says() -> None:
+    before = [0.0] * 5 + [1.0] * 95
+    after = [1.0] * 5 + [1.0] * 94 + [0.0]
+    report = examined("adversarial", answers(after), answers(before))
+    assert report.score.value == 0.99
+    assert report.baseline_score.value == 0.95
+    assert number(report, "newly_broken_count").value == 1
+
+
+def test_a_probe_that_was_broken_before_is_not_newly_broken() -> None:
+    report = examined("adversarial", answers([0.0, 1.0]), answers([0.0, 1.0]))
+    assert number(report, "newly_broken_count").value == 0
+
+
+def test_with_no_baseline_every_broken_probe_counts() -> None:
+    report = examined("adversarial", answers([0.0, 0.0, 1.0]), None)
+    assert number(report, "newly_broken_count").value == 2
+
+
+def test_an_undecided_probe_leaves_the_count_open() -> None:
+    report = examined("adversarial", answers([None, 1.0]), answers([1.0, 1.0]))
+    assert number(report, "newly_broken_count").value is None
+
+
+def test_k_of_r_reruns_decide_a_probe() -> None:
+    def reruns(fails: int) -> tuple[Answer, ...]:
+        return tuple(
+            Answer("p", epoch, "x", 0.0 if epoch <= fails else 1.0, None) for epoch in (1, 2, 3)
+        )
+
+    for fails, broken in ((0, 0), (1, 0), (2, 1), (3, 1)):
+        report = examined("adversarial", reruns(fails), reruns(0), reruns=3, fails_at=2)
+        assert number(report, "newly_broken_count").value == broken
+
+
+def test_zero_successes_show_the_rule_of_three() -> None:
+    report = examined("adversarial", answers([1.0] * 150), answers([1.0] * 150))
+    found = number(report, "attack_success_rate")
+    assert found.value == 0.0
+    assert found.interval is not None
+    assert found.interval.high == pytest.approx(3.7 / 150, rel=0.02)
+
+
+def test_replay_counts_only_the_change_beyond_noise() -> None:
+    report = examined("replay", answers([1.0] * 80 + [0.0] * 20), answers([1.0] * 90 + [0.0] * 10))
+    assert number(report, "behavioural_delta").value == pytest.approx(0.2)
+    assert number(report, "noise_band").value == pytest.approx(0.1)
+    assert number(report, "regression").value == pytest.approx(0.1)
+
+
+def test_calibration_needs_enough_judged_answers() -> None:
+    few = answers([1.0] * 99, confidence=0.9)
+    assert examined("calibration", few, few).score.value is None
+    enough = answers([1.0] * 90 + [0.0] * 10, confidence=0.9)
+    report = examined("calibration", enough, enough)
+    assert report.score.value == pytest.approx(1.0)
+    assert number(report, "regression").value == 0.0
+
+
+def test_overconfidence_is_a_drop_with_an_interval_about_it() -> None:
+    honest = answers([1.0] * 140 + [0.0] * 60, confidence=0.7)
+    boastful = answers([1.0] * 140 + [0.0] * 60, confidence=0.99)
+    found = number(examined("calibration", boastful, honest), "regression")
+    assert found.value == pytest.approx(0.29)
+    assert found.interval is not None
+    assert 0.15 < found.interval.low <= found.value <= found.interval.high < 0.4
+
+
+@pytest.mark.parametrize("suite", PACK_SUITES, ids=lambda suite: suite.kind)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 1.0, 0.5, None]), st.sampled_from([0.0, 1.0, None])),
+        max_size=12,
+    )
+)
+@settings(deadline=None, max_examples=30)
+def test_every_suite_takes_any_answers(
+    suite: PackSuite, scores: list[tuple[float | None, float | None]]
+) -> None:
+    candidate = answers([a for a, _ in scores], confidence=0.5)
+    baseline = answers([b for _, b in scores], confidence=0.5)
+    for before in (baseline, None):
+        report = suite.examine(evidence(suite.kind, candidate, before), suite.options())
+        names = [item.name for item in report.measurements]
+        assert len(set(names)) == len(names)
+        assert ("regression" in names) == (before is not None)
+        if report.score.value is not None:
+            assert 0 <= report.score.value <= 1
+
+
+@pytest.mark.parametrize("suite", PACK_SUITES, ids=lambda suite: suite.kind)
+def test_losing_a_right_answer_never_raises_the_score(suite: PackSuite) -> None:
+    whole = answers([1.0] * 150 + [0.0] * 50, confidence=0.75)
+    hurt = answers([None] * 30 + [1.0] * 120 + [0.0] * 50, confidence=0.75)
+    before = suite.examine(evidence(suite.kind, whole, whole), suite.options()).score.value
+    after = suite.examine(evidence(suite.kind, hurt, whole), suite.options()).score.value
+    assert before is not None
+    assert after is None or after <= before
+
+
+RULE = Rule("r", "regression", "<=", 0.05, lane="s", against="non_inferiority")
+
+
+def verdict(rng: np.random.Generator, true_drop: float, n: int) -> str:
+    base = rng.random(n) < 0.85
+    flips = rng.random(n) < 0.05
+    candidate = np.where(flips, rng.random(n) < 0.85, base)
+    candidate &= rng.random(n) >= true_drop / 0.85
+    pairs = paired(
+        per_item(answers([float(x) for x in candidate])),
+        per_item(answers([float(x) for x in base])),
+    )
+    found = drop("s", pairs, margin=0.05, alpha=0.05)
+    return judge(RULE, {found.key: found})[0].verdict
+
+
+@pytest.mark.slow
+def test_error_rates_over_five_hundred_simulated_packs() -> None:
+    """Equal models must not fail, and models worse by the whole margin must not pass, too often."""
+    rng = np.random.default_rng(2026)
+    equal = [verdict(rng, 0.0, 400) for _ in range(500)]
+    worse = [verdict(rng, 0.05, 400) for _ in range(500)]
+    much_worse = [verdict(rng, 0.15, 400) for _ in range(500)]
+    allowed = 0.05 + 2.33 * (0.05 * 0.95 / 500) ** 0.5
+    assert equal.count("fail") / 500 <= allowed
+    assert worse.count("pass") / 500 <= allowed
+    assert much_worse.count("fail") / 500 >= 0.9
+    assert equal.count("pass") / 500 >= 0.8
