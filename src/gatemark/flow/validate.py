@@ -50,21 +50,17 @@ def validate_files(
 def _check(
     source: Source, shard: Shard, schema: RecordSchema, form: Form, choices: ReadingChoices
 ) -> FileCheck:
-    identity = form.identity
     reader = Admission(
         form, choices.limits, check_duplicate_keys=True, max_refusals=choices.max_errors
     )
-    seen: dict[str, int] = {}
+    seen: dict[tuple[object, ...], int] = {}
     repeated: list[str] = []
     for batch in reader.records(read_blocks(shard, choices.limits)):
         for line, record in zip(reader.batch_lines, batch, strict=True):
-            name = getattr(record, identity)
-            if name in seen:
-                repeated.append(
-                    f"{source.name}:{line}: id {name!r} was seen before on line {seen[name]}"
-                )
-            else:
-                seen[name] = line
+            first = seen.setdefault(form.key_of(record), line)
+            if first != line:
+                words = form.key_words(form.key_of(record))
+                repeated.append(f"{source.name}:{line}: {words} was seen before on line {first}")
     problems = [
         place(source.name, refusal.line, problem)
         for refusal in reader.refusals
