@@ -91,3 +91,35 @@ def reading_options(function: F) -> F:
     for decorator in reversed(decorators):
         function = decorator(function)
     return function
+
+
+def from_option(function: F) -> F:
+    """``--from``: which tool wrote the logs."""
+    return click.option(
+        "--from",
+        metavar="FORMAT",
+        default="auto",
+        show_default=True,
+        help="Which tool wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow or "
+        "pydantic-evals.",
+    )(function)
+
+
+def id_option(function: F) -> F:
+    """``--id``: where a foreign row keeps its id."""
+    return click.option(
+        "--id",
+        metavar="PATH",
+        help="Dotted path to the id inside a row of another tool's log, such as doc.id.",
+    )(function)
+
+
+def max_errors_option(function: F) -> F:
+    """``--max-errors``: how many problems to list."""
+    return click.option(
+        "--max-errors",
+        type=click.IntRange(1),
+        default=20,
+        show_default=True,
+        help="How many problems to list.",
+    )(function)

@@ -58,9 +58,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a reviewer on two lines", _VOTE | {"reviewer": "a\nb"}, "$.reviewer"),
                 BadExample("nobody voted", _VOTE | {"reviewer": ""}, "$.reviewer"),
                 BadExample("a misspelled field", _VOTE | {"shown": "baseline"}, "$"),
-                BadExample(
-                    "no position", {k: v for k, v in _VOTE.items() if k != "first"}, "$"
-                ),
+                BadExample("no position", {k: v for k, v in _VOTE.items() if k != "first"}, "$"),
                 BadExample("another schema", _VOTE | {"schema": "gatemark.pair/1"}, "$.schema"),
             ),
             rules=(reviewer_is_one_line,),
