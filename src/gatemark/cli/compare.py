@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from gatemark.cli.options import from_option, id_option, json_option, max_errors_option
+from gatemark.cli.options import (
+    ALPHA,
+    FiniteRange,
+    from_option,
+    id_option,
+    json_option,
+    max_errors_option,
+)
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.compare import CompareRequest, compare_files
@@ -35,14 +42,14 @@ EXTENSIONS = (".json", ".md")
 @click.option("--cand-arm", metavar="NAME", help="Which experiment of CAND.")
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    type=ALPHA,
     default=0.05,
     show_default=True,
     help="How rare chance must make a result.",
 )
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=FiniteRange(0, 1, max_open=True),
     help="The drop that may be tolerated; for scores inside [0, 1].",
 )
 @click.option(

@@ -12,6 +12,7 @@ from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.exits import ExitCode
 from gatemark.flow.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.flow.reading import ReadingChoices
+from gatemark.report.words import one_line
 
 
 @click.command("import")
@@ -52,7 +53,7 @@ def import_command(**flags: Any) -> int:
             print_json([msgspec.structs.asdict(arm) for arm in arms])
         else:
             for arm in arms:
-                click.echo(f"{arm.row_count:>8}  {arm.name}")
+                click.echo(f"{arm.row_count:>8}  {one_line(arm.name)}")
         return ExitCode.PASS
     with byte_progress("importing") as progress:
         summary = import_logs(
@@ -82,7 +83,7 @@ def import_command(**flags: Any) -> int:
 def _tell_refusals(summary: ImportSummary, limit: int) -> None:
     refusals = [refusal for log in summary.logs for refusal in log.refusals]
     for refusal in refusals[:limit]:
-        click.echo(f"gatemark: {refusal}", err=True)
+        click.echo(f"gatemark: {one_line(refusal)}", err=True)
     if len(refusals) > limit:
         click.echo(f"gatemark: and {len(refusals) - limit} more refused rows", err=True)
 
@@ -90,17 +91,18 @@ def _tell_refusals(summary: ImportSummary, limit: int) -> None:
 def _tell(summary: ImportSummary) -> None:
     for log in summary.logs:
         arm = f", arm {log.arm}" if log.arm else ""
-        click.echo(
+        lines = [
             f"{', '.join(log.files)}: {log.tool}{arm}: {log.received} received, "
             f"{log.accepted} accepted ({log.errored} errored), {log.refused} refused"
-        )
+        ]
         if log.scores:
             first = f" (shown first: {log.headline})" if log.headline else ""
-            click.echo(f"  scores: {', '.join(log.scores)}{first}")
-        for check in log.checks:
-            click.echo(f"  {'agrees' if check.agrees else 'DIFFERS'}: {check.line()}")
-        told = {check.line() for check in log.checks}
-        for note in log.notes:
-            if note not in told:
-                click.echo(f"  note: {note}")
+            lines.append(f"scores: {', '.join(log.scores)}{first}")
+        told = [check.line() for check in log.checks]
+        lines += [
+            f"{'agrees' if check.agrees else 'DIFFERS'}: {line}"
+            for check, line in zip(log.checks, told, strict=True)
+        ]
+        lines += [f"note: {note}" for note in log.notes if note not in told]
+        click.echo("\n  ".join(map(one_line, lines)))
     click.echo(f"written: {summary.output}" if summary.output else "nothing was written")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import json_option, max_errors_option
+from gatemark.cli.options import FiniteRange, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.exits import ExitCode
 from gatemark.core.verdict import EXIT_BY_OUTCOME
@@ -23,7 +23,7 @@ from gatemark.flow.score_calibration import (
 )
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 
-SHARE = click.FloatRange(0, 1)
+SHARE = FiniteRange(0, 1)
 
 
 @click.command("calibration")

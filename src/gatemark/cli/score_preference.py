@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import json_option, max_errors_option
+from gatemark.cli.options import ALPHA, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.outputs import check_extensions, write_documents
@@ -25,7 +25,7 @@ from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 @click.argument("file")
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    type=ALPHA,
     default=0.05,
     show_default=True,
     help="Level of each one-sided claim.",

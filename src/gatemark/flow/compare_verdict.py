@@ -141,7 +141,7 @@ def _decide(
     # Step 1.
     strange = list(_incomparable(pairing, base, cand))
     if found is None:
-        strange.append(f"no item has a {pairing.score} score on both sides")
+        strange.append(f"no item is scored by {pairing.score} on both sides")
     lost = list(_not_whole(pairing, base, cand))
     if found is None or strange:
         return "inconclusive", [*strange, *lost]
@@ -178,7 +178,7 @@ def _not_whole(pairing: Pairing, base: SampleSet, cand: SampleSet) -> Iterator[s
     for side, samples, place in sides:
         for keys, what in (
             (sorted(samples.errors), "errored"),
-            (pairing.unscored[place], f"have no {pairing.score} score"),
+            (pairing.unscored[place], f"are not scored by {pairing.score}"),
             (pairing.unpaired[place], "are not on the other side"),
         ):
             if keys:

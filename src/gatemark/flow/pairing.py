@@ -82,21 +82,27 @@ def choose_score(base: SampleSet, cand: SampleSet, wanted: str | None) -> str:
     if wanted is not None:
         for side in speaking:
             if wanted not in side.scores:
-                known = ", ".join(sorted(side.scores)) or "none"
-                raise UsageError(f"{side.name}: has no score {wanted!r} (scores: {known})")
+                raise UsageError(
+                    f"{side.name}: has no score {wanted!r} (scores: {score_names(side.scores)})"
+                )
         return wanted
     shared = sorted(set.intersection(*(set(side.scores) for side in speaking)))
     if len(shared) == 1:
         return shared[0]
     if not shared:
-        names = [f"{side.name} has {', '.join(sorted(side.scores)) or 'none'}" for side in speaking]
+        names = [f"{side.name} has {score_names(side.scores)}" for side in speaking]
         raise BadInputError(f"the files share no score: {'; '.join(names)}")
     headlines = {side.headline for side in speaking if side.headline is not None}
     if len(headlines) == 1 and headlines <= set(shared):
         return headlines.pop()
     raise UsageError(
-        f"several scores could be compared, name one with --score: {', '.join(shared)}"
+        f"several scores could be compared, name one with --score: {score_names(shared)}"
     )
+
+
+def score_names(names: Iterable[str]) -> str:
+    """Scores for a message, in order; names come from logs and may hold anything."""
+    return ", ".join(n if n.isprintable() else repr(n) for n in sorted(names)) or "none"
 
 
 def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: bool) -> Pairing:

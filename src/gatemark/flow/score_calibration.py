@@ -21,6 +21,7 @@ from gatemark.core.verdict import Outcome
 from gatemark.flow.admitted import Progress, admitted_batches
 from gatemark.flow.evidence import digest_source, find_sources
 from gatemark.flow.house import House
+from gatemark.flow.pairing import score_names
 from gatemark.flow.plugins import measures, schemas
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.samples import is_own_file
@@ -176,9 +177,8 @@ class _Reading:
             )
         is_silent = excluded[ERRORED] == self.received
         if self._is_samples and self.score not in names and not is_silent:
-            known = ", ".join(sorted(names)) or "none"
             wanted = "score" if self.score is None else f"score {self.score!r}"
-            raise UsageError(f"{self._source.name}: has no {wanted} (scores: {known})")
+            raise UsageError(f"{self._source.name}: has no {wanted} (scores: {score_names(names)})")
 
     def _settle_score(self, names: set[str]) -> None:
         if self._is_named:
@@ -186,7 +186,7 @@ class _Reading:
         if len(names) > 1:
             raise UsageError(
                 f"{self._source.name}: has several scores, name one with --score: "
-                f"{', '.join(sorted(names))}"
+                f"{score_names(names)}"
             )
         self.score = min(names, default=None)
 
@@ -203,7 +203,7 @@ class _Reading:
                 excluded[NO_SCORE] += 1
             elif score not in (0, 1):
                 graded.append(
-                    f"{self._source.name}:{line}: score {self.score} must be 0 or 1 to be right "
+                    f"{self._source.name}:{line}: score {score_names([self.score or ''])} must be 0 or 1 to be right "
                     f"or wrong, got {score:g}"
                 )
             else:

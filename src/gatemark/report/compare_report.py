@@ -156,7 +156,7 @@ def render_markdown(compared: Compared) -> bytes:
 def plain_text(compared: Compared) -> str:
     """What a person reads in a terminal, without the verdict word's colour."""
     parts = [
-        compared.reason,
+        words.one_line(compared.reason),
         "",
         f"  base:      {words.one_line(compared.base.file)}",
         f"  candidate: {words.one_line(compared.cand.file)}",
@@ -166,7 +166,7 @@ def plain_text(compared: Compared) -> str:
     parts += ["", *_columns((("", "base", "candidate"), *side_rows(compared)[1:]))]
     if compared.worst:
         shown = compared.worst[:SHOWN_IDS]
-        rows = [(words.one_line(c.id), words.number(c.base), words.number(c.cand)) for c in shown]
+        rows = [(c.id, words.number(c.base), words.number(c.cand)) for c in shown]
         parts += ["", "Worst regressions", *_columns((("id", "base", "candidate"), *rows))]
         if compared.worsened > len(shown):
             parts.append(f"  and {compared.worsened - len(shown)} more")
@@ -202,7 +202,7 @@ def side_rows(compared: Compared) -> list[tuple[str, ...]]:
     """The two sides beside each other."""
     base, cand = compared.base, compared.cand
     rows: list[tuple[str, ...]] = [
-        ("file", words.one_line(base.file), words.one_line(cand.file)),
+        ("file", base.file, cand.file),
         ("samples", str(base.samples), str(cand.samples)),
         ("mean of scored items", _mean(base), _mean(cand)),
         ("mean with errors as 0", _number(base.mean_over_all), _number(cand.mean_over_all)),
@@ -295,8 +295,9 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, escaped: b
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    clean = [tuple(words.one_line(cell) for cell in row) for row in rows]
+    widths = [max(len(row[place]) for row in clean) for place in range(len(clean[0]))]
     return [
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in rows
+        for row in clean
     ]
