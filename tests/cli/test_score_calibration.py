@@ -144,7 +144,9 @@ def test_a_score_must_be_named_when_there_are_several(score: Run) -> None:
     assert score(rows, "--score", "exact").json["n"] == 3
     graded = score(rows, "--score", "style")
     assert graded.code == 2
-    assert "c.jsonl:1: score style must be 0 or 1 to be right or wrong, got 0.5" in graded.err
+    assert (
+        "c.jsonl:1: a score must be 0 or 1 to be right or wrong, got 0.5 at $.scores" in graded.err
+    )
     assert "has no score 'tone'" in score(rows, "--score", "tone").err
     assert "--score is for gatemark.sample/1" in score([line(1)], "--score", "exact").err
 

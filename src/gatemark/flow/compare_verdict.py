@@ -152,10 +152,12 @@ def _decide(
     if worse is not None:
         return "fail", [f"{numbers}: {worse}", *lost]
 
-    # Steps 3 and 4; what is lost is told first, because more items may settle the rest.
+    # Step 3. What is not shown yet is told too, because whole evidence may not settle it.
     shown, why = _shown(found, drop, settings, pairing.scored_count)
     if lost:
         return "inconclusive", lost if shown else [*lost, f"{numbers}: {why}"]
+
+    # Step 4.
     return "pass" if shown else "inconclusive", [f"{numbers}: {why}"]
 
 

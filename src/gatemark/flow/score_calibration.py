@@ -203,8 +203,8 @@ class _Reading:
                 excluded[NO_SCORE] += 1
             elif score not in (0, 1):
                 graded.append(
-                    f"{self._source.name}:{line}: score {score_names([self.score or ''])} must be 0 or 1 to be right "
-                    f"or wrong, got {score:g}"
+                    f"{self._source.name}:{line}: a score must be 0 or 1 to be right or wrong, "
+                    f"got {score:g} at $.scores[{self.score!r}]"
                 )
             else:
                 yield sample.confidence, score == 1
