@@ -23,6 +23,8 @@ PLUGIN_FILES = sorted(
 SURVIVORS = """
 import sys
 from gatemark.cli.main import VERBS, gatemark, main
+from gatemark.core.exam import ExamSuite
+from gatemark.core.pack import SuiteSpec
 from gatemark.flow.plugins import measures, schemas, suites
 from gatemark.testing.folds import check_fold
 from gatemark.testing.schemas import check_schema
@@ -36,7 +38,11 @@ for measure in measures():
 for schema in schemas():
     check_schema(schema)
 for suite in suites():
-    assert suite.build(suite.options(), measures()).policy().rules
+    if isinstance(suite, ExamSuite):
+        assert suite.build(suite.options(), measures()).policy().rules
+    else:
+        spec = SuiteSpec(id="s", kind="k", weight=1, dataset="d")
+        assert suite.rules(spec, suite.options()) is not None
 print(len(measures().names()), len(schemas().names()), len(suites().names()), file=sys.stderr)
 """
 

@@ -72,6 +72,25 @@ def test_an_unknown_schema_name_gets_a_suggestion(gatemark: Run, write_jsonl: Wr
     assert "did you mean 'gatemark.pair/1'?" in ran.err
 
 
+def test_a_sample_may_come_again_in_another_epoch_only(gatemark: Run, write_jsonl: Write) -> None:
+    record = {"schema": "gatemark.sample/1", "id": "a", "scores": {}}
+    again = [record, record | {"epoch": 2}]
+    assert gatemark("validate", write_jsonl("s.jsonl", again)).code == 0
+    ran = gatemark("validate", write_jsonl("s.jsonl", [*again, record | {"epoch": 1}]))
+    assert ran.code == 2
+    assert "s.jsonl:3: id 'a', epoch 1 was seen before on line 1" in ran.err
+
+
+def test_an_item_may_have_several_votes_but_one_per_reviewer(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    vote = {"item": "a", "reviewer": "r1", "choice": "tie", "first": "baseline"}
+    ran = gatemark("validate", write_jsonl("v.jsonl", [vote, vote | {"reviewer": "r2"}]))
+    assert (ran.code, ran.out.count("valid gatemark.vote/1")) == (0, 1)
+    twice = gatemark("validate", write_jsonl("v.jsonl", [vote, vote | {"choice": "candidate"}]))
+    assert "v.jsonl:2: item 'a', reviewer 'r1' was seen before on line 1" in twice.err
+
+
 def test_standard_input_is_read_packed_or_plain(
     gatemark: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

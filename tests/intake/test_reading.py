@@ -16,6 +16,7 @@ from gatemark.intake.limits import Limits
 from gatemark.intake.lines import BLOCK_BYTES, read_blocks
 from gatemark.intake.source import Source, inspect_source, split_sources
 from gatemark.records.pair import SCHEMA
+from gatemark.records.sample import SCHEMA as SAMPLE_SCHEMA
 
 FORM = SCHEMA.form("judgement")
 SMALL = Limits(line_bytes=1000)
@@ -173,6 +174,22 @@ def test_colons_and_escapes_in_strings_are_no_duplicate_keys(tmp_path: Path) -> 
     data = line(1, reason='a: "b": \u003a \\u003a {"c": 1}') + b"\n" + line(2, answer_json={"x": 1})
     records, _ = admitted(source_of(tmp_path, data))
     assert len(records) == 2
+
+
+def test_keys_that_only_repeat_a_default_are_no_reason_to_look_closer(tmp_path: Path) -> None:
+    full = b'{"schema":"gatemark.sample/1","id":"a:%d","scores":{},"epoch":1,"error":null}\n'
+    source = source_of(tmp_path, b"".join(full % number for number in range(50)))
+    (shard,) = split_sources((source,), 1, 1)
+    form = SAMPLE_SCHEMA.form("sample")
+    reader = Admission(form, Limits(), check_duplicate_keys=True, max_refusals=5)
+    # A range says that the block went through whole; line by line the numbers would be a list.
+    for batch in reader.records(read_blocks(shard, Limits())):
+        assert len(batch) == 50
+        assert isinstance(reader.batch_lines, range)
+    bad = b'{"schema":"gatemark.sample/1","id":"a","scores":{},"epoch":1,"epoch":1}\n'
+    (shard,) = split_sources((source_of(tmp_path, full % 1 + bad),), 1, 1)
+    assert [len(batch) for batch in reader.records(read_blocks(shard, Limits()))] == [1]
+    assert "more than once" in reader.refusals[0].problems[0].message
 
 
 def test_deep_nesting_is_refused(tmp_path: Path) -> None:

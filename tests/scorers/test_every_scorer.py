@@ -38,6 +38,7 @@ def test_every_module_of_the_room_is_a_scorer() -> None:
         "judge",
         "normalised",
         "numeric",
+        "probe",
         "python",
         "regex",
         "set_f1",

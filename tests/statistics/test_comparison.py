@@ -76,3 +76,20 @@ def test_one_cluster_has_a_delta_and_nothing_else():
     assert found.delta == pytest.approx(0.15)
     assert (found.interval, found.p_value, found.mde) == (None, None, None)
     assert found.caveats == ("one cluster shows no spread, so the delta has no interval",)
+
+
+def test_alpha_sets_the_level_of_intervals_and_the_detectable_effect():
+    d = np.random.default_rng(1).normal(0.05, 0.2, 40)
+    clusters = np.arange(40) // 4
+    rng = np.random.default_rng
+    for compare in (
+        lambda alpha: compare_counts(9, 3, 60, alpha=alpha),
+        lambda alpha: compare_deltas(d, rng(2), resamples=999, alpha=alpha),
+        lambda alpha: compare_clusters(d, clusters, rng(2), resamples=999, alpha=alpha),
+    ):
+        loose, strict = compare(0.1), compare(0.01)
+        assert (loose.interval.level, strict.interval.level) == (0.9, 0.99)
+        assert strict.interval.low < loose.interval.low < loose.interval.high < strict.interval.high
+        assert all(other.level == 0.99 for other in strict.other_intervals)
+        assert strict.mde > loose.mde
+        assert strict.p_value == loose.p_value

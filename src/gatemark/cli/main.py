@@ -16,6 +16,14 @@ from gatemark.core.exits import ExitCode
 VERBS: dict[str, tuple[str, str]] = {
     "validate": ("gatemark.cli.validate", "Check evidence files line by line."),
     "schema": ("gatemark.cli.schema", "List the evidence schemas, or print one as JSON Schema."),
+    "import": (
+        "gatemark.cli.import_logs",
+        "Turn other tools' logs into samples, with every row accounted for.",
+    ),
+    "compare": (
+        "gatemark.cli.compare",
+        "Compare a candidate's samples with a baseline's, item by item.",
+    ),
     "score": ("gatemark.cli.score", "Score evidence and judge it, without a store."),
     "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
     "lint": ("gatemark.cli.lint", "Look a pack over before it runs."),

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; NaN, which no bound keeps out, is refused too."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+ALPHA = FiniteRange(0, 0.5, min_open=True, max_open=True)
 
 
 def store_option(function: F) -> F:
@@ -91,3 +107,35 @@ def reading_options(function: F) -> F:
     for decorator in reversed(decorators):
         function = decorator(function)
     return function
+
+
+def from_option(function: F) -> F:
+    """``--from``: which tool wrote the logs."""
+    return click.option(
+        "--from",
+        metavar="FORMAT",
+        default="auto",
+        show_default=True,
+        help="Which tool wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow or "
+        "pydantic-evals.",
+    )(function)
+
+
+def id_option(function: F) -> F:
+    """``--id``: where a foreign row keeps its id."""
+    return click.option(
+        "--id",
+        metavar="PATH",
+        help="Dotted path to the id inside a row of another tool's log, such as doc.id.",
+    )(function)
+
+
+def max_errors_option(function: F) -> F:
+    """``--max-errors``: how many problems to list."""
+    return click.option(
+        "--max-errors",
+        type=click.IntRange(1),
+        default=20,
+        show_default=True,
+        help="How many problems to list.",
+    )(function)

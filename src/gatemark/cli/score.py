@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from gatemark.cli.score_agreement import agreement
+from gatemark.cli.score_calibration import calibration
+from gatemark.cli.score_preference import preference
 
 
 @click.group("score")
@@ -13,3 +15,5 @@ def score_command() -> None:
 
 
 score_command.add_command(agreement)
+score_command.add_command(calibration)
+score_command.add_command(preference)

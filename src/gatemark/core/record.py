@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import InvalidValueError, UsageError
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -30,7 +30,8 @@ class Form(msgspec.Struct, frozen=True):
 
     ``marks`` are the keys whose presence tells this form from its siblings; ``identity`` is the
     field that names a record; ``rules`` look at a decoded record and list what no single field
-    can show.
+    can show. ``unique`` are the fields whose values together come only once in a file, where the
+    identity alone may come again; they include the identity.
     """
 
     name: str
@@ -40,6 +41,20 @@ class Form(msgspec.Struct, frozen=True):
     good: tuple[Mapping[str, Any], ...]
     bad: tuple[BadExample, ...]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
+    unique: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unique is not None and self.identity not in self.unique:
+            raise InvalidValueError(f"form {self.name}: unique must include {self.identity!r}")
+
+    def key_of(self, record: Any) -> tuple[Any, ...]:
+        """The values that no other record of a file may have together."""
+        return tuple(getattr(record, field) for field in self.unique or (self.identity,))
+
+    def key_words(self, key: tuple[Any, ...]) -> str:
+        """A key for a message; a lone identity is called an id, whatever its field is called."""
+        fields = ("id",) if self.unique is None else self.unique
+        return ", ".join(f"{field} {value!r}" for field, value in zip(fields, key, strict=True))
 
 
 class RecordSchema(msgspec.Struct, frozen=True):

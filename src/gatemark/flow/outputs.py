@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gatemark.core.errors import UsageError
 from gatemark.core.result import Result
 from gatemark.disk.atomic import write_whole
 from gatemark.report.formats import format_for, render
@@ -31,6 +32,26 @@ def write_reports(
         else:
             data = render(result, extension)
         rendered.append((Path(path), data))
+    for target, data in rendered:
+        write_whole(target, [data])
+
+
+def check_extensions(paths: Sequence[str], allowed: Sequence[str]) -> None:
+    """Refuse a file that a command cannot write, before any work is done for it."""
+    for path in paths:
+        if not path.lower().endswith(tuple(allowed)):
+            raise UsageError(f"cannot write {path!r} (the name must end in {', '.join(allowed)})")
+
+
+def write_documents(paths: Sequence[str], renderers: Mapping[str, Callable[[], bytes]]) -> None:
+    """Write each file by the renderer of its extension."""
+    check_extensions(paths, tuple(renderers))
+    rendered = [
+        (Path(path), renderer())
+        for path in paths
+        for extension, renderer in renderers.items()
+        if path.lower().endswith(extension)
+    ]
     for target, data in rendered:
         write_whole(target, [data])
 

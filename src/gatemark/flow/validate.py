@@ -10,13 +10,13 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import Form, RecordSchema
+from gatemark.flow.admitted import first_record, whole_file
 from gatemark.flow.evidence import find_sources
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place
 from gatemark.intake.admit import Admission
 from gatemark.intake.lines import read_blocks
-from gatemark.intake.source import Shard, Source, split_sources
-from gatemark.intake.strict_json import parse_strictly
+from gatemark.intake.source import Source
 
 
 class FileCheck(msgspec.Struct, frozen=True):
@@ -40,31 +40,24 @@ def validate_files(
     """Check files one after the other."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for source in find_sources(paths, choices.limits, Path(folder)):
-            (shard,) = split_sources((source,), parts=1, min_bytes=1)
-            schema, form = _chosen_form(source, shard, schema_name, choices)
-            yield _check(source, shard, schema, form, choices)
+            schema, form = _chosen_form(source, schema_name, choices)
+            yield _check(source, schema, form, choices)
             if on_progress is not None:
                 on_progress(source.byte_count, source.byte_count)
 
 
-def _check(
-    source: Source, shard: Shard, schema: RecordSchema, form: Form, choices: ReadingChoices
-) -> FileCheck:
-    identity = form.identity
+def _check(source: Source, schema: RecordSchema, form: Form, choices: ReadingChoices) -> FileCheck:
     reader = Admission(
         form, choices.limits, check_duplicate_keys=True, max_refusals=choices.max_errors
     )
-    seen: dict[str, int] = {}
+    seen: dict[tuple[object, ...], int] = {}
     repeated: list[str] = []
-    for batch in reader.records(read_blocks(shard, choices.limits)):
+    for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
         for line, record in zip(reader.batch_lines, batch, strict=True):
-            name = getattr(record, identity)
-            if name in seen:
-                repeated.append(
-                    f"{source.name}:{line}: id {name!r} was seen before on line {seen[name]}"
-                )
-            else:
-                seen[name] = line
+            first = seen.setdefault(form.key_of(record), line)
+            if first != line:
+                words = form.key_words(form.key_of(record))
+                repeated.append(f"{source.name}:{line}: {words} was seen before on line {first}")
     problems = [
         place(source.name, refusal.line, problem)
         for refusal in reader.refusals
@@ -85,10 +78,10 @@ def _check(
 
 
 def _chosen_form(
-    source: Source, shard: Shard, schema_name: str | None, choices: ReadingChoices
+    source: Source, schema_name: str | None, choices: ReadingChoices
 ) -> tuple[RecordSchema, Form]:
     """The schema named by the user or by the first record, and the form of that record."""
-    first = _first_record(shard, choices)
+    first = first_record(source, choices)
     candidates = [schemas().get(schema_name)] if schema_name else list(schemas())
     declared = first.get("schema")
     if schema_name is None and isinstance(declared, str) and declared in schemas():
@@ -105,12 +98,3 @@ def _chosen_form(
     raise BadInputError(
         f"{source.name}:1: the first record {found}; name one with --schema ({known})"
     )
-
-
-def _first_record(shard: Shard, choices: ReadingChoices) -> dict[str, object]:
-    for block in read_blocks(shard, choices.limits):
-        for line in block.data.split(b"\n"):
-            if line.strip():
-                value, _ = parse_strictly(line, max_depth=choices.limits.depth)
-                return value if isinstance(value, dict) else {}
-    return {}

@@ -43,6 +43,7 @@ class Admission:
         self._check_keys = check_duplicate_keys
         self._max_refusals = max_refusals
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(form.type).decode
+        self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
         self._encoder = msgspec.json.Encoder()
         self._identity = operator.attrgetter(form.identity)
         self.line_count = 0
@@ -113,10 +114,19 @@ class Admission:
         Every key occurrence brings one colon. Encoding the decoded records again brings the
         colons of unique keys and of the same strings, so equal counts leave no room for a
         repeated key. An escaped colon could hide one in a string, so escapes forgo the proof.
+        Typed records leave out keys that only repeat a default; where lines write those, the
+        same is proved of the untyped values, unless they could be nested too deeply.
         """
         if b"\\" in data and b"\\u" in data:
             return False
-        return _colon_count(data) == _colon_count(self._encoder.encode_lines(batch))
+        found = _colon_count(data)
+        if found == _colon_count(self._encoder.encode_lines(batch)):
+            return True
+        lines = [line for line in data.split(b"\n") if line]
+        if any(line.count(b"{") + line.count(b"[") > self._limits.depth for line in lines):
+            return False
+        untyped = [self._decode_untyped(line) for line in lines]
+        return found == _colon_count(self._encoder.encode_lines(untyped))
 
     def _slow(self, lines: Sequence[bytes]) -> list[Any]:
         batch = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
@@ -17,6 +16,7 @@ from gatemark.intake.json_schema import form_document
 from gatemark.intake.strict_json import parse_strictly, shown
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_validators: dict[tuple[type[msgspec.Struct], str], Any] = {}
 
 
 def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
@@ -25,7 +25,7 @@ def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
     if value is None and problems:
         return problems
     found = list(problems)
-    for error in _validator(json.dumps(form_document(form))).iter_errors(value):
+    for error in _validator(form).iter_errors(value):
         found.extend(_described(error))
     if not found:
         found.extend(_typed_problems(line, form))
@@ -55,9 +55,11 @@ def _typed_problems(line: bytes, form: Form) -> list[Problem]:
     return record_problems(record, form)
 
 
-@lru_cache(maxsize=64)
-def _validator(document: str) -> Any:
-    return jsonschema_rs.validator_for(json.loads(document))
+def _validator(form: Form) -> Any:
+    key = (form.type, form.identity)
+    if key not in _validators:
+        _validators[key] = jsonschema_rs.validator_for(form_document(form))
+    return _validators[key]
 
 
 def _described(error: Any, base: tuple[str | int, ...] = ()) -> Iterator[Problem]:

@@ -203,7 +203,8 @@ def detect(file: ForeignFile, known: Registry[Importer]) -> Importer:
         return fitting[0]
     if not fitting:
         raise BadInputError(
-            f"{file.name}: not a log of any known format (known: {', '.join(known.names())})"
+            f"{file.name}: neither {SAMPLE_SCHEMA} nor a log of a known format "
+            f"(known: {', '.join(known.names())})"
         )
     raise BadInputError(
         f"{file.name}: looks like several formats: "

@@ -21,6 +21,7 @@ from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
 from gatemark.statistics.bootstrap import DEFAULT_RESAMPLES
 from gatemark.statistics.comparison import (
+    ALPHA,
     Comparison,
     compare_clusters,
     compare_counts,
@@ -129,7 +130,11 @@ def table(state: PairedState) -> PairedTable:
 
 
 def compare(
-    state: PairedState, *, seed: int = DEFAULT_SEED, resamples: int = DEFAULT_RESAMPLES
+    state: PairedState,
+    *,
+    seed: int = DEFAULT_SEED,
+    resamples: int = DEFAULT_RESAMPLES,
+    alpha: float = ALPHA,
 ) -> Comparison | None:
     """The comparison by the method that fits the scores; None when no item has both."""
     pairs = table(state)
@@ -137,10 +142,10 @@ def compare(
     if pairs.n == 0:
         return None
     if pairs.clusters is not None:
-        return compare_clusters(pairs.deltas, pairs.clusters, rng, resamples=resamples)
+        return compare_clusters(pairs.deltas, pairs.clusters, rng, alpha=alpha, resamples=resamples)
     if pairs.is_binary:
-        return compare_counts(state.lost, state.gained, pairs.n)
-    return compare_deltas(pairs.deltas, rng, resamples=resamples)
+        return compare_counts(state.lost, state.gained, pairs.n, alpha=alpha)
+    return compare_deltas(pairs.deltas, rng, alpha=alpha, resamples=resamples)
 
 
 def finish(state: PairedState) -> tuple[Measurement, ...]:

@@ -99,6 +99,7 @@ SCHEMA: Final = RecordSchema(
             type=Sample,
             marks=frozenset({"schema", "id", "scores"}),
             identity="id",
+            unique=("id", "epoch"),
             good=(_SCORED, _ERRORED, {"schema": NAME, "id": "q1", "scores": {}}),
             bad=(
                 BadExample(

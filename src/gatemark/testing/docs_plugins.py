@@ -75,8 +75,18 @@ def _schema(schema: RecordSchema) -> Iterator[str]:
     for form in schema.forms:
         marks = ", ".join(f"`{mark}`" for mark in sorted(form.marks))
         yield f"### Form {form.name}"
-        yield f"Recognised by the keys {marks}; a record is named by its `{form.identity}`."
+        yield (
+            f"Recognised by the keys {marks}; a record is named by its `{form.identity}`"
+            f"{_uniqueness(form)}."
+        )
         yield from _form(form)
+
+
+def _uniqueness(form: Form) -> str:
+    if form.unique is None:
+        return ", which comes only once in a file"
+    fields = " and ".join(f"`{field}`" for field in form.unique)
+    return f"; {fields} come together only once in a file"
 
 
 def _form(form: Form) -> Iterator[str]:

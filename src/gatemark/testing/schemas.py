@@ -35,6 +35,8 @@ def _check_form(schema: RecordSchema, form: Form) -> None:
         raise AssertionError(f"{place} needs good and bad examples")
     if form.identity not in form.type.__struct_fields__:
         raise AssertionError(f"{place} has no field {form.identity!r} to be named by")
+    if strange := set(form.unique or ()) - set(form.type.__struct_fields__):
+        raise AssertionError(f"{place} has no field {sorted(strange)[0]!r} to be unique by")
     _check_nothing_is_added(place, form.type)
     for example in form.good:
         _check_good(place, schema, form, example)

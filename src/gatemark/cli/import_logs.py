@@ -1,0 +1,108 @@
+"""``gatemark import``: other tools' logs become samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from gatemark.cli.options import from_option, id_option, json_option, max_errors_option
+from gatemark.cli.screen import byte_progress, print_json
+from gatemark.core.exits import ExitCode
+from gatemark.flow.import_logs import ImportSummary, arms_of_logs, import_logs
+from gatemark.flow.reading import ReadingChoices
+from gatemark.report.words import one_line
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@from_option
+@click.option("--arm", metavar="NAME", help="Which experiment to read, where a log holds several.")
+@id_option
+@click.option("--list-arms", is_flag=True, help="Only list the experiments in the logs.")
+@click.option(
+    "--on-bad-line",
+    type=click.Choice(["error", "exclude"]),
+    default="error",
+    show_default=True,
+    help="Write nothing when a row cannot be read, or go on without it.",
+)
+@max_errors_option
+@click.option("-o", "--output", metavar="FILE", help="Where to write the samples (.jsonl).")
+@json_option
+def import_command(**flags: Any) -> int:
+    """Turn other tools' logs into samples, with every row accounted for.
+
+    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow and pydantic-evals.
+    Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
+    given. An item that errored is kept with its error. The tool's own aggregates are compared with
+    the rows. A run that was cut short (--limit, filters, crashes) is refused.
+
+    \b
+    Examples:
+      gatemark import logs/run.eval -o samples.jsonl
+      gatemark import results_1.json samples_task_1.jsonl -o base.jsonl
+      gatemark import --list-arms promptfoo.json
+      gatemark import promptfoo.json --arm baseline --id testCase.metadata.case_id -o base.jsonl
+    """
+    files, tool = flags["files"], flags["from"]
+    if flags["list_arms"]:
+        arms = arms_of_logs(files, tool=tool)
+        if flags["json"]:
+            print_json([msgspec.structs.asdict(arm) for arm in arms])
+        else:
+            for arm in arms:
+                click.echo(f"{arm.row_count:>8}  {one_line(arm.name)}")
+        return ExitCode.PASS
+    with byte_progress("importing") as progress:
+        summary = import_logs(
+            files,
+            tool=tool,
+            arm=flags["arm"],
+            id_path=flags["id"],
+            output=flags["output"],
+            choices=ReadingChoices(on_bad_line=flags["on_bad_line"]),
+            on_progress=progress,
+        )
+    refused = summary.refused and flags["on_bad_line"] == "error"
+    _tell_refusals(summary, flags["max_errors"])
+    if flags["json"]:
+        print_json(summary)
+    else:
+        _tell(summary)
+    if refused:
+        click.echo(
+            "gatemark: rows were refused, so nothing was written; "
+            "--on-bad-line exclude goes on without them",
+            err=True,
+        )
+    return ExitCode.BAD_INPUT if refused else ExitCode.PASS
+
+
+def _tell_refusals(summary: ImportSummary, limit: int) -> None:
+    refusals = [refusal for log in summary.logs for refusal in log.refusals]
+    for refusal in refusals[:limit]:
+        click.echo(f"gatemark: {one_line(refusal)}", err=True)
+    if len(refusals) > limit:
+        click.echo(f"gatemark: and {len(refusals) - limit} more refused rows", err=True)
+
+
+def _tell(summary: ImportSummary) -> None:
+    for log in summary.logs:
+        arm = f", arm {log.arm}" if log.arm else ""
+        lines = [
+            f"{', '.join(log.files)}: {log.tool}{arm}: {log.received} received, "
+            f"{log.accepted} accepted ({log.errored} errored), {log.refused} refused"
+        ]
+        if log.scores:
+            first = f" (shown first: {log.headline})" if log.headline else ""
+            lines.append(f"scores: {', '.join(log.scores)}{first}")
+        told = [check.line() for check in log.checks]
+        lines += [
+            f"{'agrees' if check.agrees else 'DIFFERS'}: {line}"
+            for check, line in zip(log.checks, told, strict=True)
+        ]
+        lines += [f"note: {note}" for note in log.notes if note not in told]
+        click.echo("\n  ".join(map(one_line, lines)))
+    click.echo(f"written: {summary.output}" if summary.output else "nothing was written")

@@ -1,0 +1,251 @@
+"""The journey of ``gatemark score calibration``: whether stated confidences come true."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.exam import NumberedRecord
+from gatemark.core.measurement import measured
+from gatemark.core.policy import Policy, Rule
+from gatemark.core.record import Form
+from gatemark.core.verdict import Outcome
+from gatemark.flow.admitted import Progress, admitted_batches
+from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.flow.house import House
+from gatemark.flow.pairing import score_names
+from gatemark.flow.plugins import measures, schemas
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.samples import is_own_file
+from gatemark.gate.decide import decide
+from gatemark.intake.foreign import SAMPLE_SCHEMA
+from gatemark.intake.source import Source
+
+DEFAULT_BINS: Final = 15
+DEFAULT_SEED: Final = 19
+MIN_ITEMS: Final = 100
+NO_CONFIDENCE, NO_SCORE, ERRORED = "no_confidence", "no_score", "errored"
+
+Item = tuple[float | None, bool | None]
+"""A confidence and whether it came true, as the calibration measure takes them."""
+
+
+class ConfidenceLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One answer: how sure it was, and whether it was right."""
+
+    id: Annotated[str, Meta(pattern=r"\S", max_length=512)]
+    confidence: Annotated[float, Meta(ge=0, le=1)]
+    correct: bool
+
+
+CONFIDENCE_FORM: Final = Form(
+    name="confidence",
+    type=ConfidenceLine,
+    marks=frozenset({"id", "confidence", "correct"}),
+    identity="id",
+    good=({"id": "q1", "confidence": 0.8, "correct": True},),
+    bad=(),
+)
+
+
+class CalibrationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to score, how finely, and the gates when there are any."""
+
+    path: str
+    score: str | None = None
+    bins: int = DEFAULT_BINS
+    seed: int = DEFAULT_SEED
+    max_ece: float | None = None
+    max_mce: float | None = None
+
+
+class CalibrationScore(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything calibration found; the fields are the keys of the JSON document.
+
+    Numbers are null when no item could be judged. ``verdict`` is null when there was something to
+    judge and nobody named a gate.
+    """
+
+    n: int
+    ece: float | None
+    mce: float | None
+    mce_min10: float | None
+    ece_excess: float | None
+    iso_dev: float | None
+    brier: dict[str, float] | None
+    bins: list[dict[str, Any]]
+    twin_ece: float | None
+    twin_p_value: float | None
+    iso_dev_max: float | None
+    score: str | None
+    received: int
+    excluded: dict[str, int]
+    gates: dict[str, float]
+    verdict: Outcome | None
+    blockers: tuple[str, ...]
+    caveats: tuple[str, ...]
+    seed: int
+    file: EvidenceFile
+
+
+def score_calibration(
+    house: House,
+    request: CalibrationRequest,
+    choices: ReadingChoices,
+    on_progress: Progress | None = None,
+) -> CalibrationScore:
+    """Read confidences, measure them, and judge them when gates are named."""
+    measure = measures().get("calibration")
+    # Loaded here, so that every other command lives on without this plugin.
+    from gatemark.measures import calibration  # noqa: PLC0415
+
+    state = measure.zero()
+    excluded: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        (source,) = find_sources((request.path,), choices.limits, Path(folder))
+        reading = _Reading(source, request, choices)
+        for items in reading.items(excluded, on_progress):
+            state = measure.step(state, items)
+        file = digest_source(source)
+    found = calibration.summary(state, bins=request.bins, seed=request.seed)
+    n = 0 if found is None else found.n
+    verdict, blockers = _judged(house, request, found, reading.received, excluded)
+    caveats = (f"fewer than {MIN_ITEMS} items: binned errors are mostly chance",)
+    return CalibrationScore(
+        n=n,
+        ece=found.ece if found else None,
+        mce=found.mce if found else None,
+        mce_min10=found.mce_min10 if found else None,
+        ece_excess=found.ece_excess if found else None,
+        iso_dev=found.iso_dev if found else None,
+        brier=msgspec.to_builtins(found.brier) if found else None,
+        bins=msgspec.to_builtins(found.bins) if found else [],
+        twin_ece=found.twin_ece if found else None,
+        twin_p_value=found.twin_p_value if found else None,
+        iso_dev_max=found.iso_dev_max if found else None,
+        score=reading.score,
+        received=reading.received,
+        excluded=dict(sorted(excluded.items())),
+        gates=_gates(request),
+        verdict=verdict,
+        blockers=blockers,
+        caveats=caveats if 0 < n < MIN_ITEMS else (),
+        seed=request.seed,
+        file=file,
+    )
+
+
+class _Reading:
+    """One file as items: lines of confidences, or samples with a score of 0 or 1."""
+
+    def __init__(
+        self, source: Source, request: CalibrationRequest, choices: ReadingChoices
+    ) -> None:
+        self._source = source
+        self._choices = choices
+        self._is_samples = is_own_file(source, choices)
+        if request.score is not None and not self._is_samples:
+            raise UsageError(f"{source.name}: --score is for {SAMPLE_SCHEMA} files")
+        self.score = request.score
+        self._is_named = request.score is not None
+        self.received = 0
+
+    def items(self, excluded: Counter[str], on_progress: Progress | None) -> Iterator[list[Item]]:
+        form = schemas().get(SAMPLE_SCHEMA).form("sample") if self._is_samples else CONFIDENCE_FORM
+        graded: list[str] = []
+        names: set[str] = set()
+        for batch in admitted_batches(self._source, form, self._choices, on_progress):
+            self.received += len(batch)
+            if not self._is_samples:
+                yield [(record.confidence, record.correct) for _, record in batch]
+                continue
+            names.update(name for _, record in batch for name in record.scores)
+            self._settle_score(names)
+            yield list(self._judgeable(batch, excluded, graded))
+        if graded:
+            raise BadInputError(
+                tuple(graded[: self._choices.max_errors]),
+                unlisted_count=max(0, len(graded) - self._choices.max_errors),
+            )
+        is_silent = excluded[ERRORED] == self.received
+        if self._is_samples and self.score not in names and not is_silent:
+            wanted = "score" if self.score is None else f"score {self.score!r}"
+            raise UsageError(f"{self._source.name}: has no {wanted} (scores: {score_names(names)})")
+
+    def _settle_score(self, names: set[str]) -> None:
+        if self._is_named:
+            return
+        if len(names) > 1:
+            raise UsageError(
+                f"{self._source.name}: has several scores, name one with --score: "
+                f"{score_names(names)}"
+            )
+        self.score = min(names, default=None)
+
+    def _judgeable(
+        self, batch: list[NumberedRecord], excluded: Counter[str], graded: list[str]
+    ) -> Iterator[Item]:
+        for line, sample in batch:
+            score = None if self.score is None else sample.scores.get(self.score)
+            if sample.error is not None:
+                excluded[ERRORED] += 1
+            elif sample.confidence is None:
+                excluded[NO_CONFIDENCE] += 1
+            elif score is None:
+                excluded[NO_SCORE] += 1
+            elif score not in (0, 1):
+                graded.append(
+                    f"{self._source.name}:{line}: a score must be 0 or 1 to be right or wrong, "
+                    f"got {score:g} at $.scores[{self.score!r}]"
+                )
+            else:
+                yield sample.confidence, score == 1
+
+
+def _gates(request: CalibrationRequest) -> dict[str, float]:
+    gates = {"ece": request.max_ece, "mce": request.max_mce}
+    return {name: bound for name, bound in gates.items() if bound is not None}
+
+
+def _judged(
+    house: House,
+    request: CalibrationRequest,
+    found: Any,
+    received: int,
+    excluded: Counter[str],
+) -> tuple[Outcome | None, tuple[str, ...]]:
+    if found is None:
+        return "inconclusive", ("no item has a confidence and an outcome",)
+    gates = _gates(request)
+    if not gates:
+        return None, ()
+    policy = Policy(
+        name="calibration",
+        rules=tuple(
+            Rule(id=f"calibration.{name}", metric=name, op="<=", bound=bound, min_n=MIN_ITEMS)
+            for name, bound in gates.items()
+        ),
+    )
+    evidence = Evidence(
+        received=received,
+        accepted=received,
+        rejected=0,
+        usable=found.n,
+        missing=excluded.total(),
+        expected=None,
+        files=(),
+    )
+    numbers = [
+        measured(name, getattr(found, name), n=found.n, direction="lower_is_better")
+        for name in gates
+    ]
+    verdict = decide(policy, (evidence,), numbers, (), now=house.clock())
+    return verdict.outcome, verdict.blockers

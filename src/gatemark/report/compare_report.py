@@ -1,0 +1,303 @@
+"""A comparison of two runs, as its JSON document, as Markdown and as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.core.verdict import Outcome
+from gatemark.report import words
+from gatemark.report.markdown import code, prose
+
+SHOWN_IDS: Final = 10
+SHOWN_CHANGES: Final = 20
+
+
+class Sides(msgspec.Struct, frozen=True):
+    """The same count on both sides."""
+
+    base: int
+    cand: int
+
+
+class SideNames(msgspec.Struct, frozen=True):
+    """The samples behind a count, on both sides; long lists are cut."""
+
+    base: tuple[str, ...]
+    cand: tuple[str, ...]
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One of the two files: what it is, how much it holds, and its own mean.
+
+    ``mean`` is over the items that have a score; ``mean_over_all`` counts every other item as 0
+    and is null where 0 is not the worst score.
+    """
+
+    file: str
+    digest: str
+    tool: str
+    arm: str | None
+    samples: int
+    items: int
+    scored_items: int
+    mean: float | None
+    mean_over_all: float | None
+    lineage: dict[str, str]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """An item whose score fell."""
+
+    id: str
+    base: float
+    cand: float
+    delta: float
+
+
+class Clusters(msgspec.Struct, frozen=True):
+    """The clusters that items were grouped by."""
+
+    key: str
+    count: int
+    largest: int
+    missing: int
+
+
+class OtherInterval(msgspec.Struct, frozen=True):
+    """An interval found by another method."""
+
+    method: str
+    level: float
+    low: float
+    high: float
+
+
+class NonInferior(msgspec.Struct, frozen=True):
+    """Whether the drop stays within a margin; ``stated`` says that the user named the margin."""
+
+    outcome: Outcome
+    margin: float
+    stated: bool
+    drop: float | None
+    lower: float | None
+    upper: float | None
+    method: str
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a comparison found. Its fields are the keys of the JSON document."""
+
+    score: str
+    n: int
+    both_right: int | None
+    both_wrong: int | None
+    gained: int | None
+    lost: int | None
+    improved: int
+    worsened: int
+    unchanged: int
+    delta: float | None
+    delta_over_all: float | None
+    interval: tuple[float, float] | None
+    interval_level: float
+    interval_method: str | None
+    other_intervals: tuple[OtherInterval, ...]
+    p_value: float | None
+    mid_p_value: float | None
+    permutation_p_value: float | None
+    method: str
+    mde: float | None
+    errors: Sides
+    unscored: Sides
+    unpaired: Sides
+    refused: Sides
+    verdict: Outcome
+    reason: str
+    blockers: tuple[str, ...]
+    caveats: tuple[str, ...]
+    non_inferiority: NonInferior | None
+    alpha: float
+    seed: int
+    resamples: int
+    epochs: int
+    clusters: Clusters | None
+    base: Side
+    cand: Side
+    worst: tuple[Change, ...]
+    error_ids: SideNames
+    unscored_ids: SideNames
+    unpaired_ids: SideNames
+
+
+def render_json(compared: Compared) -> bytes:
+    """The document, indented."""
+    return msgspec.json.format(msgspec.json.encode(compared), indent=2) + b"\n"
+
+
+def render_markdown(compared: Compared) -> bytes:
+    """A comment for a pull request: the verdict first, then what was gained and lost."""
+    verdict = words.VERDICT_WORDS[compared.verdict]
+    sections = [
+        f"**{verdict}** {code(compared.score)} — {prose(compared.reason)}",
+        _listed("Also", compared.blockers[1:]),
+        _section("Gained and lost", _table(("", "Count"), _cell_rows(compared))),
+        _section("Numbers", _table(("", "Value"), number_rows(compared))),
+        _section("Sides", _table(("", "Base", "Candidate"), side_rows(compared))),
+        _section("Worst regressions", _changes(compared)),
+        *(_missing(compared)),
+        _listed("Caveats", compared.caveats),
+    ]
+    return ("\n\n".join(section for section in sections if section) + "\n").encode()
+
+
+def plain_text(compared: Compared) -> str:
+    """What a person reads in a terminal, without the verdict word's colour."""
+    parts = [
+        words.one_line(compared.reason),
+        "",
+        f"  base:      {words.one_line(compared.base.file)}",
+        f"  candidate: {words.one_line(compared.cand.file)}",
+        "",
+    ]
+    parts += _columns(_cell_rows(compared) + number_rows(compared))
+    parts += ["", *_columns((("", "base", "candidate"), *side_rows(compared)[1:]))]
+    if compared.worst:
+        shown = compared.worst[:SHOWN_IDS]
+        rows = [(c.id, words.number(c.base), words.number(c.cand)) for c in shown]
+        parts += ["", "Worst regressions", *_columns((("id", "base", "candidate"), *rows))]
+        if compared.worsened > len(shown):
+            parts.append(f"  and {compared.worsened - len(shown)} more")
+    for title, items in (("Also", compared.blockers[1:]), ("Caveats", compared.caveats)):
+        if items:
+            parts += ["", title, *(f"  - {words.one_line(item)}" for item in items)]
+    for title, names in _missing_names(compared):
+        parts += ["", title, *(f"  {words.one_line(name)}" for name in names[:SHOWN_IDS])]
+        if len(names) > SHOWN_IDS:
+            parts.append(f"  and {len(names) - SHOWN_IDS} more")
+    return "\n".join(line.rstrip() for line in parts) + "\n"
+
+
+def number_rows(compared: Compared) -> list[tuple[str, ...]]:
+    """The numbers that the verdict rests on, named and worded."""
+    level = words.shortest(round(compared.interval_level * 100, 6))
+    rows: list[tuple[str, ...]] = [
+        ("items scored on both sides", str(compared.n)),
+        ("delta (candidate - base)", _number(compared.delta)),
+        (f"{level} % interval", _interval(compared)),
+        ("p-value, two-sided", _number(compared.p_value)),
+        ("smallest detectable difference", _number(compared.mde)),
+    ]
+    if compared.delta_over_all is not None and compared.delta_over_all != compared.delta:
+        rows.insert(2, ("delta with errors as 0", _number(compared.delta_over_all)))
+    if compared.clusters is not None:
+        rows.append((f"clusters by {compared.clusters.key}", str(compared.clusters.count)))
+    rows.append(("method", compared.method))
+    return rows
+
+
+def side_rows(compared: Compared) -> list[tuple[str, ...]]:
+    """The two sides beside each other."""
+    base, cand = compared.base, compared.cand
+    rows: list[tuple[str, ...]] = [
+        ("file", base.file, cand.file),
+        ("samples", str(base.samples), str(cand.samples)),
+        ("mean of scored items", _mean(base), _mean(cand)),
+        ("mean with errors as 0", _number(base.mean_over_all), _number(cand.mean_over_all)),
+    ]
+    for name in ("errors", "unscored", "unpaired", "refused"):
+        counts: Sides = getattr(compared, name)
+        rows.append((name, str(counts.base), str(counts.cand)))
+    return rows
+
+
+def _cell_rows(compared: Compared) -> list[tuple[str, ...]]:
+    if compared.gained is None:
+        cells = (
+            ("improved", compared.improved),
+            ("worsened", compared.worsened),
+            ("unchanged", compared.unchanged),
+        )
+        return [(name, str(count)) for name, count in cells]
+    return [
+        ("gained (wrong, now right)", str(compared.gained)),
+        ("lost (right, now wrong)", str(compared.lost)),
+        ("both right", str(compared.both_right)),
+        ("both wrong", str(compared.both_wrong)),
+    ]
+
+
+def _interval(compared: Compared) -> str:
+    if compared.interval is None:
+        return words.NOT_MEASURED
+    low, high = compared.interval
+    return f"[{words.number(low)}, {words.number(high)}] {compared.interval_method}"
+
+
+def _number(value: float | None) -> str:
+    return words.NOT_MEASURED if value is None else words.number(value)
+
+
+def _mean(side: Side) -> str:
+    return f"{_number(side.mean)} (n={side.scored_items})"
+
+
+def _changes(compared: Compared) -> str:
+    if not compared.worst:
+        return ""
+    rows = [
+        (prose(change.id), words.number(change.base), words.number(change.cand))
+        for change in compared.worst[:SHOWN_CHANGES]
+    ]
+    lines = _table(("Item", "Base", "Candidate"), rows, escaped=True)
+    more = compared.worsened - len(rows)
+    return f"{lines}\n\n{words.more_rows(more)}" if more > 0 else lines
+
+
+def _missing_names(compared: Compared) -> list[tuple[str, tuple[str, ...]]]:
+    lists = (
+        ("Errored", compared.error_ids),
+        ("Without this score", compared.unscored_ids),
+        ("Only here", compared.unpaired_ids),
+    )
+    return [
+        (f"{title}: {side}", names)
+        for title, sides in lists
+        for side, names in (("base", sides.base), ("candidate", sides.cand))
+        if names
+    ]
+
+
+def _missing(compared: Compared) -> list[str]:
+    sections = []
+    for title, names in _missing_names(compared):
+        shown = [f"- {prose(name)}" for name in names[:SHOWN_CHANGES]]
+        if len(names) > SHOWN_CHANGES:
+            shown.append(f"- {len(names) - SHOWN_CHANGES} more")
+        sections.append(_section(title, "\n".join(shown)))
+    return sections
+
+
+def _listed(title: str, items: Sequence[str]) -> str:
+    return _section(title, "\n".join(f"- {prose(item)}" for item in items))
+
+
+def _section(title: str, body: str) -> str:
+    return f"### {title}\n\n{body}" if body else ""
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, escaped: bool = False) -> str:
+    rule = ("---", *("---:" for _ in head[1:]))
+    body = rows if escaped else [tuple(prose(cell) for cell in row) for row in rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    clean = [tuple(words.one_line(cell) for cell in row) for row in rows]
+    widths = [max(len(row[place]) for row in clean) for place in range(len(clean[0]))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in clean
+    ]

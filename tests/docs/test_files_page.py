@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gatemark.flow.import_logs import ImportSummary
+from gatemark.flow.score_calibration import CalibrationScore
+from gatemark.flow.score_preference import PreferenceScore
+from gatemark.report.compare_report import Compared
+
+from .transcript import ROOT
+
+DOCUMENTS = {
+    "The comparison": Compared,
+    "The import": ImportSummary,
+    "Calibration": CalibrationScore,
+    "Preference": PreferenceScore,
+}
+
+
+@pytest.mark.parametrize("title", DOCUMENTS)
+def test_every_key_of_a_document_is_on_the_page(title: str) -> None:
+    page = (ROOT / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^### {title} \(.*?(?=^### |\Z)", page, re.MULTILINE | re.DOTALL)
+    told = set(re.findall(r"`(\w+)`", section))
+    assert set(DOCUMENTS[title].__struct_fields__) <= told
