@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 
 Run = Callable[..., Any]
 
@@ -322,6 +324,12 @@ def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path)
     assert gatemark("init", tmp_path / "evals").code == 0
     path = tmp_path / "evals" / "pack.yaml"
     assert gatemark("lint", path).code == 0
+    document = json.loads((tmp_path / "evals" / "pack.schema.json").read_text())
+    validator = jsonschema.Draft202012Validator(document)
+    written = yaml.safe_load(path.read_text())
+    assert not list(validator.iter_errors(written))
+    for wrong in ({**written, "score_mni": 1}, {**written, "suites": 3}, {}):
+        assert list(validator.iter_errors(wrong))
     ran = run(gatemark, tmp_path, path, "-o", tmp_path / "report.html")
     assert ran.code == 0
     assert gatemark("init", tmp_path / "evals").code == 1

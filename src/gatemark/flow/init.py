@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from gatemark.core.errors import RefusedError
 from gatemark.disk.atomic import write_whole
+from gatemark.flow.schemas import json_schema
 
 SKIPPED = {"__init__.py", "make_data.py", "__pycache__"}
 
@@ -20,7 +22,9 @@ def write_starter(folder: Path) -> tuple[Path, ...]:
         raise RefusedError(f"{present[0]} is already there; choose an empty folder")
     for target, source in wanted:
         write_whole(target, [source.read_bytes()])
-    return tuple(target for target, _ in wanted)
+    schema = folder / "pack.schema.json"
+    write_whole(schema, [json.dumps(json_schema("gatemark.pack/1"), indent=2).encode() + b"\n"])
+    return (*(target for target, _ in wanted), schema)
 
 
 def _starter_files(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:

@@ -1,20 +1,34 @@
-"""Looking at the evidence schemas."""
+"""The schemas of evidence, and of the documents that Gatemark itself reads and writes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from gatemark.core.pack import Pack
+from gatemark.core.result import Result
 from gatemark.flow.plugins import schemas
-from gatemark.intake.json_schema import schema_document
+from gatemark.intake.json_schema import document_schema, schema_document
+
+DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {
+    "gatemark.pack/1": (Pack, "A pack file, for editors that complete YAML."),
+    "gatemark.result/1": (Result, "A sealed result."),
+}
 
 
 def describe_schemas() -> dict[str, str]:
     """Each schema's name and purpose."""
-    return {schema.name: schema.summary for schema in schemas()}
+    described = {schema.name: schema.summary for schema in schemas()}
+    described.update({name: summary for name, (_, summary) in DOCUMENTS.items()})
+    return dict(sorted(described.items()))
 
 
 def json_schema(name: str) -> dict[str, Any]:
     """One schema as a JSON Schema document."""
+    if name in DOCUMENTS:
+        noun, summary = DOCUMENTS[name]
+        return document_schema(name, summary, noun)
     return schema_document(schemas().get(name))
 
 

@@ -28,6 +28,21 @@ def schema_document(schema: RecordSchema) -> dict[str, Any]:
     }
 
 
+def document_schema(name: str, summary: str, noun: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a document that is no evidence record."""
+    (reference,), definitions = msgspec.json.schema_components(
+        [noun], ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:gatemark:{name}",
+        "title": name,
+        "description": summary,
+        **reference,
+        "$defs": definitions,
+    }
+
+
 def form_document(form: Form) -> dict[str, Any]:
     """The schema of one form alone, for diagnosis without the noise of its siblings."""
     (reference,), definitions = msgspec.json.schema_components(
