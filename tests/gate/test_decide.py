@@ -125,6 +125,24 @@ def test_either_end_of_an_interval_can_be_the_compared_number() -> None:
     assert judged(Rule("r", "m", ">=", 0.5, against="lower"), value(0.9)).outcome == "inconclusive"
 
 
+@pytest.mark.parametrize(
+    ("value_", "low", "high", "caveats", "outcome"),
+    [
+        (0.01, -0.01, 0.05, (), "pass"),
+        (0.01, -0.01, 0.06, (), "inconclusive"),
+        (0.06, 0.01, 0.11, (), "fail"),
+        (0.06, -0.01, 0.11, (), "inconclusive"),
+        (0.06, 0.01, 0.11, ("may_be_chance_among_suites",), "inconclusive"),
+        (0.04, 0.01, 0.11, (), "inconclusive"),
+    ],
+)
+def test_non_inferiority_passes_fails_or_stays_open(
+    value_: float, low: float, high: float, caveats: tuple[str, ...], outcome: str
+) -> None:
+    number = value(value_, interval=Interval(low, high, 0.9, "made up"), caveats=caveats)
+    assert judged(Rule("r", "m", "<=", 0.05, against="non_inferiority"), number).outcome == outcome
+
+
 SUBSTITUTED = Rule("r", "m", ">=", 0.5, instead=(Rule("r/s", "s", ">=", 0.5),))
 
 

@@ -14,7 +14,7 @@ from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
 from gatemark.flow.plugins import suites
 from gatemark.gate.judge import judge
-from gatemark.statistics.arms import drop
+from gatemark.statistics.arms import chance_of_drop, drop
 
 PACK_SUITES = [suite for suite in suites() if isinstance(suite, PackSuite)]
 
@@ -215,3 +215,26 @@ def test_error_rates_over_five_hundred_simulated_packs() -> None:
     assert worse.count("pass") / 500 <= allowed
     assert much_worse.count("fail") / 500 >= 0.9
     assert equal.count("pass") / 500 >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("base", "cand", "oracle"),
+    [
+        ([1.0] * 30 + [0.0] * 10, [1.0] * 22 + [0.0] * 14 + [1.0] * 4, "binomial"),
+        ([0.5, 0.7, 0.9, 0.2, 0.4, 1.0], [0.4, 0.7, 0.6, 0.3, 0.2, 0.9], "t"),
+    ],
+)
+def test_the_chance_of_a_drop_is_the_one_sided_test_of_scipy(
+    base: list[float], cand: list[float], oracle: str
+) -> None:
+    from scipy import stats
+
+    pairs = paired(per_item(answers(list(cand))), per_item(answers(list(base))))
+    found = chance_of_drop("s", pairs).value
+    if oracle == "binomial":
+        lost = sum(b > c for b, c in zip(base, cand, strict=True))
+        gained = sum(c > b for b, c in zip(base, cand, strict=True))
+        expected = stats.binomtest(lost, lost + gained, alternative="greater").pvalue
+    else:
+        expected = stats.ttest_rel(cand, base, alternative="less").pvalue
+    assert found == pytest.approx(expected)

@@ -30,6 +30,7 @@ from gatemark.flow.pack_arms import suite_plugin
 from gatemark.flow.pack_data import OpenPack
 from gatemark.flow.runtime import runtime_versions
 from gatemark.gate.decide import decide
+from gatemark.gate.judge import MAY_BE_CHANCE
 from gatemark.gate.pack_policy import (
     BENCH_RULE,
     bench,
@@ -38,6 +39,7 @@ from gatemark.gate.pack_policy import (
     pack_policy,
     regression_mode,
 )
+from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.proportion import two_sided_z
 
 Arm = Mapping[str, tuple[Answer, ...]]
@@ -93,7 +95,9 @@ def judge_pack(
         for suite in pack.suites
         if suite.source is None
     )
-    numbers = _numbers(pack, reports, candidate, has_baseline=baseline is not None)
+    numbers = _among_suites(
+        _numbers(pack, reports, candidate, has_baseline=baseline is not None), pack.alpha
+    )
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return Judged(
         policy=policy,
@@ -157,6 +161,23 @@ def _numbers(
         numbers.append(before)
         numbers.append(bench_delta(pack, total, before, errors_by_suite, two_sided_z(0.95)))
     return tuple(numbers)
+
+
+def _among_suites(numbers: Sequence[Measurement], alpha: float) -> tuple[Measurement, ...]:
+    """Mark the drops that are no longer sure once one counts how many suites were looked at.
+
+    Passing needs no such care: every suite must pass. Failing does, or a pack of many suites would
+    fail equal models ever more often.
+    """
+    claims = [n for n in numbers if n.name == "drop_p" and n.value is not None]
+    adjusted = holm([claim.value or 0.0 for claim in claims])
+    doubtful = {claim.lane for claim, p in zip(claims, adjusted, strict=True) if p > alpha}
+    return tuple(
+        msgspec.structs.replace(number, caveats=(*number.caveats, MAY_BE_CHANCE))
+        if number.name == "regression" and number.lane in doubtful
+        else number
+        for number in numbers
+    )
 
 
 def _gate_steps(pack: Pack, verdict: Verdict) -> Table:

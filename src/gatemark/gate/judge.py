@@ -12,6 +12,7 @@ from gatemark.core.policy import Rule
 from gatemark.core.verdict import Finding, FindingVerdict
 
 LOW_INFORMATION = "low_information"
+MAY_BE_CHANCE = "may_be_chance_among_suites"
 
 Measurements = Mapping[tuple[str, str | None], Measurement]
 
@@ -90,8 +91,9 @@ def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
     """Failed, or still open because the better end of the interval reaches the bound."""
     interval = measurement.interval
     if rule.against == "non_inferiority" and interval is not None:
-        surely_a_drop = interval.low > 0 and (measurement.value or 0.0) > rule.bound
-        return "fail" if surely_a_drop else "inconclusive"
+        beyond = (measurement.value or 0.0) > rule.bound
+        surely_a_drop = interval.low > 0 and MAY_BE_CHANCE not in measurement.caveats
+        return "fail" if beyond and surely_a_drop else "inconclusive"
     if rule.against != "interval" or interval is None:
         return "fail"
     better_end = interval.high if rule.op in {">=", ">"} else interval.low

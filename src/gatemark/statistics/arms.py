@@ -9,7 +9,7 @@ import numpy as np
 from gatemark.core.answers import ItemScore, Pair
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.statistics.cluster import mean_estimate
-from gatemark.statistics.mcnemar import detectable_effect
+from gatemark.statistics.mcnemar import detectable_effect, loss_p_value
 from gatemark.statistics.noninferiority import (
     NonInferiority,
     non_inferiority_of_counts,
@@ -86,8 +86,7 @@ def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferio
     candidate = np.array([pair.candidate.mean for pair in pairs])
     baseline = np.array([pair.baseline.mean for pair in pairs])
     clusters = _cluster_names([pair.candidate.cluster for pair in pairs])
-    binary = set(np.unique(candidate)) | set(np.unique(baseline)) <= {0.0, 1.0}
-    if binary and clusters is None:
+    if _right_or_wrong(pairs) and clusters is None:
         lost = int(np.sum(baseline > candidate))
         gained = int(np.sum(candidate > baseline))
         return non_inferiority_of_counts(lost, gained, len(pairs), margin=margin, alpha=alpha)
@@ -98,6 +97,35 @@ def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferio
         alpha=alpha,
         clusters=clusters,
     )
+
+
+def chance_of_drop(lane: str, pairs: Sequence[Pair]) -> Measurement:
+    """The one-sided p-value of a drop: how often equal arms would lose at least as much."""
+    name = "drop_p"
+    if not pairs:
+        reason = "no item was answered on both arms"
+        return unmeasured(name, reason, direction="neutral", lane=lane)
+    clusters = _cluster_names([pair.candidate.cluster for pair in pairs])
+    if _right_or_wrong(pairs) and clusters is None:
+        lost = sum(pair.baseline.mean > pair.candidate.mean for pair in pairs)
+        gained = sum(pair.candidate.mean > pair.baseline.mean for pair in pairs)
+        p_value = loss_p_value(lost, gained)
+    else:
+        deltas = np.array([pair.candidate.mean - pair.baseline.mean for pair in pairs])
+        estimate = mean_estimate(deltas, clusters)
+        two_sided = estimate.p_value()
+        if two_sided is None:
+            p_value = 1.0 if estimate.mean >= 0 else 0.0
+        else:
+            p_value = two_sided / 2 if estimate.mean < 0 else 1 - two_sided / 2
+    return measured(name, p_value, n=len(pairs), direction="neutral", lane=lane)
+
+
+def _right_or_wrong(pairs: Sequence[Pair]) -> bool:
+    return {mean for pair in pairs for mean in (pair.candidate.mean, pair.baseline.mean)} <= {
+        0.0,
+        1.0,
+    }
 
 
 def delta_error(pairs: Sequence[Pair]) -> float | None:

@@ -12,7 +12,13 @@ from gatemark.core.exhibit import Exhibit, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
-from gatemark.statistics.arms import delta_error, drop, mean_score, smallest_visible_drop
+from gatemark.statistics.arms import (
+    chance_of_drop,
+    delta_error,
+    drop,
+    mean_score,
+    smallest_visible_drop,
+)
 from gatemark.statistics.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
 
@@ -39,13 +45,15 @@ def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
     numbers = [
         *_pass_at(lane, list(candidate.values()), options.k),
         *_changes(lane, pairs),
-        smallest_visible_drop(lane, pairs, alpha=evidence.alpha),
-        drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha),
     ]
+    if evidence.baseline is not None:
+        numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
+        numbers.append(chance_of_drop(lane, pairs))
+        numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
     return ArmsReport(
         score=mean_score("score", lane, list(candidate.values())),
         baseline_score=mean_score("baseline_score", lane, list(baseline.values())),
-        measurements=tuple(numbers) if evidence.baseline is not None else tuple(numbers[:-1]),
+        measurements=tuple(numbers),
         exhibits=(*_slices(evidence, candidate, baseline), *_worst(evidence, pairs)),
         delta_error=delta_error(pairs),
     )

@@ -15,7 +15,13 @@ from gatemark.core.exhibit import Table
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
-from gatemark.statistics.arms import delta_error, drop, mean_score, smallest_visible_drop
+from gatemark.statistics.arms import (
+    chance_of_drop,
+    delta_error,
+    drop,
+    mean_score,
+    smallest_visible_drop,
+)
 
 SHOWN_ITEMS = 50
 
@@ -40,9 +46,10 @@ def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
     numbers: list[Measurement] = [
         _distance("behavioural_delta", lane, score),
         _distance("noise_band", lane, noise),
-        smallest_visible_drop(lane, pairs, alpha=evidence.alpha),
     ]
     if evidence.baseline is not None:
+        numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
+        numbers.append(chance_of_drop(lane, pairs))
         numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
     further = sorted(
         (pair for pair in pairs if pair.candidate.mean < pair.baseline.mean),
