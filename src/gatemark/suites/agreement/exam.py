@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -63,7 +62,7 @@ class State(msgspec.Struct):
     shard: int
     cells: dict[tuple[str, str, str], int] = {}
     panel: dict[tuple[str | None, ...], int] = {}
-    disagreements: dict[int, bytes] = {}
+    disagreements: dict[int, bytearray] = {}
     personal: dict[int, list[tuple[str, str, str]]] = {}
     different_evidence: list[str] = []
     unmatched: dict[str, int] = {}
@@ -85,17 +84,14 @@ class AgreementExam(Exam[State]):
         return State(shard=shard)
 
     def step(self, state: State, batch: Sequence[Any]) -> State:
+        cells = state.cells
         batch_cells = [(row.scholar.label, row.auditor.label, red_flag(row)) for row in batch]
-        for cell, count in Counter(batch_cells).items():
-            state.cells[cell] = state.cells.get(cell, 0) + count
-        lines = [
-            self._tsv_line(row.qid, cell)
-            for row, cell in zip(batch, batch_cells, strict=True)
-            if cell[0] != cell[1]
-        ]
-        if lines:
-            earlier = state.disagreements.get(state.shard, b"")
-            state.disagreements[state.shard] = earlier + b"".join(lines)
+        for cell in batch_cells:
+            cells[cell] = cells.get(cell, 0) + 1
+        split = [place for place, cell in enumerate(batch_cells) if cell[0] != cell[1]]
+        if split:
+            lines = [self._tsv_line(batch[place].qid, batch_cells[place]) for place in split]
+            state.disagreements.setdefault(state.shard, bytearray()).extend(b"".join(lines))
         reasons = [row.scholar.reason for row in batch] + [row.auditor.reason for row in batch]
         if suspicious(filter(None, reasons)):
             found = [hit for row in batch for hit in _personal_hits(row)]

@@ -19,11 +19,12 @@ _KEY = re.compile(
 _KINDS = (("email", _EMAIL), ("phone", _PHONE), ("key", _KEY))
 
 _SEPARATORS = b" ().-+"
-_DIGITS = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128))
-_WORDS = bytes(
-    ord("w") if chr(code).isalnum() or chr(code) in "_-" else code for code in range(128)
-)
 _HIGH = bytes(range(128, 256))
+_DIGITS = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + _HIGH
+_WORDS = (
+    bytes(ord("w") if chr(code).isalnum() or chr(code) in "_-" else code for code in range(128))
+    + _HIGH
+)
 _DIGIT_RUN = b"0" * 9
 _LONG_WORD = b"w" * 18
 
@@ -33,9 +34,9 @@ def suspicious(reasons: Iterable[str]) -> bool:
     joined = "\n".join(reasons).encode("utf-8", "replace")
     if b"@" in joined or b"-----BEGIN" in joined:
         return True
-    if _DIGIT_RUN in joined.translate(_DIGITS + _HIGH, _SEPARATORS):
+    if _DIGIT_RUN in joined.translate(_DIGITS, _SEPARATORS):
         return True
-    return _LONG_WORD in joined.translate(_WORDS + _HIGH)
+    return _LONG_WORD in joined.translate(_WORDS)
 
 
 def personal_data(reason: str) -> tuple[str, ...]:
