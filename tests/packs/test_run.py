@@ -39,6 +39,15 @@ def slow(text):
     time.sleep(0.01)
     return {"output": text.upper(), "confidence": 0.9}
 
+def chatty(text):
+    print("thinking about", text)
+    return {"output": text.upper(), "confidence": 0.9}
+
+def hanging(text):
+    if text.endswith(" 7"):
+        time.sleep(3600)
+    return {"output": text.upper(), "confidence": 0.9}
+
 def garbage(text):
     return {"output": float("nan")}
 
@@ -333,3 +342,78 @@ def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path)
     ran = run(gatemark, tmp_path, path, "-o", tmp_path / "report.html")
     assert ran.code == 0
     assert gatemark("init", tmp_path / "evals").code == 1
+
+
+def test_what_a_target_prints_does_not_reach_standard_output(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder, candidate='{python: "app:chatty"}'))
+    assert ran.code == 0
+    assert "thinking about" in ran.err
+
+
+def test_a_target_that_hangs_is_an_error_and_the_run_still_ends(folder: Path) -> None:
+    path = pack(folder, candidate='{python: "app:hanging", timeout_s: 0.3}', baseline="none")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "gatemark", "run", str(path)),
+            *("--store", str(folder / "store"), "--json", "-j", "4"),
+        ],
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 3
+    numbers = {(m["name"], m["lane"]): m["value"] for m in json.loads(done.stdout)["measurements"]}
+    assert numbers["error_rate", "golden"] == pytest.approx(1 / 200)
+
+
+def test_an_interrupted_run_seals_nothing_and_resumes(folder: Path) -> None:
+    path = pack(folder, candidate='{python: "app:slow"}', baseline="none")
+    command = [
+        *(sys.executable, "-m", "gatemark", "run", str(path)),
+        *("--store", str(folder / "store"), "--resume", "--json"),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    log = folder / "calls.log"
+    while not log.exists() or len(log.read_text().splitlines()) < 20:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (130, b"")
+    assert err.decode().strip() == "gatemark: stopped"
+    assert not (folder / "store" / "gatemark.sqlite3").exists()
+    before = len(log.read_text().splitlines())
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert len(log.read_text().splitlines()) - before <= 200 - before + 1
+
+
+def test_a_pack_may_add_rules_of_its_own(gatemark: Run, folder: Path) -> None:
+    path = pack(folder, candidate='{python: "app:worse"}', regression_max=0.5)
+    assert run(gatemark, folder, path).code == 0
+    extra = "rules:\n  - {id: no-losses, metric: lost_count, lane: golden, op: '<=', bound: 0}\n"
+    path.write_text(path.read_text() + extra)
+    ran = run(gatemark, folder, path)
+    assert ran.code == 1
+    assert findings(ran.json)["no-losses"] == "fail"
+
+
+def test_recorded_samples_given_by_hand_are_looked_up_from_here(
+    gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    samples = [
+        {
+            "schema": "gatemark.sample/1",
+            "id": f"r{n:03d}",
+            "output": f"SAY {n}" if n else "wrong",
+            "scores": {"exact": 1.0},
+            "confidence": 0.9,
+        }
+        for n in range(200)
+    ]
+    (elsewhere / "cand.jsonl").write_text("".join(json.dumps(s) + "\n" for s in samples))
+    monkeypatch.chdir(elsewhere)
+    ran = run(gatemark, folder, pack(folder), "--candidate", "cand.jsonl")
+    numbers = {(m["name"], m["lane"]): m["value"] for m in ran.json["measurements"]}
+    assert numbers["score", "golden"] == pytest.approx(199 / 200)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import click
@@ -61,10 +62,11 @@ def run_command(**flags: Any) -> int:
         jobs=flags["jobs"],
         resume=flags["resume"],
         limit=flags["limit"],
-        candidate=None if flags["candidate"] is None else {"recorded": flags["candidate"]},
+        candidate=None if flags["candidate"] is None else _recorded(flags["candidate"]),
         baseline=_baseline(flags["baseline"]),
     )
-    with _call_progress() as progress:
+    # What a Python target prints must not get between a script and the JSON document.
+    with _call_progress() as progress, redirect_stdout(sys.stderr):
         result = run_pack(
             House(store=flags["store"]),
             flags["pack"],
@@ -78,7 +80,12 @@ def run_command(**flags: Any) -> int:
 def _baseline(text: str | None) -> dict[str, str] | str | None:
     if text is None or text.startswith("sha256:"):
         return text
-    return {"recorded": text}
+    return _recorded(text)
+
+
+def _recorded(path: str) -> dict[str, str]:
+    """A target that answers from a file, which is looked up from here and not from the pack."""
+    return {"recorded": str(Path(path).resolve())}
 
 
 def show_result(result: Result, flags: dict[str, Any]) -> int:

@@ -104,7 +104,6 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required_suites: tuple[str, ...] = ()
     alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
     rules: tuple[Rule, ...] = ()
-    limits: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
         problems = self.problems()
