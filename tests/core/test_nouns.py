@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 import pytest
 
 from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exhibit import Matrix, Table
+from gatemark.core.exhibit import Exhibit, Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.exits import ExitCode
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Policy, Rule, Waiver
@@ -151,3 +154,36 @@ def test_exhibits_have_the_shape_they_claim() -> None:
         Table("t", ("a", "b"), (("x",),), total_rows=1)
     with pytest.raises(InvalidValueError):
         Table("t", ("a",), (("x",),), total_rows=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ((0.5, 0.5, 0, None, None, None, None), "must rise"),
+        ((0.5, 1.5, 0, None, None, None, None), "must rise"),
+        ((math.nan, 1.0, 0, None, None, None, None), "must rise"),
+        ((0.0, 1.0, -1, None, None, None, None), "got -1"),
+        ((0.0, 1.0, 0, 0.5, None, None, None), "empty but has a rate"),
+        ((0.0, 1.0, 0, None, None, 0.0, 1.0), "empty but has a rate"),
+        ((0.0, 1.0, 3, 0.5, None, None, None), "no rate"),
+        ((0.0, 1.0, 3, None, 0.5, None, None), "no rate"),
+        ((0.0, 1.0, 3, 0.5, 1.1, None, None), "inside [0, 1]"),
+        ((0.0, 1.0, 3, -0.1, 0.5, None, None), "inside [0, 1]"),
+        ((0.0, 1.0, 3, math.nan, 0.5, None, None), "inside [0, 1]"),
+        ((0.0, 1.0, 3, 0.5, 0.5, 0.1, None), "one end"),
+        ((0.0, 1.0, 3, 0.5, 0.5, 0.6, 0.4), "swapped"),
+    ],
+)
+def test_a_reliability_bin_that_cannot_be_is_refused(fields: tuple[Any, ...], problem: str) -> None:
+    with pytest.raises(InvalidValueError, match=re.escape(problem)):
+        ReliabilityBin(*fields)
+
+
+def test_a_reliability_needs_rising_bins_and_survives_its_json() -> None:
+    low = ReliabilityBin(0.0, 0.5, 0, None, None, None, None)
+    high = ReliabilityBin(0.5, 1.0, 3, 0.8, 1.0, 0.4, 1.0)
+    good = Reliability("r", (low, high))
+    assert msgspec.json.decode(msgspec.json.encode(good), type=Exhibit) == good  # type: ignore[arg-type]
+    for bins in ((), (high, low), (low, low)):
+        with pytest.raises(InvalidValueError):
+            Reliability("r", bins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.change import AssetRef
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exhibit import Matrix, Table
+from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Interval, measured, unmeasured
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result
@@ -83,6 +84,21 @@ def matrices(draw: Any) -> Matrix:
     return Matrix(draw(texts), draw(texts), draw(texts), tuple(labels), tuple(counts))
 
 
+rates = st.floats(0, 1)
+
+
+@st.composite
+def reliabilities(draw: Any) -> Reliability:
+    edges = draw(st.lists(rates, min_size=2, max_size=5, unique=True).map(sorted))
+    bins = []
+    for low, high in pairwise(edges):
+        n = draw(st.integers(0, 10**6))
+        low_end, high_end = sorted((draw(rates), draw(rates)))
+        numbers = (draw(rates), draw(rates), low_end, high_end) if n else (None,) * 4
+        bins.append(ReliabilityBin(low, high, n, *numbers))
+    return Reliability(draw(texts), tuple(bins))
+
+
 @st.composite
 def hostile_results(draw: Any) -> Result:
     """A sealed result with hostile text in every place that takes text."""
@@ -130,7 +146,7 @@ def hostile_results(draw: Any) -> Result:
         verdict=verdict,
         blockers=tuple(draw(st.lists(texts, min_size=1, max_size=3))),
         caveats=(draw(texts),),
-        exhibits=(draw(matrices()), draw(tables())),
+        exhibits=(draw(matrices()), draw(tables()), draw(reliabilities())),
         blobs=(Blob(draw(texts), digest, draw(texts)),),
         waivers=(Waiver(draw(filled), draw(filled), draw(filled), STARTED_AT),),
         actor=draw(texts),

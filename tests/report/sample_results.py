@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.change import AssetRef
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exhibit import Matrix, Table
+from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Interval, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
@@ -157,6 +157,15 @@ TABLE = Table(
     ),
     total_rows=14,
 )
+RELIABILITY = Reliability(
+    title="Reliability of the triage prompt",
+    bins=(
+        ReliabilityBin(0.0, 0.25, 12, 0.2, 0.25, 0.0889, 0.5323),
+        ReliabilityBin(0.25, 0.5, 0, None, None, None, None),
+        ReliabilityBin(0.5, 0.75, 48, 0.64, 0.5625, 0.4228, 0.6930),
+        ReliabilityBin(0.75, 1.0, 1180, 0.93, 0.9, None, None),
+    ),
+)
 EVIDENCE = Evidence(
     received=246,
     accepted=243,
@@ -198,7 +207,7 @@ def result(**fields: Any) -> Result:
         "verdict": "pass",
         "blockers": (),
         "caveats": ("3 records were rejected and 2 are missing",),
-        "exhibits": (MATRIX, TABLE),
+        "exhibits": (MATRIX, TABLE, RELIABILITY),
         "blobs": (Blob("consistency_disagreements.tsv", digest_bytes(b"tsv"), "text/csv"),),
         "waivers": (),
         "started_at": STARTED_AT,

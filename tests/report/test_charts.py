@@ -63,7 +63,7 @@ def test_a_large_matrix_is_drawn_without_words_in_its_cells() -> None:
 @given(share=st.floats(0, 1))
 def test_counts_can_be_read_on_every_shade(theme: charts.Theme, share: float) -> None:
     palette = charts.PALETTES[theme]
-    fill = charts._between(palette.empty, palette.full, share)
+    fill = charts.between(palette.empty, palette.full, share)
     assert max(charts.contrast(ink, fill) for ink in charts._INKS) >= 4.5
 
 

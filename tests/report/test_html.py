@@ -10,13 +10,23 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 
-from gatemark.core.exhibit import Matrix, Table
+from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.result import Result
-from gatemark.report import charts, words
+from gatemark.report import charts, reliability_chart, words
 from gatemark.report.html import render
 
 from .hostile import hostile_results
-from .sample_results import BARE, FAILING, INCONCLUSIVE, MATRIX, PASSING, SAMPLES, WAIVED, result
+from .sample_results import (
+    BARE,
+    FAILING,
+    INCONCLUSIVE,
+    MATRIX,
+    PASSING,
+    RELIABILITY,
+    SAMPLES,
+    WAIVED,
+    result,
+)
 
 VOID = {"meta", "img", "source", "br", "hr"}
 SVG_LEAVES = {"line", "rect", "circle", "path"}
@@ -160,11 +170,41 @@ def test_a_matrix_has_a_picture_for_light_and_dark_and_a_table() -> None:
     pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
     light, dark = charts.matrix_svg(MATRIX, "light"), charts.matrix_svg(MATRIX, "dark")
     decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
-    assert decoded == [dark, light]
+    assert decoded[:2] == [dark, light]
     assert any(name == "media" and "dark" in value for _, name, value in page.attributes)
     alt = next(value for _, name, value in page.attributes if name == "alt")
     assert alt.startswith("Heat map of scholar (rows) by auditor (columns): 240 in all, 226 on")
     assert "131" in page.source.partition("<details>")[2]
+
+
+def test_a_reliability_has_a_picture_for_light_and_dark_and_a_table() -> None:
+    page = Page(render(result(exhibits=(RELIABILITY,))))
+    pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
+    decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
+    assert decoded == [
+        reliability_chart.reliability_svg(RELIABILITY, theme) for theme in ("dark", "light")
+    ]
+    alt = next(value for _, name, value in page.attributes if name == "alt")
+    assert alt == (
+        "Reliability diagram of 1,240 answers: accuracy by stated confidence. Of 3 bins with "
+        "answers, 2 were right less often than stated and 1 more often; the widest gap is 0.0775. "
+        "The numbers are in the table below."
+    )
+    folded = page.source.partition("<details>")[2]
+    assert "Bins as a table" in folded
+    for shown in ("(0.500, 0.750]", "0.5625", "[0.4228, 0.6930]", "no answers", "1,180"):
+        assert shown in folded
+
+
+@pytest.mark.parametrize("bin_count", [1, reliability_chart.CHART_BINS_MAX + 1])
+def test_a_reliability_without_answers_or_with_too_many_bins_is_only_listed(bin_count: int) -> None:
+    answers = (0, None, None, None, None) if bin_count == 1 else (1, 0.5, 0.5, 0.0, 1.0)
+    bins = tuple(
+        ReliabilityBin(at / bin_count, (at + 1) / bin_count, *answers) for at in range(bin_count)
+    )
+    page = Page(render(result(exhibits=(Reliability("Bare", bins),))))
+    assert "img" not in page.tags
+    assert page.source.count('<th scope="row">') >= bin_count
 
 
 def test_a_matrix_too_large_to_draw_is_still_listed() -> None:

@@ -67,6 +67,7 @@ def test_sections_stand_in_order_and_only_when_they_have_something_to_say() -> N
         "Measurements",
         "Scholar against auditor",
         "Disagreements",
+        "Reliability of the triage prompt",
         "Caveats",
         "Evidence",
         "Seal",
@@ -104,6 +105,16 @@ def test_a_matrix_is_a_table_with_its_counts() -> None:
     assert matrix[3] == ["NOT_IN_CONTEXT", "0", "4", "33"]
 
 
+def test_a_reliability_is_a_table_with_its_bins() -> None:
+    bins = tables_of(page(FAILING))[4]
+    assert bins[0][:2] == ["Confidence", "Answers"]
+    assert bins[1:3] == [
+        ["[0.000, 0.250]", "12", "0.2000", "0.2500", "[0.0889, 0.5323]"],
+        ["(0.250, 0.500]", "0", "no answers", "no answers", "no answers"],
+    ]
+    assert bins[4] == ["(0.750, 1.000]", "1,180", "0.9300", "0.9000", "no interval"]
+
+
 def test_a_wide_matrix_lists_its_largest_cells() -> None:
     size = 30
     counts = tuple(tuple(row * (row == column) for column in range(size)) for row in range(size))
@@ -121,13 +132,13 @@ def test_a_long_table_says_how_many_rows_it_leaves_out() -> None:
 
 
 def test_the_evidence_account_has_counts_and_digests() -> None:
-    account, files = tables_of(page(FAILING))[4:6]
+    account, files = tables_of(page(FAILING))[5:7]
     assert account[1] == ["1", "246", "243", "3", "2", "1", "248"]
     assert files[1][1:] == ["scholar.jsonl", "88,123", FAILING.evidence[0].files[0].digest]
 
 
 def test_a_waiver_shows_owner_reason_and_end() -> None:
-    table = tables_of(page(WAIVED))[4]
+    table = tables_of(page(WAIVED))[5]
     assert table[1] == ["kappa", "ana.kovac", WAIVED.waivers[0].reason, "2025-04-01 00:00:00Z"]
 
 
@@ -177,7 +188,7 @@ def test_any_text_leaves_the_comment_whole(judged: Result) -> None:
     headings = [token.tag for token in tokens if token.type == "heading_open"]
     assert set(headings) == {"h3"}
     matrix_count = 1 if isinstance(judged.exhibits[0], Matrix) else 0
-    assert len(tables_of(text)) == 6 + matrix_count
+    assert len(tables_of(text)) == 7 + matrix_count
     table = judged.exhibits[1]
     assert isinstance(table, Table)
     drawn = tables_of(text)[3]

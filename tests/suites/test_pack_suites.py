@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from gatemark.core.answers import Answer, paired, per_item
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.core.exhibit import Reliability
 from gatemark.core.measurement import Measurement
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
 from gatemark.flow.plugins import suites
 from gatemark.gate.judge import judge
 from gatemark.statistics.arms import chance_of_drop, drop
+from gatemark.statistics.proportion import wilson
 
 PACK_SUITES = [suite for suite in suites() if isinstance(suite, PackSuite)]
 
@@ -144,6 +146,17 @@ def test_calibration_needs_enough_judged_answers() -> None:
     report = examined("calibration", enough, enough)
     assert report.score.value == pytest.approx(1.0)
     assert number(report, "regression").value == 0.0
+
+
+def test_calibration_shows_the_reliability_of_every_bin() -> None:
+    report = examined("calibration", answers([1.0] * 90 + [0.0] * 10, confidence=0.9), None)
+    (exhibit,) = report.exhibits
+    assert isinstance(exhibit, Reliability)
+    assert len(exhibit.bins) == 15
+    (filled,) = [bin_ for bin_ in exhibit.bins if bin_.n]
+    assert (filled.n, filled.confidence, filled.accuracy) == (100, pytest.approx(0.9), 0.9)
+    assert (filled.interval_low, filled.interval_high) == wilson(90, 100)
+    assert examined("calibration", answers([1.0] * 99, confidence=0.9), None).exhibits == ()
 
 
 def test_overconfidence_is_a_drop_with_an_interval_about_it() -> None:

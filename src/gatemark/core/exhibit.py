@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
@@ -39,4 +41,51 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="table"
             raise InvalidValueError(f"table {self.title!r} shows more rows than it has")
 
 
-Exhibit = Matrix | Table
+class ReliabilityBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answers whose confidence is in (low, high]; their rates are null when there are none."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float | None
+    accuracy: float | None
+    interval_low: float | None
+    interval_high: float | None
+
+    def __post_init__(self) -> None:
+        name = f"reliability bin ({self.low}, {self.high}]"
+        rates = (self.confidence, self.accuracy, self.interval_low, self.interval_high)
+        if not 0 <= self.low < self.high <= 1:
+            raise InvalidValueError(f"{name} must rise and lie inside [0, 1]")
+        if self.n < 0:
+            raise InvalidValueError(f"{name} must hold >= 0 answers, got {self.n}")
+        if self.n == 0 and any(rate is not None for rate in rates):
+            raise InvalidValueError(f"{name} is empty but has a rate")
+        if self.n > 0 and (self.confidence is None or self.accuracy is None):
+            raise InvalidValueError(f"{name} has answers (n={self.n}) but no rate")
+        if any(rate is not None and not 0 <= rate <= 1 for rate in rates):
+            raise InvalidValueError(f"every rate of {name} must be inside [0, 1], got {rates}")
+        if (self.interval_low is None) != (self.interval_high is None):
+            raise InvalidValueError(f"{name} has an interval with one end")
+        if (
+            self.interval_low is not None
+            and self.interval_high is not None
+            and self.interval_low > self.interval_high
+        ):
+            raise InvalidValueError(f"{name} has an interval whose ends are swapped")
+
+
+class Reliability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="reliability"):
+    """How often answers were right, bin by bin of the confidence they stated."""
+
+    title: str
+    bins: tuple[ReliabilityBin, ...]
+
+    def __post_init__(self) -> None:
+        if not self.bins:
+            raise InvalidValueError(f"reliability {self.title!r} must have a bin")
+        if any(later.low < bin_.high for bin_, later in pairwise(self.bins)):
+            raise InvalidValueError(f"reliability {self.title!r} has bins that overlap or fall")
+
+
+Exhibit = Matrix | Table | Reliability

@@ -18,12 +18,12 @@ from gatemark.core.exhibit import Matrix
 from gatemark.report import words
 
 CHART_LABELS_MAX: Final = 40
+FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 Theme = Literal["light", "dark"]
 Colour = tuple[int, int, int]
 
 _LABEL_MAX: Final = 18
 _LETTER_PX: Final = 6.6
-_FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 
 
 class Palette(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def matrix_svg(matrix: Matrix, theme: Theme) -> str:
     )
     layers = [base.mark_rect(cornerRadius=2).encode(fill=alt.Fill("fill:N", scale=None))]
     if side >= 32:
-        text = base.mark_text(fontSize=13, font=_FONT, baseline="middle")
+        text = base.mark_text(fontSize=13, font=FONT, baseline="middle")
         layers.append(
             text.encode(text=alt.Text("count:Q", format=",d"), fill=alt.Fill("ink:N", scale=None))
         )
@@ -108,6 +108,19 @@ def contrast(left: Colour, right: Colour) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
+def between(start: Colour, end: Colour, share: float) -> Colour:
+    """The colour a share of the way from one to another."""
+    red, green, blue = (
+        round(low + (high - low) * share) for low, high in zip(start, end, strict=True)
+    )
+    return red, green, blue
+
+
+def hex_colour(colour: Colour) -> str:
+    """A colour as pictures and pages write it."""
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
 def _luminance(colour: Colour) -> float:
     red, green, blue = (
         share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
@@ -122,23 +135,18 @@ def _cells(matrix: Matrix, labels: Sequence[str], palette: Palette) -> list[dict
     for row, counts in zip(labels, matrix.counts, strict=True):
         for column, count in zip(labels, counts, strict=True):
             # The square root keeps a rare disagreement visible beside a full diagonal.
-            fill = _between(palette.empty, palette.full, (count / top) ** 0.5 if count > 0 else 0)
+            fill = between(palette.empty, palette.full, (count / top) ** 0.5 if count > 0 else 0)
             ink = max(_INKS, key=lambda colour: contrast(colour, fill))
             cells.append(
-                {"row": row, "column": column, "count": count, "fill": _hex(fill), "ink": _hex(ink)}
+                {
+                    "row": row,
+                    "column": column,
+                    "count": count,
+                    "fill": hex_colour(fill),
+                    "ink": hex_colour(ink),
+                }
             )
     return cells
-
-
-def _between(start: Colour, end: Colour, share: float) -> Colour:
-    red, green, blue = (
-        round(low + (high - low) * share) for low, high in zip(start, end, strict=True)
-    )
-    return red, green, blue
-
-
-def _hex(colour: Colour) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
 def _cell_side(label_count: int) -> int:
@@ -165,7 +173,7 @@ def _axis(
         labelAlign="left" if angle else "center" if orient == "top" else "right",
         labelBaseline="middle" if orient == "left" or angle == -90 else "bottom",
         labelColor=palette.label,
-        labelFont=_FONT,
+        labelFont=FONT,
         labelFontSize=12,
         labelLimit=0,
         labelOverlap=False,
@@ -173,7 +181,7 @@ def _axis(
         titleAlign="center",
         titleBaseline="middle",
         titleColor=palette.title,
-        titleFont=_FONT,
+        titleFont=FONT,
         titleFontSize=12,
         titleFontWeight="normal",
         titleLimit=0,

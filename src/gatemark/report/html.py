@@ -9,9 +9,9 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gatemark import __version__
-from gatemark.core.exhibit import Matrix
+from gatemark.core.exhibit import Exhibit, Matrix, Reliability
 from gatemark.core.result import Result
-from gatemark.report import bars, charts, outline, words
+from gatemark.report import bars, charts, outline, reliability_chart, words
 
 ROWS_MAX: Final = 200
 
@@ -22,6 +22,8 @@ class Picture(msgspec.Struct, frozen=True):
     light: str
     dark: str
     description: str
+    table_name: str
+    legend: str | None = None
 
 
 class ExhibitBlock(msgspec.Struct, frozen=True):
@@ -99,13 +101,19 @@ def _bar(result: Result, line: outline.MeasurementLine) -> bars.Bar | None:
     return bars.interval_bar(line.source, outline.findings_about(result, line.source))
 
 
-def _exhibit(exhibit: Any) -> ExhibitBlock:
-    grid = outline.exhibit_grid(exhibit, rows_max=ROWS_MAX)
-    picture = _picture(exhibit) if isinstance(exhibit, Matrix) else None
-    return ExhibitBlock(grid, picture)
+def _exhibit(exhibit: Exhibit) -> ExhibitBlock:
+    return ExhibitBlock(outline.exhibit_grid(exhibit, rows_max=ROWS_MAX), _picture(exhibit))
 
 
-def _picture(matrix: Matrix) -> Picture | None:
+def _picture(exhibit: Exhibit) -> Picture | None:
+    if isinstance(exhibit, Matrix):
+        return _matrix_picture(exhibit)
+    if isinstance(exhibit, Reliability):
+        return _reliability_picture(exhibit)
+    return None
+
+
+def _matrix_picture(matrix: Matrix) -> Picture | None:
     if not 0 < len(matrix.labels) <= charts.CHART_LABELS_MAX:
         return None
     total = sum(sum(row) for row in matrix.counts)
@@ -116,6 +124,36 @@ def _picture(matrix: Matrix) -> Picture | None:
         description=(
             f"Heat map of {matrix.row_axis} (rows) by {matrix.column_axis} (columns): "
             f"{total:,} in all, {diagonal:,} on the diagonal. The counts are in the table below."
+        ),
+        table_name="Counts as a table",
+    )
+
+
+def _reliability_picture(exhibit: Reliability) -> Picture | None:
+    total = sum(bin_.n for bin_ in exhibit.bins)
+    if total == 0 or len(exhibit.bins) > reliability_chart.CHART_BINS_MAX:
+        return None
+    gaps = [
+        bin_.accuracy - bin_.confidence
+        for bin_ in exhibit.bins
+        if bin_.accuracy is not None and bin_.confidence is not None
+    ]
+    over, under = sum(gap < 0 for gap in gaps), sum(gap > 0 for gap in gaps)
+    return Picture(
+        light=_data_address(reliability_chart.reliability_svg(exhibit, "light")),
+        dark=_data_address(reliability_chart.reliability_svg(exhibit, "dark")),
+        description=(
+            f"Reliability diagram of {words.counted(total, 'answer')}: accuracy by stated "
+            f"confidence. Of {words.counted(len(gaps), 'bin')} with answers, {over} were right "
+            f"less often than stated and {under} more often; the widest gap is "
+            f"{words.number(max(abs(gap) for gap in gaps))}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Bins as a table",
+        legend=(
+            "Dot: the answers of one bin, larger where there are more. Line through it: interval "
+            "of accuracy. Dashed line: accuracy equal to stated confidence; a dot below it was "
+            "too sure. Bars: answers per bin."
         ),
     )
 

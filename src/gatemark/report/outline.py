@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.evidence import Evidence
-from gatemark.core.exhibit import Exhibit, Matrix
+from gatemark.core.exhibit import Exhibit, Matrix, Reliability, ReliabilityBin
 from gatemark.core.measurement import Direction, Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.result import Result
@@ -245,6 +245,8 @@ def exhibit_grid(exhibit: Exhibit, *, rows_max: int) -> Grid:
     """An exhibit as a table of texts with at most ``rows_max`` rows."""
     if isinstance(exhibit, Matrix):
         return _matrix_grid(exhibit, rows_max)
+    if isinstance(exhibit, Reliability):
+        return _reliability_grid(exhibit, rows_max)
     shown = exhibit.rows[:rows_max]
     return Grid(
         title=exhibit.title,
@@ -292,3 +294,29 @@ def _matrix_grid(matrix: Matrix, rows_max: int) -> Grid:
         numeric=(False, False, True),
         more_rows=max(0, len(filled) - rows_max),
     )
+
+
+def _reliability_grid(exhibit: Reliability, rows_max: int) -> Grid:
+    return Grid(
+        title=exhibit.title,
+        columns=("Confidence", "Answers", "Mean confidence", "Accuracy", "Interval of accuracy"),
+        rows=tuple(_bin_texts(bin_) for bin_ in exhibit.bins[:rows_max]),
+        numeric=(False, True, True, True, True),
+        more_rows=max(0, len(exhibit.bins) - rows_max),
+        row_heads=True,
+    )
+
+
+def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
+    # A confidence of zero has no bin below it, so the first bin is closed at both ends.
+    opening = "[" if bin_.low == 0 else "("
+    name = f"{opening}{bin_.low:.3f}, {bin_.high:.3f}]"
+    if bin_.confidence is None or bin_.accuracy is None:
+        return (name, "0", *(words.NO_ANSWERS,) * 3)
+    interval = (
+        "no interval"
+        if bin_.interval_low is None or bin_.interval_high is None
+        else f"[{words.number(bin_.interval_low)}, {words.number(bin_.interval_high)}]"
+    )
+    rates = (words.number(bin_.confidence), words.number(bin_.accuracy))
+    return (name, f"{bin_.n:,}", *rates, interval)

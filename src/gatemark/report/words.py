@@ -29,6 +29,7 @@ DIRECTION_ARROWS: Final[dict[Direction, str]] = {
     "neutral": "↔",
 }
 NOT_MEASURED: Final = "not measured"
+NO_ANSWERS: Final = "no answers"
 _AGAINST_WORDS: Final = {
     "lower": "lower end of the interval",
     "upper": "upper end of the interval",

@@ -14,11 +14,11 @@ import numpy as np
 
 from gatemark.core.answers import Answer
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.exhibit import Exhibit, Table
+from gatemark.core.exhibit import Exhibit, Reliability, ReliabilityBin
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
-from gatemark.statistics.calibration import Calibration, grouped, measure_calibration
+from gatemark.statistics.calibration import Calibration, bin_index, grouped, measure_calibration
 
 SEED = 20_261_119
 RESAMPLES = 999
@@ -46,7 +46,7 @@ def rules(_spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
 
 
 def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
-    """Calibration of both arms, the reliability table, and the drop between them."""
+    """Calibration of both arms, the reliability of the candidate, and the drop between them."""
     lane = evidence.spec.id
     arms = [_judged(evidence.candidate), _judged(evidence.baseline or ())]
     found = [_measured(arm, options) for arm in arms]
@@ -164,7 +164,7 @@ def _drop(
 
 
 def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:
-    index = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    index = bin_index(confidence, bins)
     gaps = np.bincount(index, weights=confidence - correct, minlength=bins)
     return float(np.abs(gaps).sum() / len(confidence))
 
@@ -172,17 +172,19 @@ def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:
 def _reliability(lane: str, found: Calibration | None) -> tuple[Exhibit, ...]:
     if found is None:
         return ()
-    rows = tuple(
-        (
-            f"({bin_.low:.3f}, {bin_.high:.3f}]",
-            bin_.n,
-            None if bin_.mean_confidence is None else round(bin_.mean_confidence, 4),
-            None if bin_.accuracy is None else round(bin_.accuracy, 4),
+    bins = tuple(
+        ReliabilityBin(
+            low=bin_.low,
+            high=bin_.high,
+            n=bin_.n,
+            confidence=bin_.mean_confidence,
+            accuracy=bin_.accuracy,
+            interval_low=None if bin_.interval is None else bin_.interval[0],
+            interval_high=None if bin_.interval is None else bin_.interval[1],
         )
         for bin_ in found.bins
     )
-    columns = ("confidence", "answers", "mean confidence", "accuracy")
-    return (Table(f"{lane}: reliability", columns, rows, len(rows)),)
+    return (Reliability(f"{lane}: reliability, with 95 % Wilson intervals", bins),)
 
 
 SUITE = PackSuite(
