@@ -1,10 +1,10 @@
 """A hundred thousand graded samples compared, against BCa of the same deltas by scipy.
 
 Called without options, ``scipy.stats.bootstrap`` cannot do this: its jackknife alone asks for an
-array of n * n numbers, 80 GB. So it gets ``batch``, which bounds that array and also makes it
-faster: smaller is better down to 1. The claim is against a batch of 100, arrays of 80 MB; the
-ratio to its very best, a batch of 1, is printed beside it. It gives an interval only, while
-``gatemark compare`` also reads, checks and pairs both files and draws the sign-flip p-value.
+array of n * n numbers, 80 GB. So it gets ``batch``, which bounds that array. The claim is against
+a batch of 100, arrays of 80 MB; a batch of 10 is printed beside it, because which one is faster
+depends on the machine. It gives an interval only, while
+``gatemark compare`` also reads, checks and pairs both files draws the sign-flip p-value and bounds the drop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.measure import Line, gatemark, run
 COUNT = 100_000
 RESAMPLES = 9_999
 SEED = 20_240
-PLAIN_BATCH, BEST_BATCH = 100, 1
+PLAIN_BATCH, SMALL_BATCH = 100, 10
 
 
 def scores(*, graded: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -67,12 +67,12 @@ def lines() -> Iterator[Line]:
             yield Line(f"gatemark compare, {COUNT:,} items, {word}", cost.seconds, "s")
             yield Line(f"gatemark compare, {word}, resident memory", cost.resident_mb, "MB")
     yield Line("gatemark, BCa and sign flips of the deltas", ours, "s")
-    best = run([*this, "scipy", str(BEST_BATCH)]).seconds - start
+    small = run([*this, "scipy", str(SMALL_BATCH)]).seconds - start
     plain = run([*this, "scipy", str(PLAIN_BATCH)]).seconds - start
     yield Line(f"scipy BCa of the deltas, batch={PLAIN_BATCH}", plain, "s")
-    yield Line(f"scipy BCa of the deltas, batch={BEST_BATCH}", best, "s")
+    yield Line(f"scipy BCa of the deltas, batch={SMALL_BATCH}", small, "s")
     for word, seconds in whole.items():
         yield Line(f"scipy / gatemark compare, {word}", plain / seconds, "x", at_least=10)
-        yield Line(f"scipy at its best / gatemark compare, {word}", best / seconds, "x")
+        yield Line(f"scipy at its small / gatemark compare, {word}", small / seconds, "x")
     yield Line("scipy / gatemark, the deltas", plain / ours, "x", at_least=10)
-    yield Line("scipy at its best / gatemark, the deltas", best / ours, "x")
+    yield Line("scipy at its small / gatemark, the deltas", small / ours, "x")
