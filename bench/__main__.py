@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement
+from bench import agreement, compare, endpoint, runner
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "help": agreement.help_lines,
     "agreement": agreement.lines,
+    "runner": runner.lines,
+    "http": endpoint.lines,
+    "compare": compare.lines,
 }
 
 

@@ -24,7 +24,6 @@ class HttpTarget:
         clock: Clock,
         environ: Mapping[str, str],
         max_reply_bytes: int,
-        connections: int = 1,
     ) -> None:
         self._spec = spec
         self._clock = clock
@@ -37,7 +36,6 @@ class HttpTarget:
             environ,
             method=spec.method,
             max_reply_bytes=max_reply_bytes,
-            connections=connections,
         )
 
     async def call(self, call: Call) -> Reply:

@@ -28,7 +28,6 @@ class OpenAITarget:
         clock: Clock,
         environ: Mapping[str, str],
         max_reply_bytes: int,
-        connections: int = 1,
     ) -> None:
         self._spec = spec
         self._clock = clock
@@ -39,7 +38,6 @@ class OpenAITarget:
             spec,
             environ,
             max_reply_bytes=max_reply_bytes,
-            connections=connections,
         )
 
     async def call(self, call: Call) -> Reply:

@@ -136,7 +136,6 @@ def build(
         clock=clock,
         environ=environ,
         max_reply_bytes=spec.max_reply_bytes,
-        connections=concurrency,
     )
 
 

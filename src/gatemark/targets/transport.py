@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -55,42 +56,24 @@ class Transport:
         *,
         method: str = "POST",
         max_reply_bytes: int,
-        connections: int = 1,
     ) -> None:
         self._url = _url(url)
         self._method = method
         self._headers = endpoint.headers
         self._secret = _secret(endpoint, environ)
         self._max_reply_bytes = max_reply_bytes
-        self._connections = connections
-        self._client: httpx.AsyncClient | None = None
+        self._idle: list[httpx.AsyncClient] = []
+        self._tls: ssl.SSLContext | None = None
         shown = self._url.copy_with(query=None, fragment=None)
         self.place = f"{method} {shown}"
 
     async def send(self, body: Any) -> Any:
         """The decoded JSON reply, or a TargetError."""
-        if self._client is None:
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=self._connections)
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None), limits=limits, follow_redirects=False
-            )
+        client = self._idle.pop() if self._idle else self._new_client()
         try:
-            async with self._client.stream(
-                self._method,
-                self._url,
-                content=msgspec.json.encode(body),
-                headers=self._all_headers(),
-            ) as response:
-                if not response.is_success:
-                    raise self._status_error(response, await _some(response))
-                data = await self._read(response)
-        except (httpx.TransportError, httpx.StreamError) as error:
-            said = self._redact(str(error)) or "no reason given"
-            raise TargetError(
-                "unreachable",
-                f"{self.place}: {type(error).__name__}: {said}",
-                retryable=True,
-            ) from error
+            data = await self._exchange(client, body)
+        finally:
+            self._idle.append(client)
         try:
             return msgspec.json.decode(data)
         except msgspec.DecodeError as error:
@@ -98,9 +81,36 @@ class Transport:
             raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        while self._idle:
+            await self._idle.pop().aclose()
+
+    def _new_client(self) -> httpx.AsyncClient:
+        """One connection each: a pool looks at all it has on every step of every call."""
+        if self._tls is None:
+            self._tls = httpx.create_ssl_context()
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=1)
+        return httpx.AsyncClient(
+            verify=self._tls, timeout=httpx.Timeout(None), limits=limits, follow_redirects=False
+        )
+
+    async def _exchange(self, client: httpx.AsyncClient, body: Any) -> bytes:
+        try:
+            async with client.stream(
+                self._method,
+                self._url,
+                content=msgspec.json.encode(body),
+                headers=self._all_headers(),
+            ) as response:
+                if not response.is_success:
+                    raise self._status_error(response, await _some(response))
+                return await self._read(response)
+        except (httpx.TransportError, httpx.StreamError) as error:
+            said = self._redact(str(error)) or "no reason given"
+            raise TargetError(
+                "unreachable",
+                f"{self.place}: {type(error).__name__}: {said}",
+                retryable=True,
+            ) from error
 
     def _all_headers(self) -> dict[str, str]:
         headers = {

@@ -1,0 +1,50 @@
+"""The same questions and the same exact match, asked by the runner of another tool."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+
+def answer(text: str) -> str:
+    return text[-1]
+
+
+def questions(count: int) -> list[tuple[str, str]]:
+    return [(f"What is the last digit of {number}", str(number % 10)) for number in range(count)]
+
+
+def pydantic_evals(count: int) -> None:
+    evals: Any = importlib.import_module("pydantic_evals")
+    evaluators: Any = importlib.import_module("pydantic_evals.evaluators")
+    cases = [
+        evals.Case(name=f"digit-{place:06d}", inputs=text, expected_output=right)
+        for place, (text, right) in enumerate(questions(count))
+    ]
+    dataset = evals.Dataset(
+        name="last-digit", cases=cases, evaluators=[evaluators.EqualsExpected()]
+    )
+    dataset.evaluate_sync(answer, max_concurrency=1, progress=False)
+
+
+def deepeval(count: int) -> None:
+    os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
+    evaluating: Any = importlib.import_module("deepeval.evaluate")
+    metrics: Any = importlib.import_module("deepeval.metrics")
+    test_case: Any = importlib.import_module("deepeval.test_case")
+    cases = [
+        test_case.LLMTestCase(input=text, actual_output=answer(text), expected_output=right)
+        for text, right in questions(count)
+    ]
+    evaluating.evaluate(
+        cases,
+        [metrics.ExactMatchMetric()],
+        async_config=evaluating.AsyncConfig(run_async=False),
+        display_config=evaluating.DisplayConfig(show_indicator=False, print_results=False),
+    )
+
+
+if __name__ == "__main__":
+    {"pydantic_evals": pydantic_evals, "deepeval": deepeval}[sys.argv[1]](int(sys.argv[2]))
