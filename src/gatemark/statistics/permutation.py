@@ -73,7 +73,7 @@ def sign_flip(
 def _nibble_sums(deltas: Floats) -> tuple[Floats, Floats]:
     """What each half of a byte of drawn bits adds up to, 16 sums per half and byte.
 
-    Looking four bits up at once is ten times faster than multiplying by single bits.
+    Looking four bits up at once is faster than multiplying by single bits.
     """
     byte_count = -(-deltas.size // BITS_PER_BYTE)
     padded = np.zeros((byte_count, BITS_PER_BYTE))
