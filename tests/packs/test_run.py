@@ -385,6 +385,10 @@ def test_an_interrupted_run_seals_nothing_and_resumes(folder: Path) -> None:
     before = len(log.read_text().splitlines())
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
     assert len(log.read_text().splitlines()) - before <= 200 - before + 1
+    before = len(log.read_text().splitlines())
+    anew = [argument for argument in command if argument != "--resume"]
+    assert subprocess.run(anew, capture_output=True, check=False).returncode == 0
+    assert len(log.read_text().splitlines()) - before == 200
 
 
 def test_a_pack_may_add_rules_of_its_own(gatemark: Run, folder: Path) -> None:

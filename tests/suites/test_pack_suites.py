@@ -217,7 +217,7 @@ def verdict(rng: np.random.Generator, true_drop: float, n: int) -> str:
 
 
 @pytest.mark.slow
-def test_error_rates_over_five_hundred_simulated_packs() -> None:
+def test_error_rates_of_one_suite_over_five_hundred_simulations() -> None:
     """Equal models must not fail, and models worse by the whole margin must not pass, too often."""
     rng = np.random.default_rng(2026)
     equal = [verdict(rng, 0.0, 400) for _ in range(500)]

@@ -55,6 +55,13 @@ def output_option(function: F) -> F:
     )(function)
 
 
+def document_option(function: F) -> F:
+    """``-o`` for commands whose only document is JSON."""
+    return click.option(
+        "-o", "--output", multiple=True, metavar="FILE", help="Also write the document (.json)."
+    )(function)
+
+
 def jobs_option(function: F) -> F:
     """``-j``: how many processes."""
     return click.option(

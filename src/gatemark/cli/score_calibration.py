@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, json_option, max_errors_option
+from gatemark.cli.options import FiniteRange, document_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.exits import ExitCode
 from gatemark.core.verdict import EXIT_BY_OUTCOME
@@ -46,9 +46,7 @@ SHARE = FiniteRange(0, 1)
     help="Seed of the simulated twins.",
 )
 @max_errors_option
-@click.option(
-    "-o", "--output", multiple=True, metavar="FILE", help="Also write the document (.json)."
-)
+@document_option
 @json_option
 def calibration(**flags: Any) -> int:
     """Measure how far stated confidences are from how often they come true.

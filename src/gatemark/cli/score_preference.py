@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import ALPHA, json_option, max_errors_option
+from gatemark.cli.options import ALPHA, document_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.outputs import check_extensions, write_documents
@@ -43,9 +43,7 @@ from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
     help="Items that must not be ties.",
 )
 @max_errors_option
-@click.option(
-    "-o", "--output", multiple=True, metavar="FILE", help="Also write the document (.json)."
-)
+@document_option
 @json_option
 def preference(**flags: Any) -> int:
     """Judge whether blind reviewers prefer the candidate.

@@ -19,7 +19,7 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.change import AssetRef
-from gatemark.core.errors import IncomparableError
+from gatemark.core.errors import BadInputError, IncomparableError
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Blob, Cost, Result
@@ -59,10 +59,10 @@ def run_pack(
     key = _run_key(opened, arms)
     journals = house.run_folder(key)
     if not choices.resume:
-        shutil.rmtree(journals, ignore_errors=True)
+        _forget(journals)
     told = asyncio.run(_answer_arms(opened, arms, choices, journals, on_progress))
     result = _sealed(house, opened, arms, told, waivers=waivers, started_at=started_at)
-    shutil.rmtree(journals, ignore_errors=True)
+    _forget(journals)
     return result
 
 
@@ -77,6 +77,16 @@ def rejudge(house: House, reference: str, path: str, *, waivers: Sequence[Waiver
         arms["baseline"] = reopen_arm(earlier, "baseline", house)
     told = asyncio.run(_answer_arms(opened, arms, RunChoices(), None, None))
     return _sealed(house, opened, arms, told, waivers=waivers, started_at=started_at)
+
+
+def _forget(journals: Path) -> None:
+    """Remove the journals of a run; one that stayed would answer for a run that asked anew."""
+    if not journals.exists():
+        return
+    try:
+        shutil.rmtree(journals)
+    except OSError as error:
+        raise BadInputError(f"{journals}: cannot be removed: {error.strerror or error}") from error
 
 
 def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
 
@@ -114,11 +115,10 @@ class Journal:
         self._by_content: dict[str, tuple[int, int]] = {}
         self._unsynced = False
         self._fd = _open_alone(path)
-        try:
+        with ExitStack() as undo:
+            undo.callback(os.close, self._fd)
             self.damage = self._recover()
-        except BaseException:
-            os.close(self._fd)
-            raise
+            undo.pop_all()
         self._synced_at = clock()
 
     def __enter__(self) -> Self:

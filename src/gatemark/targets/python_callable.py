@@ -16,6 +16,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
@@ -46,14 +47,13 @@ class PythonTarget:
         module_name, function_name = split_reference(reference)
         self._known_before = _top_level_names()
         sys.path.insert(0, str(self._folder))
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._forget_folder)
             module = _load(module_name, self._folder)
             self._function = _function(module, function_name, reference)
             self._extras = _extra_parameters(self._function, reference)
             self._sources = _sources(module, self._folder)
-        except BaseException:
-            self._forget_folder()
-            raise
+            undo.pop_all()
         self._is_async = inspect.iscoroutinefunction(self._function) or (
             inspect.iscoroutinefunction(type(self._function).__call__)
         )

@@ -1,0 +1,86 @@
+"""How often whole packs decide wrongly, by a simulation with a fixed seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from gatemark.core.answers import Answer
+from gatemark.core.pack import Pack
+from gatemark.flow.pack_data import OpenPack
+from gatemark.flow.pack_judge import judge_pack
+from gatemark.intake.dataset import frozen_rows
+
+SUITES = ("a", "b", "c", "d")
+ITEMS = 300
+PACKS = 500
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ALLOWED = 0.05 + 2.33 * (0.05 * 0.95 / PACKS) ** 0.5
+PACK = msgspec.convert(
+    {
+        "gatemark": 1,
+        "name": "simulated",
+        "version": 1,
+        "asset": {"kind": "model", "name": "simulated"},
+        "score_min": 0.5,
+        "regression_max": 0.05,
+        "suites": [
+            {"id": name, "kind": "golden", "weight": 0.25, "dataset": f"{name}.jsonl"}
+            for name in SUITES
+        ],
+        "targets": {"candidate": {}, "baseline": {}},
+    },
+    Pack,
+)
+ROWS = frozen_rows("rows", [{"id": f"i{n:03d}", "input": n} for n in range(ITEMS)])
+OPENED = OpenPack(PACK, Path(), dict.fromkeys(SUITES, ROWS))
+
+
+def answers(right: np.ndarray) -> tuple[Answer, ...]:
+    return tuple(
+        Answer(row.id, 1, "x", float(score), None)
+        for row, score in zip(ROWS.rows, right, strict=True)
+    )
+
+
+def outcome(rng: np.random.Generator, drops: dict[str, float]) -> str:
+    """One pack over two models; each suite's candidate is truly worse by the drop named for it."""
+    candidate, baseline = {}, {}
+    for suite in SUITES:
+        before = rng.random(ITEMS) < 0.85
+        redrawn = rng.random(ITEMS) < 0.05
+        after = np.where(redrawn, rng.random(ITEMS) < 0.85, before)
+        after &= rng.random(ITEMS) >= drops.get(suite, 0.0) / 0.85
+        candidate[suite], baseline[suite] = answers(after), answers(before)
+    judged = judge_pack(OPENED, candidate, baseline, (), waivers=(), now=NOW)
+    return judged.verdict.outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("drops", "wrong"),
+    [
+        ({}, "fail"),
+        ({"c": 0.05}, "pass"),
+        (dict.fromkeys(SUITES, 0.05), "pass"),
+    ],
+    ids=["equal models", "one suite worse by the margin", "every suite worse by the margin"],
+)
+def test_five_hundred_packs_decide_wrongly_no_more_often_than_stated(
+    drops: dict[str, float], wrong: str
+) -> None:
+    rng = np.random.default_rng(2026)
+    counts = Counter(outcome(rng, drops) for _ in range(PACKS))
+    assert counts[wrong] / PACKS <= ALLOWED
+
+
+@pytest.mark.slow
+def test_a_large_drop_in_one_suite_is_found() -> None:
+    rng = np.random.default_rng(2027)
+    counts = Counter(outcome(rng, {"b": 0.2}) for _ in range(100))
+    assert counts["fail"] >= 95
