@@ -31,7 +31,7 @@ def test_moments_are_those_of_numpy_over_the_cells_that_are_there() -> None:
     found = moments_each(np.where(present, values, np.nan), present)
     for row in range(20):
         kept = values[row][present[row]]
-        assert found.count[row] == kept.size
+        assert found.windows[row] == kept.size
         assert found.mean[row] == pytest.approx(kept.mean())
         assert found.sd[row] == pytest.approx(kept.std(ddof=1))
 

@@ -17,8 +17,8 @@ def rng() -> np.random.Generator:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(st.integers(20, 500), min_size=2, max_size=6),
-    st.lists(st.integers(20, 500), min_size=6, max_size=6),
+    st.lists(st.integers(100, 500), min_size=2, max_size=6),
+    st.lists(st.integers(100, 500), min_size=6, max_size=6),
 )
 def test_well_filled_tables_get_scipys_uncorrected_chi_square(
     current: list[int], other: list[int]

@@ -27,7 +27,7 @@ class Moments(NamedTuple):
     that is only rounding is exactly zero.
     """
 
-    count: Floats
+    windows: Floats
     mean: Floats
     sd: Floats
 
@@ -78,8 +78,8 @@ def deviations_each(
     flat = known & (sd == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         sigma = np.where(flat, np.where(still, 0.0, np.nan), np.where(known, move / sd, np.nan))
-        widening = np.sqrt(1 / windows + 1 / baseline.count)
-    z, p_value = normal_scores(sigma / widening, baseline.count - 1)
+        widening = np.sqrt(1 / windows + 1 / baseline.windows)
+    z, p_value = normal_scores(sigma / widening, baseline.windows - 1)
     return Deviations(sigma, z, p_value, np.where(known, sd, np.nan), flat & ~still)
 
 
@@ -155,7 +155,7 @@ def ewma_each(
     pull = np.where(present, weights * (recent - mean[:, None]), 0.0).sum(axis=1)
     plain = deviations_each(mean + pull, baseline, floor)
     with np.errstate(divide="ignore", invalid="ignore"):
-        noise = np.sqrt((weights**2).sum(axis=1) + total**2 / baseline.count)
+        noise = np.sqrt((weights**2).sum(axis=1) + total**2 / baseline.windows)
         sigma = np.where(plain.sd > 0, pull / (plain.sd * noise), plain.sigma)
-    z, p_value = normal_scores(sigma, baseline.count - 1)
+    z, p_value = normal_scores(sigma, baseline.windows - 1)
     return Deviations(sigma, z, p_value, plain.sd, plain.is_degenerate)

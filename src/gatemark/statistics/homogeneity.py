@@ -1,4 +1,4 @@
-"""Do two rows of counts come from one distribution over classes?
+"""Whether two rows of counts come from one distribution over classes.
 
 The baseline's counts are data too, so this is the 2 x K test of homogeneity and not a fit to a
 distribution that is taken for known.
