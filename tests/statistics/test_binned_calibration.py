@@ -13,8 +13,9 @@ BINS = 15
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.integers(1, 300), st.floats(0, 1))
-def test_the_mean_deviation_is_the_sum_over_all_outcomes(n: int, p: float) -> None:
+@given(st.integers(1, 300), st.integers(0, 1000))
+def test_the_mean_deviation_is_the_sum_over_all_outcomes(n: int, per_mille: int) -> None:
+    p = per_mille / 1000
     outcomes = np.arange(n + 1)
     expected = (stats.binom.pmf(outcomes, n, p) * np.abs(outcomes - n * p)).sum()
     found = float(binomial_mean_deviation(np.asarray(float(n)), np.asarray(n * p)))

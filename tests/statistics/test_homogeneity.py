@@ -8,7 +8,12 @@ from scipy import stats
 from scipy.stats.contingency import association
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.homogeneity import chi_square_each, chi_square_p_each, homogeneity
+from gatemark.statistics.homogeneity import (
+    balanced_v_each,
+    chi_square_each,
+    chi_square_p_each,
+    homogeneity,
+)
 
 
 def rng() -> np.random.Generator:
@@ -88,3 +93,11 @@ def test_rows_of_different_lengths_or_negative_counts_are_refused() -> None:
     for current, baseline in (([1, 2], [1, 2, 3]), ([-1, 2], [1, 2])):
         with pytest.raises(InvalidValueError, match="two rows of counts"):
             homogeneity(current, baseline, rng())
+
+
+def test_the_balanced_effect_is_cramers_v_of_rows_brought_to_one_size() -> None:
+    current, baseline = np.asarray([5.0, 45, 50]), np.asarray([800.0, 700, 500])
+    table = np.stack([current * 20, baseline])
+    expected = association(table.astype(int), method="cramer")
+    assert float(balanced_v_each(current, baseline)) == pytest.approx(expected)
+    assert float(balanced_v_each(np.zeros(3), baseline)) == 0

@@ -48,15 +48,3 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     actor: str
     payload: str
     at: datetime
-
-
-class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a detector says about one metric of one asset in one window."""
-
-    asset: str
-    metric: str
-    sigma: float | None
-    z: float | None
-    level: str
-    episode: str | None
-    windows: tuple[str, ...]

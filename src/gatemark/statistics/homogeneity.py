@@ -61,6 +61,19 @@ def chi_square_each(current: Floats, baseline: Floats) -> tuple[Floats, Floats, 
     return statistic, df, v, np.where(df > 0, least, 0.0)
 
 
+def balanced_v_each(current: Floats, baseline: Floats) -> Floats:
+    """Cramer's V as if both rows had the same number of items.
+
+    The plain V of a short row beside a long one is small whatever the rows say; this one depends
+    on their shares alone.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = current / current.sum(axis=-1, keepdims=True)
+        q = baseline / baseline.sum(axis=-1, keepdims=True)
+        terms = np.where(p + q > 0, (p - q) ** 2 / (p + q), 0.0)
+    return np.nan_to_num(np.sqrt(terms.sum(axis=-1) / 2), nan=0.0)
+
+
 def chi_square_p_each(statistic: Floats, df: Floats) -> Floats:
     """The asymptotic p-value; 1 where there is nothing to differ in."""
     return np.where(df > 0, gammaincc(np.maximum(df, 1) / 2, statistic / 2), 1.0)
