@@ -153,8 +153,8 @@ class BlobStore(Protocol):
         """Whether the blob is there."""
         ...
 
-    def remove(self, name: str) -> None:
-        """Take a blob away; its tombstone comes first."""
+    def remove(self, name: str, tombstone: int) -> None:
+        """Take a blob away; the event of that number tells why."""
         ...
 
 

@@ -175,7 +175,7 @@ class MemoryBlobs:
             raise UsageError(f"{name!r} is not a digest")
         return name in self._blobs
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - nothing to ask
         self._blobs.pop(name, None)
 
 
