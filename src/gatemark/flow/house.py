@@ -8,12 +8,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.engines.local import LocalEngine
 from gatemark.engines.port import Engine
-from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore, Store
+from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
+
+if TYPE_CHECKING:
+    from gatemark.ledger.stores.sql import SqlStore
+    from gatemark.watch.stores.points import SqlPoints
 
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
@@ -57,7 +62,7 @@ class House:
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
 
-    def existing_store(self) -> Store:
+    def existing_store(self) -> SqlStore:
         """A store that is already there; looking must not make one."""
         if "store" not in self.__dict__:
             self.store = self._open(must_exist=True)
@@ -68,11 +73,11 @@ class House:
         return self.existing_store().results
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> SqlStore:
         """The whole ledger; made on first use."""
         return self._open(must_exist=False)
 
-    def _open(self, *, must_exist: bool) -> Store:
+    def _open(self, *, must_exist: bool) -> SqlStore:
         # The database library is heavy, and scoring without a store must not pay for it.
         if self._address is not None:
             from gatemark.ledger.stores.postgres import open_postgres  # noqa: PLC0415
@@ -98,6 +103,13 @@ class House:
     def blobs(self) -> BlobStore:
         """The files that results rest on."""
         return self.store.blobs
+
+    @cached_property
+    def points(self) -> SqlPoints:
+        """The points of watched metrics."""
+        from gatemark.watch.stores.points import SqlPoints  # noqa: PLC0415
+
+        return SqlPoints(self.store.database)
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""

@@ -1,0 +1,15 @@
+"""``gatemark drift``: points in, signals out, and what they do to assets."""
+
+from __future__ import annotations
+
+import click
+
+from gatemark.cli.drift_push import push
+
+
+@click.group("drift")
+def drift_command() -> None:
+    """Watch metrics of live assets and act when they drift."""
+
+
+drift_command.add_command(push)
