@@ -11,7 +11,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[datetime]):
     """A moment in UTC, such as 2026-03-01T00:00:00Z."""
 
     name = "moment"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
@@ -23,8 +24,8 @@ from gatemark.intake.source import Source
 from gatemark.records.point import FORMS, MAX_PARTS, NAME, Point
 from gatemark.watch.cohort import Series
 from gatemark.watch.durations import words_of
-from gatemark.watch.parts import FormName
-from gatemark.watch.stores.points import Pushed, Pusher, Row, packed
+from gatemark.watch.parts import SCALARS, FormName
+from gatemark.watch.stores.points import Content, Pushed, Pusher, packed
 
 CLOCK_TOLERANCE_S: Final = 60
 """How far ahead of ours a sender's clock may be."""
@@ -107,25 +108,20 @@ class PointDoor:
             known = self._pusher.new_series(_new_series(point, start_s, end_s - start_s))
         else:
             _check_grid(known, start_s, end_s)
-        self._pusher.add(self._row(known, point, start_s))
-
-    def _row(self, series: Series, point: Point, start_s: int) -> Row:
         source = "" if point.source is UNSET else point.source
+        self._pusher.add((known.id, start_s, source), self._content(known, point))
+
+    def _content(self, series: Series, point: Any) -> Content:
         form = series.form
         held = getattr(point, form)
         if held is UNSET:
             raise InvalidValueError(
                 f"{series.asset} {series.metric} is pushed as {form}, got {_form_of(point)}"
             )
-        if form == "value":
-            return Row(series.id, start_s, source, int(point.n), held, 0.0, b"")  # type: ignore[arg-type]
-        if form == "k":
-            return Row(series.id, start_s, source, int(point.n), float(held), 0.0, b"")  # type: ignore[arg-type]
-        if form == "sum":
-            squares = float(point.sum_squares)  # type: ignore[arg-type]
-            return Row(series.id, start_s, source, int(point.n), held, squares, b"")  # type: ignore[arg-type]
+        if form in SCALARS:
+            return (point.n, float(held), point.sum_squares if form == "sum" else 0.0, b"")
         items, numbers = self._vector(series, point)
-        return Row(series.id, start_s, source, items, 0.0, 0.0, packed(numbers))
+        return (items, 0.0, 0.0, packed(numbers))
 
     def _vector(self, series: Series, point: Point) -> tuple[int, list[float]]:
         if point.histogram is not UNSET:
@@ -165,8 +161,12 @@ def _form_of(point: Point) -> FormName:
 def _edges(point: Point) -> tuple[float, ...]:
     if point.edges is not UNSET:
         return tuple(point.edges)
-    bins = 0 if point.histogram is UNSET else len(point.histogram)
-    return tuple(place / bins for place in range(bins + 1))
+    return _even_edges(0 if point.histogram is UNSET else len(point.histogram))
+
+
+@cache
+def _even_edges(bins: int) -> tuple[float, ...]:
+    return tuple(edge / bins for edge in range(bins + 1))
 
 
 def _new_series(point: Point, start_s: int, length_s: int) -> Series:

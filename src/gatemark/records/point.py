@@ -68,8 +68,63 @@ FORMS: Final = ("value", "sum", "k", "histogram", "calibration", "categories")
 COUNTED: Final = ("value", "sum", "k")
 
 
-def names_are_one_line(point: Point) -> list[Problem]:
-    """Metric, source and categories are named like an asset: in one line."""
+def point_is_whole(point: Point) -> list[Problem]:
+    """Everything that no single field can show; good points pass quickly."""
+    form = _only_form(point)
+    if form is None:
+        return _form_problems(point)
+    length = point.end - point.start
+    if (
+        not SHORTEST_WINDOW <= length <= LONGEST_WINDOW
+        or point.start.microsecond
+        or point.end.microsecond
+    ):
+        return _window_problems(point)
+    if not point.metric.isprintable() or point.source is not UNSET or form == "categories":
+        names = _name_problems(point)
+        if names:
+            return names
+    if (
+        (form in COUNTED) != (point.n is not UNSET)
+        or (form == "sum") != (point.sum_squares is not UNSET)
+        or (form != "histogram" and point.edges is not UNSET)
+    ):
+        return _part_problems(point, form)
+    return _CHECKS[form](point) if form != "value" else []
+
+
+def _only_form(point: Point) -> str | None:
+    """The one form a point has; None when it has several or none."""
+    found = None
+    for name, held in (
+        ("value", point.value),
+        ("k", point.k),
+        ("sum", point.sum),
+        ("histogram", point.histogram),
+        ("calibration", point.calibration),
+        ("categories", point.categories),
+    ):
+        if held is not UNSET:
+            if found is not None:
+                return None
+            found = name
+    return found
+
+
+def _form_problems(point: Point) -> list[Problem]:
+    forms = [name for name in FORMS if getattr(point, name) is not UNSET]
+    listed = ", ".join(forms) or "none"
+    return [Problem("$", f"a point must have exactly one of {', '.join(FORMS)}; got {listed}")]
+
+
+def _window_problems(point: Point) -> list[Problem]:
+    if point.start.microsecond or point.end.microsecond:
+        return [Problem("$.start", "a window must start and end on whole seconds")]
+    found = f"{point.start.isoformat()} to {point.end.isoformat()}"
+    return [Problem("$.end", f"a window must last 1 s to 366 d, got {found}")]
+
+
+def _name_problems(point: Point) -> list[Problem]:
     names = [("metric", point.metric)]
     if point.source is not UNSET:
         names.append(("source", point.source))
@@ -82,32 +137,13 @@ def names_are_one_line(point: Point) -> list[Problem]:
     ]
 
 
-def window_is_one(point: Point) -> list[Problem]:
-    """A window ends after it starts, on whole seconds, and is neither an instant nor an age."""
-    if point.start.microsecond or point.end.microsecond:
-        return [Problem("$.start", "a window must start and end on whole seconds")]
-    length = point.end - point.start
-    if not SHORTEST_WINDOW <= length <= LONGEST_WINDOW:
-        found = f"{point.start.isoformat()} to {point.end.isoformat()}"
-        return [Problem("$.end", f"a window must last 1 s to 366 d, got {found}")]
-    return []
-
-
-def form_is_one(point: Point) -> list[Problem]:
-    """Exactly one form, with all its parts and nothing of another."""
-    forms = [name for name in FORMS if getattr(point, name) is not UNSET]
-    if len(forms) != 1:
-        listed = ", ".join(forms) or "none"
-        return [Problem("$", f"a point must have exactly one of {', '.join(FORMS)}; got {listed}")]
-    form = forms[0]
+def _part_problems(point: Point, form: str) -> list[Problem]:
     if (form in COUNTED) != (point.n is not UNSET):
         verb = "needs" if form in COUNTED else "counts by itself and must not have"
         return [Problem("$.n", f"{form} {verb} n")]
     if (form == "sum") != (point.sum_squares is not UNSET):
         return [Problem("$.sum_squares", "sum and sum_squares come together")]
-    if form != "histogram" and point.edges is not UNSET:
-        return [Problem("$.edges", "only a histogram has edges")]
-    return _CHECKS[form](point) if form in _CHECKS else []
+    return [Problem("$.edges", "only a histogram has edges")]
 
 
 def _check_k(point: Any) -> list[Problem]:
@@ -255,7 +291,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a misspelled field", _VALUE | {"windows": 3}, "$"),
                 BadExample("another schema", _VALUE | {"schema": "gatemark.vote/1"}, "$.schema"),
             ),
-            rules=(names_are_one_line, window_is_one, form_is_one),
+            rules=(point_is_whole,),
         ),
     ),
 )

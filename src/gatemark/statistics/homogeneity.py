@@ -71,7 +71,7 @@ def balanced_v_each(current: Floats, baseline: Floats) -> Floats:
         p = current / current.sum(axis=-1, keepdims=True)
         q = baseline / baseline.sum(axis=-1, keepdims=True)
         terms = np.where(p + q > 0, (p - q) ** 2 / (p + q), 0.0)
-    return np.nan_to_num(np.sqrt(terms.sum(axis=-1) / 2), nan=0.0)
+    return np.asarray(np.nan_to_num(np.sqrt(terms.sum(axis=-1) / 2), nan=0.0))
 
 
 def chi_square_p_each(statistic: Floats, df: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -25,16 +26,10 @@ Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Row(NamedTuple):
-    """One point as it is stored; scalars are in ``a`` and ``b``, the rest packed in ``vector``."""
-
-    series_id: int
-    start_s: int
-    source: str
-    items: int
-    a: float
-    b: float
-    vector: bytes
+Key = tuple[int, int, str]
+"""What a point is kept under: series, start in seconds, source."""
+Content = tuple[int, float, float, bytes]
+"""What a point holds: items, two scalars ``a`` and ``b``, and the rest packed."""
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -84,7 +79,7 @@ class Pusher:
         self._next_id = 1 + max((series.id for series in self.series.values()), default=0)
         self._fresh: list[Series] = []
         self._grown: dict[int, Series] = {}
-        self._rows: dict[tuple[int, int, str], Row] = {}
+        self._rows: dict[Key, Content] = {}
         self._received = self._touched = self._corrected = self._series_added = 0
         temporary = "TEMP" if dialect == "sqlite" else "TEMPORARY"
         ending = "" if dialect == "sqlite" else " ON COMMIT DROP"
@@ -109,13 +104,11 @@ class Pusher:
         self.series[series.asset, series.metric] = series
         self._grown[series.id] = series
 
-    def add(self, row: Row) -> None:
+    def add(self, key: Key, content: Content) -> None:
         """Add a point; the same point twice is one, another one for the same window corrects it."""
-        key = row[:3]
-        known = self._rows.get(key)
-        if known is not None and known != row:
+        if self._rows.setdefault(key, content) != content:
             self._flush()
-        self._rows[key] = row
+            self._rows[key] = content
         self._received += 1
         if len(self._rows) >= BATCH:
             self._flush()
@@ -137,7 +130,7 @@ class Pusher:
             return
         connection = self._connection
         marks = ", ".join([self._cursor_mark] * len(_COLUMNS))
-        rows = sorted(self._rows.values(), key=lambda row: row[:3])
+        rows = [(*key, *content) for key, content in self._rows.items()]
         self._rows.clear()
         connection.exec_driver_sql(f"INSERT INTO {_STAGE} VALUES ({marks})", rows)  # noqa: S608
         kept = ", ".join(f"p.{name}" for name in (*_KEY, "revision", *_CONTENT, "pushed_at"))
@@ -200,7 +193,8 @@ class SqlPoints:
                 POINTS.c.series_id,
                 POINTS.c.start_s,
                 POINTS.c.revision,
-                POINTS.c.items,
+                # The attribute of that name is a method of the collection.
+                POINTS.c["items"],
                 POINTS.c.a,
                 POINTS.c.b,
                 POINTS.c.vector,
@@ -216,7 +210,7 @@ class SqlPoints:
     def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
         """The points of one series in order; ``earlier`` gives its superseded revisions."""
         table = REVISIONS if earlier else POINTS
-        columns = [table.c[name] for name in StoredPoint._fields]
+        columns = tuple(table.c[name] for name in StoredPoint._fields)
         query: sa.Select[Any] = sa.select(*columns).where(table.c.series_id == series_id)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(table.c.start_s, table.c.source)).all()
@@ -243,7 +237,7 @@ def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator
 
 def packed(numbers: Sequence[float]) -> bytes:
     """Counts or sums as bytes."""
-    return np.asarray(numbers, dtype="<f8").tobytes()
+    return struct.pack(f"<{len(numbers)}d", *numbers)
 
 
 def unpacked(vectors: Sequence[bytes], width: int) -> Floats:
