@@ -57,6 +57,10 @@ class RefusedError(GatemarkError):
         return (str(self), *self.details)
 
 
+class ConflictError(RefusedError):
+    """Someone else wrote first. Nothing was written; look again and try anew."""
+
+
 class IntegrityError(GatemarkError):
     """Something sealed does not verify."""
 

@@ -13,8 +13,7 @@ from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.engines.local import LocalEngine
 from gatemark.engines.port import Engine
-from gatemark.ledger.blobs import BlobStore
-from gatemark.ledger.port import ResultStore
+from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore, Store
 
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
@@ -55,25 +54,39 @@ class House:
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
 
-    def existing_results(self) -> ResultStore:
-        """The sealed results of a store that is already there; looking must not make one."""
+    def existing_store(self) -> Store:
+        """A store that is already there; looking must not make one."""
         if not (self._folder / DATABASE).exists():
             raise UsageError(f"there is no store at {self._folder}")
-        return self.results
+        return self.store
+
+    def existing_results(self) -> ResultStore:
+        """The sealed results of a store that is already there."""
+        return self.existing_store().results
 
     @cached_property
-    def results(self) -> ResultStore:
-        """The sealed results; made on first use."""
+    def store(self) -> Store:
+        """The whole ledger; made on first use."""
         # The database library is heavy, and scoring without a store must not pay for it.
-        from gatemark.ledger.stores.sqlite import SqliteResults  # noqa: PLC0415
+        from gatemark.ledger.stores.sqlite import open_sqlite  # noqa: PLC0415
 
-        return SqliteResults(self._folder / DATABASE)
+        return open_sqlite(self._folder / DATABASE)
+
+    @property
+    def results(self) -> ResultStore:
+        """The sealed results."""
+        return self.store.results
+
+    @property
+    def events(self) -> LedgerStore:
+        """The chain of events."""
+        return self.store.events
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The files that results rest on."""
+        return self.store.blobs
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
-
-    @cached_property
-    def blobs(self) -> BlobStore:
-        """The files that results rest on."""
-        return BlobStore(self._folder / "blobs")

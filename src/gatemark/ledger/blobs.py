@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.disk.atomic import replacing, write_whole
 
+PIECE_BYTES: Final = 1 << 20
 
-class BlobStore:
+
+class FolderBlobs:
     """A folder of files that can only be added to."""
 
     def __init__(self, folder: Path) -> None:
@@ -31,7 +35,7 @@ class BlobStore:
             return expected
         seen = hashlib.sha256()
         with replacing(target) as out, source.open("rb") as stream:
-            while piece := stream.read(1 << 20):
+            while piece := stream.read(PIECE_BYTES):
                 seen.update(piece)
                 out.write(piece)
             if not same_digest(DIGEST_PREFIX + seen.hexdigest(), expected):
@@ -40,13 +44,27 @@ class BlobStore:
 
     def get(self, name: str) -> bytes:
         """The bytes of a blob, checked against its name."""
-        target = self._path(name)
-        if not target.exists():
-            raise IntegrityError(f"blob {name} is missing from the store")
-        data = target.read_bytes()
+        data = b"".join(self.pieces(name))
         if not same_digest(digest_bytes(data), name):
             raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
         return data
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of a blob piece by piece, not checked; refuses one that is missing."""
+        target = self._path(name)
+        if not target.exists():
+            raise IntegrityError(f"blob {name} is missing from the store")
+        with target.open("rb") as stream:
+            while piece := stream.read(PIECE_BYTES):
+                yield piece
+
+    def has(self, name: str) -> bool:
+        """Whether the blob is there."""
+        return self._path(name).exists()
+
+    def remove(self, name: str) -> None:
+        """Take a blob away; its tombstone comes first."""
+        self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
         if not is_digest(name):
