@@ -31,6 +31,15 @@ KEY_REPLACED: Final = "key_replaced_without_signature"
 PAYLOAD_ERASED: Final = "payload_erased"
 BLOB_ERASED: Final = "blob_erased"
 CLOCK_SET_BACK: Final = "clock_set_back"
+RESULT_REPEATED: Final = "result_repeated"
+ROLES_GRANTED: Final = "roles_granted"
+EXAM_SET: Final = "exam_set"
+PAUSE: Final = "pause"
+BREAK_GLASS_REVIEWED: Final = "break_glass_reviewed"
+CANARY_WINDOW: Final = "canary_window"
+CANARY_JUDGED: Final = "canary_judged"
+WATCH_CLOSED: Final = "watch_closed"
+SERVICE_REPORTED: Final = "service_reported"
 
 NEVER_ERASED: Final = frozenset(
     {
@@ -45,6 +54,16 @@ NEVER_ERASED: Final = frozenset(
         PAYLOAD_ERASED,
         BLOB_ERASED,
         CLOCK_SET_BACK,
+        RESULT_REPEATED,
+        ROLES_GRANTED,
+        EXAM_SET,
+        PAUSE,
+        BREAK_GLASS,
+        BREAK_GLASS_REVIEWED,
+        CANARY_WINDOW,
+        CANARY_JUDGED,
+        WATCH_CLOSED,
+        SERVICE_REPORTED,
     }
 )
 """Kinds that decisions rest on. Free text and personal data belong into events of other kinds."""

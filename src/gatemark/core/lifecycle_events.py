@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from gatemark.core import governance
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.lifecycle import (
@@ -270,22 +271,22 @@ Fact = (
 )
 
 KINDS: Final[dict[str, type[Fact]]] = {
-    "roles_granted": RolesGranted,
-    "policy_changed": PolicyAdopted,
-    "asset_registered": VersionAdded,
-    "exam_set": ExamSet,
-    "approval": ApprovalGiven,
-    "waiver": GateWaived,
-    "override": GateOverridden,
-    "transition": VersionMoved,
-    "pause": VersionPaused,
-    "break_glass": GlassBroken,
-    "break_glass_reviewed": GlassReviewed,
-    "canary_window": WindowPushed,
-    "canary_judged": WindowJudged,
-    "watch_closed": WatchClosed,
-    "service_reported": ServiceReported,
-    "drift_signal": DriftNoted,
+    governance.ROLES_GRANTED: RolesGranted,
+    governance.POLICY_CHANGED: PolicyAdopted,
+    governance.ASSET_REGISTERED: VersionAdded,
+    governance.EXAM_SET: ExamSet,
+    governance.APPROVAL: ApprovalGiven,
+    governance.WAIVER: GateWaived,
+    governance.OVERRIDE: GateOverridden,
+    governance.TRANSITION: VersionMoved,
+    governance.PAUSE: VersionPaused,
+    governance.BREAK_GLASS: GlassBroken,
+    governance.BREAK_GLASS_REVIEWED: GlassReviewed,
+    governance.CANARY_WINDOW: WindowPushed,
+    governance.CANARY_JUDGED: WindowJudged,
+    governance.WATCH_CLOSED: WatchClosed,
+    governance.SERVICE_REPORTED: ServiceReported,
+    governance.DRIFT_SIGNAL: DriftNoted,
 }
 """The kind of a ledger event, and what its payload says."""
 

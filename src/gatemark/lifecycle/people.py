@@ -9,12 +9,10 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import RefusedError
+from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role, Stage
 from gatemark.lifecycle.evidence import Case
 from gatemark.lifecycle.state import Approval, HouseRules, State
-
-SYSTEM: Final = "system"
-"""The actor of what the machine does by itself. No person can be called that."""
 
 APPROVING: Final[tuple[Role, ...]] = ("approver", "security_approver")
 

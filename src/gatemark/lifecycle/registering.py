@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import RefusedError
+from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role
 from gatemark.core.lifecycle_events import (
     ExamSet,
@@ -16,7 +17,7 @@ from gatemark.core.lifecycle_events import (
     VersionAdded,
 )
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
-from gatemark.lifecycle.people import APPROVING, SYSTEM, require_role
+from gatemark.lifecycle.people import APPROVING, require_role
 from gatemark.lifecycle.state import HouseRules, State
 
 _NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
@@ -53,7 +54,7 @@ def decide_adopt(house: HouseRules, command: AdoptPolicy) -> tuple[Fact, ...]:
 
 
 def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
-    """A version is added once; the same again changes nothing, another under its name is refused."""
+    """A version is added once; the same again is nothing new, another under its name is refused."""
     require_role(state.house, command.actor, ("author",), "add a version")
     asset = state.asset
     if asset.kind is not None and (asset.kind, asset.risk) != (command.kind, command.risk):

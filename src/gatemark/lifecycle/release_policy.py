@@ -162,7 +162,7 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
     rollback_window: Count = 3
     break_glass_hours: Annotated[float, Meta(gt=0, le=4)] = 4
     break_glass_review_hours: Annotated[float, Meta(gt=0, le=24)] = 24
-    clock_skew_seconds: Annotated[float, Meta(ge=0, le=600)] = 60
+    clock_skew_seconds: Annotated[float, Meta(ge=0, le=600)] = 10
 
     def __post_init__(self) -> None:
         missing = [gate for gate in GATES if gate not in self.gates]
