@@ -62,6 +62,7 @@ __all__ = [
     "Tick",
     "Waive",
     "act",
+    "preview",
     "run_due",
 ]
 
@@ -104,6 +105,12 @@ def act(house: House, command: Command) -> Acted:
         except ConflictError:
             continue
     raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
+
+
+def preview(house: House, command: Command) -> tuple[Fact, ...]:
+    """What a command would come to now, without writing anything; refuses as ``act`` would."""
+    state = read_state(house, _asset_of(command))
+    return decide(state, _with_evidence(house, state, command), house.clock()).facts
 
 
 def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
