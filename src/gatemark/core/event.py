@@ -101,18 +101,29 @@ def event_bytes(event: Event) -> bytes:
 
     With only texts and one number in sorted fields, the fast encoder writes just these bytes.
     """
-    return _encode(
-        _Body(
-            event.actor,
-            moment_text(event.at),
-            event.kind,
-            event.payload_digest,
-            event.prev,
-            SCHEMA,
-            event.seq,
-            event.subject,
-        )
+    return body_bytes(
+        seq=event.seq,
+        prev=event.prev,
+        kind=event.kind,
+        at=moment_text(event.at),
+        actor=event.actor,
+        subject=event.subject,
+        payload_digest=event.payload_digest,
     )
+
+
+def body_bytes(
+    *,
+    seq: int,
+    prev: str,
+    kind: str,
+    at: str,
+    actor: str,
+    subject: str | None,
+    payload_digest: str,
+) -> bytes:
+    """The canonical bytes of an event whose moment is already text."""
+    return _encode(_Body(actor, at, kind, payload_digest, prev, SCHEMA, seq, subject))
 
 
 def moment_text(moment: datetime) -> str:

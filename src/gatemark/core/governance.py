@@ -25,19 +25,19 @@ WAIVER: Final = "waiver"
 OVERRIDE: Final = "override"
 BREAK_GLASS: Final = "break_glass"
 POLICY_CHANGED: Final = "policy_changed"
+EXAM_SET: Final = "exam_set"
+CANARY_JUDGED: Final = "canary_judged"
+LEDGER_OPENED: Final = "ledger_opened"
 KEY_ADDED: Final = "key_added"
 KEY_ROTATED: Final = "key_rotated"
 KEY_REPLACED: Final = "key_replaced_without_signature"
 PAYLOAD_ERASED: Final = "payload_erased"
 BLOB_ERASED: Final = "blob_erased"
 CLOCK_SET_BACK: Final = "clock_set_back"
-RESULT_REPEATED: Final = "result_repeated"
 ROLES_GRANTED: Final = "roles_granted"
-EXAM_SET: Final = "exam_set"
 PAUSE: Final = "pause"
 BREAK_GLASS_REVIEWED: Final = "break_glass_reviewed"
 CANARY_WINDOW: Final = "canary_window"
-CANARY_JUDGED: Final = "canary_judged"
 WATCH_CLOSED: Final = "watch_closed"
 SERVICE_REPORTED: Final = "service_reported"
 
@@ -47,26 +47,29 @@ NEVER_ERASED: Final = frozenset(
         ASSET_REGISTERED,
         APPROVAL,
         TRANSITION,
+        DRIFT_SIGNAL,
+        WAIVER,
+        OVERRIDE,
+        BREAK_GLASS,
         POLICY_CHANGED,
+        EXAM_SET,
+        CANARY_JUDGED,
+        LEDGER_OPENED,
         KEY_ADDED,
         KEY_ROTATED,
         KEY_REPLACED,
         PAYLOAD_ERASED,
         BLOB_ERASED,
         CLOCK_SET_BACK,
-        RESULT_REPEATED,
         ROLES_GRANTED,
-        EXAM_SET,
         PAUSE,
-        BREAK_GLASS,
         BREAK_GLASS_REVIEWED,
         CANARY_WINDOW,
-        CANARY_JUDGED,
         WATCH_CLOSED,
         SERVICE_REPORTED,
     }
 )
-"""Kinds that decisions rest on. Free text and personal data belong into events of other kinds."""
+"""Kinds that decisions rest on, or that stages are replayed from."""
 
 SYSTEM: Final = "system"
 """The actor of what the machine does by itself."""
@@ -92,12 +95,16 @@ EVIDENCE_FROM: Final = RANK["eligible"]
 APPROVED_STAGES: Final = frozenset({"canary_1", "enabled"})
 """Stages that are entered from below only with an approval bound to them."""
 
-UNAPPROVED_CAUSES: Final = frozenset({"rollback", "break_glass"})
-"""Ways back to a version that was enabled before, for which nobody waits for an approval."""
+ROLLBACK: Final = "rollback"
+"""The cause of a return to a version that was enabled before; nobody waits for an approval."""
 
 
 class ResultSealed(msgspec.Struct, frozen=True):
-    """Payload of ``result_sealed``: a result entered the store."""
+    """Payload of ``result_sealed``: a result entered the store, or was reached once more.
+
+    The same answers judged again give the same result on another occasion: the store keeps the
+    first, and the ledger tells of each. ``occasion`` is what ``stamp`` covers beside the id.
+    """
 
     result_id: str
     stamp: str
@@ -106,6 +113,7 @@ class ResultSealed(msgspec.Struct, frozen=True):
     baseline: AssetRef | None
     pack: PackRef
     policy_digest: str
+    occasion: dict[str, Any]
 
 
 class AssetRegistered(msgspec.Struct, frozen=True):
@@ -130,7 +138,9 @@ class Approval(msgspec.Struct, frozen=True):
 class TransitionMade(msgspec.Struct, frozen=True):
     """Payload of ``transition``: a version of the subject moved from one stage to another.
 
-    ``result_ids`` are the citations, ``approvals`` the sequence numbers of the approvals used.
+    ``result_ids`` are the citations; ``approvals`` and ``windows`` are the numbers of the approval
+    and canary events that the step rests on. A cause of ``break_glass`` needs an event of that
+    kind about the same version before it.
     """
 
     version: str
@@ -140,8 +150,49 @@ class TransitionMade(msgspec.Struct, frozen=True):
     cause: str
     result_ids: tuple[str, ...] = ()
     approvals: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
     policy_digest: str | None = None
     environment: str = "production"
+
+
+class WindowVerdict(msgspec.Struct, frozen=True):
+    """Payload of ``canary_judged``: how one window of a canary came out."""
+
+    version: str
+    stage: str
+    state: str
+
+
+class GlassBroken(msgspec.Struct, frozen=True):
+    """Payload of ``break_glass``: who acts without approvals, and until when."""
+
+    version: str
+    until: datetime
+    environment: str = "production"
+
+
+class KeyAdded(msgspec.Struct, frozen=True):
+    """Payload of ``key_added``: the first key; ``note`` names ledger and key, signed by the key."""
+
+    key: str
+    note: str
+
+
+class KeyRotated(msgspec.Struct, frozen=True):
+    """Payload of ``key_rotated``: ``note`` names ledger and both keys, signed by both."""
+
+    old: str
+    new: str
+    note: str
+
+
+class KeyReplaced(msgspec.Struct, frozen=True):
+    """Payload of ``key_replaced_without_signature``: the old key could not sign any more."""
+
+    old: str
+    new: str
+    note: str
+    reason: str
 
 
 class PayloadErased(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from gatemark.core.errors import IntegrityError
 from gatemark.core.event import Event
-from gatemark.core.governance import NEVER_ERASED, RESULT_REPEATED, RESULT_SEALED
+from gatemark.core.governance import NEVER_ERASED, RESULT_SEALED, ResultSealed
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded
 from gatemark.flow.house import House
 from gatemark.ledger.port import EventStore
@@ -43,6 +43,17 @@ class _Page(msgspec.Struct):
     sealed_at: dict[str, datetime] = {}
 
 
+def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
+    """Remember when a judgement was last reached; the event may have come later than that."""
+    try:
+        sealed = msgspec.convert(payload, ResultSealed)
+        finished_at = msgspec.convert(sealed.occasion.get("finished_at"), datetime)
+    except msgspec.ValidationError as error:
+        raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    known = page.sealed_at.get(sealed.result_id)
+    page.sealed_at[sealed.result_id] = max(finished_at, known or finished_at)
+
+
 class Books:
     """The states of assets as far as they were read; reading again reads only what is new."""
 
@@ -60,8 +71,8 @@ class Books:
         page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
         state = State(self._house, page.asset)
         for event, payload in self._events.events(page.read_to, subject=asset):
-            if event.kind in (RESULT_SEALED, RESULT_REPEATED) and payload is not None:
-                page.sealed_at[str(payload["result_id"])] = event.at
+            if event.kind == RESULT_SEALED:
+                _note_seal(page, event, payload)
             else:
                 self._advance(state, event, payload)
             page.read_to = event.seq

@@ -17,6 +17,7 @@ from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore, Store
 
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
+DATABASE_SCHEMES = ("postgresql", "postgres")
 
 
 class House:
@@ -30,11 +31,13 @@ class House:
         actor: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if "://" in store:
+        scheme, found, _ = store.partition("://")
+        if found and scheme not in DATABASE_SCHEMES:
             raise UsageError(
-                f"store {store.split('://', maxsplit=1)[0]}://… is not supported; give a folder"
+                f"store {scheme}://… is not supported; give a folder or postgresql://…"
             )
-        self._folder = Path(store)
+        self._address = store if found else None
+        self._folder = Path(DEFAULT_STORE if found else store)
         self._jobs = jobs
         self._actor = actor
         self.clock = clock
@@ -56,8 +59,8 @@ class House:
 
     def existing_store(self) -> Store:
         """A store that is already there; looking must not make one."""
-        if not (self._folder / DATABASE).exists():
-            raise UsageError(f"there is no store at {self._folder}")
+        if "store" not in self.__dict__:
+            self.store = self._open(must_exist=True)
         return self.store
 
     def existing_results(self) -> ResultStore:
@@ -67,7 +70,16 @@ class House:
     @cached_property
     def store(self) -> Store:
         """The whole ledger; made on first use."""
+        return self._open(must_exist=False)
+
+    def _open(self, *, must_exist: bool) -> Store:
         # The database library is heavy, and scoring without a store must not pay for it.
+        if self._address is not None:
+            from gatemark.ledger.stores.postgres import open_postgres  # noqa: PLC0415
+
+            return open_postgres(self._address, must_exist=must_exist)
+        if must_exist and not (self._folder / DATABASE).exists():
+            raise UsageError(f"there is no store at {self._folder}")
         from gatemark.ledger.stores.sqlite import open_sqlite  # noqa: PLC0415
 
         return open_sqlite(self._folder / DATABASE)

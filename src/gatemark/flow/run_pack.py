@@ -25,7 +25,6 @@ from gatemark.core.policy import Waiver
 from gatemark.core.result import Blob, Cost, Result
 from gatemark.flow.arm_sources import ArmSource, open_arm, reopen_arm
 from gatemark.flow.house import House
-from gatemark.flow.keep_result import keep_result
 from gatemark.flow.pack_arms import ArmAnswers, OnProgress, answer_all, scorer_of
 from gatemark.flow.pack_data import OpenPack, open_pack
 from gatemark.flow.pack_judge import judge_pack, result_of
@@ -234,7 +233,7 @@ def _sealed(
     )
     for data in lines.values():
         house.blobs.put(data)
-    keep_result(house, result)
+    house.results.append(result)
     return result
 
 

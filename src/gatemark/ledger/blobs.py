@@ -34,8 +34,8 @@ class FolderBlobs:
         if target.exists():
             return expected
         seen = hashlib.sha256()
-        with replacing(target) as out, source.open("rb") as stream:
-            while piece := stream.read(PIECE_BYTES):
+        with replacing(target) as out:
+            for piece in read_pieces(source):
                 seen.update(piece)
                 out.write(piece)
             if not same_digest(DIGEST_PREFIX + seen.hexdigest(), expected):
@@ -54,15 +54,13 @@ class FolderBlobs:
         target = self._path(name)
         if not target.exists():
             raise IntegrityError(f"blob {name} is missing from the store")
-        with target.open("rb") as stream:
-            while piece := stream.read(PIECE_BYTES):
-                yield piece
+        yield from read_pieces(target)
 
     def has(self, name: str) -> bool:
         """Whether the blob is there."""
         return self._path(name).exists()
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - the folder cannot ask
         """Take a blob away; its tombstone comes first."""
         self._path(name).unlink(missing_ok=True)
 
@@ -71,3 +69,10 @@ class FolderBlobs:
             raise UsageError(f"{name!r} is not a digest")
         hexadecimal = name.removeprefix(DIGEST_PREFIX)
         return self._folder / hexadecimal[:2] / hexadecimal
+
+
+def read_pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a file piece by piece."""
+    with path.open("rb") as stream:
+        while piece := stream.read(PIECE_BYTES):
+            yield piece

@@ -14,14 +14,14 @@ from gatemark.core.event import (
     Event,
     EventDraft,
     Head,
-    event_bytes,
+    body_bytes,
     link,
     moment_text,
     payload_bytes,
     read_payload,
 )
 from gatemark.core.governance import CLOCK_SET_BACK, RESULT_SEALED, ResultSealed, as_payload
-from gatemark.core.result import Result
+from gatemark.core.result import Result, occasion_of
 from gatemark.ledger.port import EventRow
 
 CLOCK_SKEW: Final = timedelta(seconds=10)
@@ -72,6 +72,7 @@ def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
         baseline=result.baseline,
         pack=result.pack,
         policy_digest=result.policy_digest,
+        occasion=occasion_of(result),
     )
     subject = result.candidate.id.partition("/")[0] if result.candidate else None
     return EventDraft(RESULT_SEALED, at, result.actor, subject, as_payload(sealed))
@@ -110,13 +111,28 @@ def event_of(row: EventRow) -> Event:
         raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
 
 
+def row_bytes(row: EventRow) -> bytes:
+    """The canonical bytes of a stored row as it stands; refuses one that cannot have any."""
+    try:
+        if moment_text(datetime.fromisoformat(row.at)) != row.at:
+            raise IntegrityError(f"event {row.seq} cannot be read: its time is {row.at!r}")
+        return body_bytes(
+            seq=row.seq,
+            prev=DIGEST_PREFIX + row.prev.hex(),
+            kind=row.kind,
+            at=row.at,
+            actor=row.actor,
+            subject=row.subject,
+            payload_digest=DIGEST_PREFIX + row.payload_digest.hex(),
+        )
+    except (TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
+
+
 def checked(row: EventRow) -> tuple[Event, dict[str, Any] | None]:
     """The event and payload of a stored row; refuses what its digests do not name."""
+    found = digest_bytes(row_bytes(row))
     event = event_of(row)
-    try:
-        found = digest_bytes(event_bytes(event))
-    except (TypeError, UnicodeEncodeError, msgspec.MsgspecError) as error:
-        raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
     if found != event.digest:
         raise IntegrityError(f"event {row.seq} does not verify: its content gives {found}")
     return event, checked_payload(row)

@@ -30,7 +30,8 @@ class ResultStore(Protocol):
     def append(self, result: Result) -> int:
         """Keep a result, with a ``result_sealed`` event in the same transaction.
 
-        One that is already there keeps its number, and no event is added.
+        One that is already there keeps its number; the ledger tells of it once more when the
+        occasion is another one.
         """
         ...
 
@@ -113,8 +114,8 @@ class LedgerStore(EventStore, Protocol):
         """The kept inner nodes of these numbers."""
         ...
 
-    def payload_numbers(self) -> Iterator[int]:
-        """The numbers of all events whose payload is kept, rising."""
+    def last_payload(self) -> int:
+        """The highest number of an event whose payload is kept; 0 when there is none."""
         ...
 
     def add_checkpoint(self, size: int, note: str) -> None:
@@ -153,8 +154,8 @@ class BlobStore(Protocol):
         """Whether the blob is there."""
         ...
 
-    def remove(self, name: str) -> None:
-        """Take a blob away; its tombstone comes first."""
+    def remove(self, name: str, tombstone: int) -> None:
+        """Take a blob away; the event of that number tells why."""
         ...
 
 

@@ -41,7 +41,8 @@ def conflict_of_interest(state: State, actor: str, version: str) -> str | None:
     asset = state.asset
     if actor == SYSTEM:
         return "the system cannot approve"
-    if asset.versions[version].author == actor:
+    digest = asset.versions[version].digest
+    if actor in {known.author for known in asset.versions.values() if known.digest == digest}:
         return f"{actor} is the author of {asset.name}@{version} and cannot approve it"
     if asset.exam_editor == actor:
         return f"{actor} last edited the full pack of {asset.name} and cannot approve by it"

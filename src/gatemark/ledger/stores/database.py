@@ -19,7 +19,7 @@ class Database:
     """An engine, how to call its place in messages, and how writers take turns."""
 
     def __init__(
-        self, engine: sa.Engine, place: str, take_turn: Callable[[sa.Connection], None]
+        self, engine: sa.Engine, place: str, take_turn: Callable[[sa.Connection], object]
     ) -> None:
         self.place = place
         self._reader = engine
@@ -42,6 +42,12 @@ class Database:
         """A transaction that no other writer is inside at the same time."""
         with self._told("cannot be written"), self._writer.begin() as connection:
             self._take_turn(connection)
+            yield connection
+
+    @contextmanager
+    def adding(self) -> Iterator[sa.Connection]:
+        """A transaction that writes, but nothing whose order matters."""
+        with self._told("cannot be written"), self._writer.begin() as connection:
             yield connection
 
     def close(self) -> None:

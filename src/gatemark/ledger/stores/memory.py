@@ -80,8 +80,8 @@ class MemoryEvents:
     def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
         return {n: self._nodes[n - 1] for n in numbers if 0 < n <= len(self._nodes)}
 
-    def payload_numbers(self) -> Iterator[int]:
-        yield from [row.seq for row in self._rows if row.payload is not None]
+    def last_payload(self) -> int:
+        return max((row.seq for row in self._rows if row.payload is not None), default=0)
 
     def add_checkpoint(self, size: int, note: str) -> None:
         kept = self._checkpoints.setdefault(size, [])
@@ -119,9 +119,10 @@ class MemoryResults:
     def append(self, result: Result) -> int:
         verify_seal(result)
         with self._lock:
-            if result.id not in self._documents:
+            known = self._documents.get(result.id)
+            if known is None or verified_result(result.id, known).stamp != result.stamp:
                 self._events.append_result(result)
-                self._documents[result.id] = canonical_bytes(result)
+                self._documents.setdefault(result.id, canonical_bytes(result))
             return list(self._documents).index(result.id) + 1
 
     def get(self, reference: str) -> Result:
@@ -175,7 +176,7 @@ class MemoryBlobs:
             raise UsageError(f"{name!r} is not a digest")
         return name in self._blobs
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - nothing to ask
         self._blobs.pop(name, None)
 
 

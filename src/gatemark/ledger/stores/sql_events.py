@@ -138,16 +138,9 @@ class SqlEvents:
         with self._database.reading() as connection:
             return _nodes_at(connection, numbers)
 
-    def payload_numbers(self) -> Iterator[int]:
-        after = 0
-        ordered = sa.select(PAYLOADS.c.seq).order_by(PAYLOADS.c.seq).limit(PAGE)
-        while True:
-            with self._database.reading() as connection:
-                page = connection.execute(ordered.where(PAYLOADS.c.seq > after)).scalars().all()
-            yield from page
-            if len(page) < PAGE:
-                return
-            after = page[-1]
+    def last_payload(self) -> int:
+        with self._database.reading() as connection:
+            return connection.execute(sa.select(sa.func.max(PAYLOADS.c.seq))).scalar() or 0
 
     def add_checkpoint(self, size: int, note: str) -> None:
         known = sa.select(CHECKPOINTS.c.size).where(

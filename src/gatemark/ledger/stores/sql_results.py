@@ -37,12 +37,13 @@ class SqlResults:
             "finished_at": result.finished_at.isoformat(),
             "document": canonical_bytes(result),
         }
-        known = sa.select(RESULTS.c.seq).where(RESULTS.c.id == result.id)
+        known = sa.select(RESULTS.c.seq, RESULTS.c.document).where(RESULTS.c.id == result.id)
         with self._database.writing() as connection:
-            found = connection.execute(known).scalar()
+            found = connection.execute(known).first()
+            if found is None or verified_result(result.id, found.document).stamp != result.stamp:
+                self.tell(connection, result)
             if found is not None:
-                return int(found)
-            self.tell(connection, result)
+                return int(found.seq)
             added = sa.insert(RESULTS).values(row).returning(RESULTS.c.seq)
             return int(connection.execute(added).scalar_one())
 

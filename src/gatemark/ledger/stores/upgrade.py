@@ -17,13 +17,13 @@ _KNOWN: Final = (None, FIRST, NEWEST)
 
 def revision_of(connection: sa.Connection) -> str | None:
     """The layout of a store; None when there is nothing yet."""
-    tables = set(sa.inspect(connection).get_table_names())
-    if "alembic_version" in tables:
+    tables = sa.inspect(connection)
+    if tables.has_table("alembic_version"):
         found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
         if found is not None:
             return str(found)
     # Stores of the first layout were made without Alembic.
-    return FIRST if "results" in tables else None
+    return FIRST if tables.has_table("results") else None
 
 
 def upgrade(connection: sa.Connection, found: str | None) -> None:
