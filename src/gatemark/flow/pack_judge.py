@@ -68,17 +68,7 @@ def judge_pack(
     pack, snapshots = opened.pack, opened.snapshots
     plugins = {suite.id: suite_plugin(suite) for suite in pack.suites}
     options = {suite.id: _options(suite, plugins[suite.id].options) for suite in pack.suites}
-    policy = pack_policy(
-        pack,
-        modes={
-            suite.id: regression_mode(pack, suite, plugins[suite.id].default_regression)
-            for suite in pack.suites
-        },
-        suite_rules={
-            suite.id: plugins[suite.id].rules(suite, options[suite.id]) for suite in pack.suites
-        },
-        has_baseline=baseline is not None,
-    )
+    policy = policy_of(pack, has_baseline=baseline is not None)
     reports: dict[str, ArmsReport] = {}
     for suite in pack.suites:
         evidence = ArmsEvidence(
@@ -112,6 +102,23 @@ def judge_pack(
     )
 
 
+def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
+    """The rules that a pack comes to, with those of its suites."""
+    plugins = {suite.id: suite_plugin(suite) for suite in pack.suites}
+    return pack_policy(
+        pack,
+        modes={
+            suite.id: regression_mode(pack, suite, plugins[suite.id].default_regression)
+            for suite in pack.suites
+        },
+        suite_rules={
+            suite.id: plugins[suite.id].rules(suite, _options(suite, plugins[suite.id].options))
+            for suite in pack.suites
+        },
+        has_baseline=has_baseline,
+    )
+
+
 def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
     try:
         return msgspec.convert(suite.options, options_type)
@@ -132,7 +139,7 @@ def _account(
         missing=len(snapshot.ids - answered),
         expected=len(snapshot.rows),
         files=tuple(file for file in files if file.name.startswith(f"{suite.id}.")),
-        checks={"suite": suite.id, "snapshot": snapshot.reference},
+        checks={"suite": suite.id, "kind": suite.kind, "snapshot": snapshot.reference},
     )
 
 

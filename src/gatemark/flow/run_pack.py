@@ -42,6 +42,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     limit: int | None = None
     candidate: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | str | None = None
+    names: Mapping[str, AssetRef] = {}
+    """What an arm is known as, where whoever runs the pack vouches for it."""
 
 
 def run_pack(
@@ -61,7 +63,9 @@ def run_pack(
     if not choices.resume:
         _forget(journals)
     told = asyncio.run(_answer_arms(opened, arms, choices, journals, on_progress))
-    result = _sealed(house, opened, arms, told, waivers=waivers, started_at=started_at)
+    result = _sealed(
+        house, opened, arms, told, waivers=waivers, started_at=started_at, names=choices.names
+    )
     _forget(journals)
     return result
 
@@ -181,7 +185,9 @@ def _sealed(
     *,
     waivers: Sequence[Waiver],
     started_at: datetime,
+    names: Mapping[str, AssetRef] | None = None,
 ) -> Result:
+    names = names or {}
     scoring = _scoring(opened)
     lines = {
         f"{suite}.{arm}.jsonl": data
@@ -200,10 +206,11 @@ def _sealed(
         now=finished_at,
     )
     references = {
-        name: arm.reference
+        name: names.get(name)
+        or arm.reference
         or AssetRef(
             id=f"{opened.pack.asset.name}/{name}",
-            digest=digest({"target": dict(arm.identity), "scoring": scoring}),
+            digest=_identity(arm, scoring),
         )
         for name, arm in arms.items()
     }
@@ -215,7 +222,7 @@ def _sealed(
         candidate=references["candidate"],
         baseline=references.get("baseline"),
         blobs=blobs,
-        runtime={**_git_state(opened.folder), **_models(told)},
+        runtime={**_git_state(opened.folder), **_models(told), **_identities(arms, names, scoring)},
         waivers=waivers,
         started_at=started_at,
         finished_at=finished_at,
@@ -228,6 +235,17 @@ def _sealed(
         house.blobs.put(data)
     house.results.append(result)
     return result
+
+
+def _identity(arm: ArmSource, scoring: Mapping[str, Any]) -> str:
+    return digest({"target": dict(arm.identity), "scoring": scoring})
+
+
+def _identities(
+    arms: Mapping[str, ArmSource], names: Mapping[str, AssetRef], scoring: Mapping[str, Any]
+) -> dict[str, str]:
+    """What answered, where somebody vouches that it is another thing."""
+    return {f"target.{name}": _identity(arms[name], scoring) for name in names if name in arms}
 
 
 def _models(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
