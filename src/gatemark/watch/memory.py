@@ -29,8 +29,9 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
 
 
 class SeriesMemory(msgspec.Struct, frozen=True):
-    """What is kept of one series between ticks."""
+    """What is kept of one series between ticks; numbers of windows are of this length."""
 
+    window_s: int
     judged: int
     since: int
     calm: int
@@ -50,6 +51,7 @@ class Memory:
 
     def __init__(self, cohort: Cohort, kept: Mapping[int, SeriesMemory]) -> None:
         count, wanted = len(cohort.series), cohort.watch.baseline
+        self._window_s = cohort.window_s
         self.judged: Indices = np.full(count, NEVER, dtype=np.int64)
         self.since: Indices = np.full(count, NEVER, dtype=np.int64)
         self.calm: Indices = np.zeros(count, dtype=np.int64)
@@ -69,6 +71,11 @@ class Memory:
                 self._recall(row, kept[series.id])
 
     def _recall(self, row: int, kept: SeriesMemory) -> None:
+        if kept.window_s != self._window_s[row]:
+            # Windows are counted otherwise now; only the trouble itself is remembered.
+            if kept.episode is not None:
+                self.episodes[row] = kept.episode
+            return
         self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
         for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
             if len(told) == trail.shape[1]:
@@ -175,6 +182,7 @@ class Memory:
                 parts=tuple(tuple(parts) for parts in self.frozen.parts[row, here].tolist()),
             )
         return SeriesMemory(
+            window_s=int(self._window_s[row]),
             judged=int(self.judged[row]),
             since=int(self.since[row]),
             calm=int(self.calm[row]),
@@ -184,6 +192,24 @@ class Memory:
             episode=self.episodes.get(row),
             signal=self.signals.get(row),
         )
+
+
+def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
+    """What is still worth remembering when other lines are drawn: open trouble and fresh starts.
+
+    Windows before an open episode are not judged again; without one, all within reach are.
+    """
+    quiet = (None,) * len(kept.warn_trail)
+    is_open = kept.episode is not None
+    return msgspec.structs.replace(
+        kept,
+        judged=kept.judged if is_open else NEVER,
+        calm=0,
+        warn_trail=quiet,
+        breach_trail=quiet,
+        frozen=kept.frozen if is_open else None,
+        signal=None,
+    )
 
 
 def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:

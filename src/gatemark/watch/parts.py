@@ -7,7 +7,7 @@ of each bin, one after the other; ``categories`` has a count per class of the se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -30,20 +30,15 @@ FORM_NAMES: Final[tuple[FormName, ...]] = (
 )
 
 
-def scalar_parts(form: FormName, items: float, a: float, b: float) -> tuple[float, ...]:
-    """The parts of a point of one of the scalar forms."""
-    if form == "value":
-        return (items * a,)
-    return (a, b) if form == "sum" else (a,)
-
-
 def part_count(form: FormName, layout: Sequence[object]) -> int:
-    """How many parts a series has; ``layout`` names its bins or classes."""
+    """How many parts a series has; ``layout`` holds its edges, bins or classes."""
     if form in ("value", "k"):
         return 1
     if form == "sum":
         return 2
-    return 3 * len(layout) if form == "calibration" else len(layout)
+    if form == "calibration":
+        return 3 * len(layout)
+    return len(layout) - 1 if form == "histogram" else len(layout)
 
 
 def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
@@ -52,8 +47,3 @@ def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
         raise InvalidValueError(f"points of form {form} have no single value")
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(items > 0, parts[..., 0] / items, np.nan)
-
-
-def category_parts(counts: Mapping[str, int], classes: Sequence[str]) -> list[int]:
-    """The counts of a point in the order of its series' classes."""
-    return [counts.get(name, 0) for name in classes]

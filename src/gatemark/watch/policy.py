@@ -155,18 +155,16 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """All that decides about drift.
 
     ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no memory.
-    ``q`` bounds the share of false warnings among those of one tick. ``sample_rate`` is the share
-    of traffic that an asset in shadow still sees. ``breach_by_mean`` also calls a breach when one
-    window more than ``sustained`` all warn and their mean is beyond the line. ``lateness`` is how
-    long after its end a window may still be filled. ``catch_up`` is how many windows a tick goes
-    back for those that nobody looked at.
+    ``q`` bounds the share of false warnings among those of one tick. ``breach_by_mean`` also calls
+    a breach when one window more than ``sustained`` all warn and their mean is beyond the line.
+    ``lateness`` is how long after its end a window may still be filled. ``catch_up`` is how many
+    windows a tick goes back for those that nobody looked at.
     """
 
     name: str = "watched-metrics"
     mode: Mode = "corrected"
     watches: tuple[Watch, ...] = WATCHES
     q: Share = 0.05
-    sample_rate: Share = 0.05
     breach_by_mean: bool = True
     lateness: str | None = None
     catch_up: Annotated[int, msgspec.Meta(ge=1, le=400)] = 30

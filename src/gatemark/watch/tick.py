@@ -34,10 +34,11 @@ _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
 class Rearming(msgspec.Struct, frozen=True):
-    """An asset was examined anew: from when on its windows count, and by which result."""
+    """An asset starts anew at a moment, and why; its baseline too, unless that was not to blame."""
 
     moment: datetime
     cause: str
+    keeps_baseline: bool = False
 
 
 class Ticked(NamedTuple):
@@ -101,6 +102,8 @@ def _rearm(cohort: Cohort, memory: Memory, rearmed: Mapping[str, Rearming]) -> N
         fresh = rearmed.get(episode.asset)
         if fresh is not None and fresh.moment > episode.opened.start:
             since = cohort.first_index_from(row, fresh.moment)
+            if fresh.keeps_baseline:
+                since = int(memory.since[row])
             memory.rearm(row, since, fresh.moment, fresh.cause)
 
 

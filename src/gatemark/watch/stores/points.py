@@ -53,6 +53,18 @@ class Chunk(NamedTuple):
     b: Floats
     vector: Sequence[bytes]
 
+    def rows(self, chosen: Indices) -> Chunk:
+        """Some of the points."""
+        return Chunk(
+            series_id=self.series_id[chosen],
+            start_s=self.start_s[chosen],
+            revision=self.revision[chosen],
+            items=self.items[chosen],
+            a=self.a[chosen],
+            b=self.b[chosen],
+            vector=[self.vector[at] for at in chosen.tolist()],
+        )
+
 
 class StoredPoint(NamedTuple):
     """One point of one series with its revision."""
