@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gatemark.cli.drift_probe import probe, status
 from gatemark.cli.drift_push import push
 
 
@@ -13,3 +14,5 @@ def drift_command() -> None:
 
 
 drift_command.add_command(push)
+drift_command.add_command(probe)
+drift_command.add_command(status)

@@ -18,6 +18,8 @@ from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 
 if TYPE_CHECKING:
     from gatemark.ledger.stores.sql import SqlStore
+    from gatemark.watch.stores.alerts import SqlAlerts
+    from gatemark.watch.stores.memories import SqlMemories
     from gatemark.watch.stores.points import SqlPoints
 
 DEFAULT_STORE = ".gatemark"
@@ -110,6 +112,20 @@ class House:
         from gatemark.watch.stores.points import SqlPoints  # noqa: PLC0415
 
         return SqlPoints(self.store.database)
+
+    @cached_property
+    def memories(self) -> SqlMemories:
+        """What watching remembers: series, episodes, and what was done."""
+        from gatemark.watch.stores.memories import SqlMemories  # noqa: PLC0415
+
+        return SqlMemories(self.store.database)
+
+    @cached_property
+    def alerts(self) -> SqlAlerts:
+        """Alerts on their way."""
+        from gatemark.watch.stores.alerts import SqlAlerts  # noqa: PLC0415
+
+        return SqlAlerts(self.store.database)
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""

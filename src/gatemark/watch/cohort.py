@@ -79,12 +79,13 @@ class Cohort:
     ) -> None:
         self.watch = watch
         self.detector = detector
-        self.options = detector.build(watch.options)
+        self.options = _options(detector, watch, policy.mode)
         self.series = tuple(series)
         self.mode: Mode = policy.mode
         self.form: FormName = series[0].form
         self.recent = int(detector.recent(self.options))
-        self.lag = max(self.recent - 1, 0 if policy.mode == "literal" else watch.sustained - 1)
+        self.least_lag = self.recent - 1
+        self.lag = max(self.least_lag, 0 if policy.mode == "literal" else watch.sustained - 1)
         self.columns = columns_needed(watch, detector, policy)
         self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
         lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
@@ -138,9 +139,23 @@ class Cohort:
     def trailing(self, column: int, since: Indices) -> Baseline:
         """The baseline of the window in a column: the latest windows before it that count.
 
+        It ends some windows earlier, so that the start of a change is not in the baseline of what
+        follows; where that leaves too few windows, it ends right before the window.
         ``since`` is the first window of each series that may be in a baseline.
         """
-        high = max(column - self.lag, 0)
+        found = self._ending(column - self.lag, since)
+        if self.lag == self.least_lag:
+            return found
+        short = found.windows < self.watch.baseline
+        if not short.any():
+            return found
+        longer = self._ending(column - self.least_lag, since)
+        pairs = zip(found, longer, strict=True)
+        return Baseline(*(np.where(short.reshape(-1, *[1] * (f.ndim - 1)), g, f) for f, g in pairs))
+
+    def _ending(self, end: int, since: Indices) -> Baseline:
+        """The latest windows that count before a column, as many as a baseline has."""
+        high = max(end, 0)
         low = max(high - self.watch.span, 0)
         wanted = self.watch.baseline
         index = self.last[:, None] - (self.columns - 1 - np.arange(low, high))
@@ -175,6 +190,14 @@ class Cohort:
             is_rate=self.watch.scale == "rate",
             min_sd=self.watch.min_sd,
         )
+
+
+def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
+    """The options of a watch; the literal formula knows no floor under the spread."""
+    options = detector.build(watch.options)
+    if mode == "literal" and "floor" in options.__struct_fields__:
+        return msgspec.structs.replace(options, floor=False)
+    return options
 
 
 def columns_needed(watch: Watch, detector: Detector, policy: DriftPolicy) -> int:

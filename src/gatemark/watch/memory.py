@@ -46,7 +46,8 @@ class Memory:
     """The memory of a whole cohort, as arrays.
 
     ``judged`` is the latest window that was looked at, ``since`` the first that may be in a
-    baseline, ``calm`` how many quiet windows an episode has had.
+    baseline, ``calm`` how many quiet windows an episode has had. ``is_touched`` marks the rows
+    that a tick changed.
     """
 
     def __init__(self, cohort: Cohort, kept: Mapping[int, SeriesMemory]) -> None:
@@ -65,6 +66,7 @@ class Memory:
         )
         self.episodes: dict[int, Episode] = {}
         self.closed: list[Episode] = []
+        self.is_touched: Flags = np.zeros(count, dtype=bool)
         self.signals: dict[int, DriftSignal] = {}
         for row, series in enumerate(cohort.series):
             if series.id in kept:
@@ -128,6 +130,7 @@ class Memory:
             self._close(int(row), moment, cause)
 
     def _close(self, row: int, moment: datetime, cause: str) -> None:
+        self.is_touched[row] = True
         episode = self.episodes.pop(row)
         self.closed.append(msgspec.structs.replace(episode, closed_at=moment, closed_because=cause))
         self.is_frozen[row] = False

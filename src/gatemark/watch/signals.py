@@ -65,12 +65,14 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
     """The signal of a series whose latest closed window has no points, or too few items."""
     series = cohort.series[row]
     n = int(cohort.raw_items[row, -1])
+    extras: dict[str, float] = {}
     if n:
         reason = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
     else:
         here = np.flatnonzero(cohort.raw_items[row] > 0)
         if here.size:
             gap = cohort.columns - 1 - int(here[-1])
+            extras["missing_windows"] = gap
             last = cohort.window(row, int(cohort.last[row]) - gap)
             reason = f"no point for {_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
         elif judged > NEVER:
@@ -95,6 +97,7 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
         n=n,
         window=cohort.window(row, int(cohort.last[row])),
         baseline_windows=0,
+        extras=extras,
     )
 
 

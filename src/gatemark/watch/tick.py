@@ -42,12 +42,17 @@ class Rearming(msgspec.Struct, frozen=True):
 
 
 class Ticked(NamedTuple):
-    """What a tick found: a signal per series, and the episodes that changed or are still open."""
+    """What a tick found: the signals of each cohort row by row, and the episodes."""
 
-    signals: tuple[DriftSignal, ...]
+    by_cohort: tuple[tuple[DriftSignal, ...], ...]
     open: tuple[Episode, ...]
     closed: tuple[Episode, ...]
     judged_windows: int
+
+    @property
+    def signals(self) -> tuple[DriftSignal, ...]:
+        """The signals of all series."""
+        return tuple(signal for signals in self.by_cohort for signal in signals)
 
 
 class _Round(NamedTuple):
@@ -86,11 +91,11 @@ def tick(
             judged += found.rows.size
             if back == 0:
                 latest[id(found.cohort)] = judgement
-    signals: list[DriftSignal] = []
-    for cohort, memory in cohorts:
-        signals.extend(_signals(cohort, memory, latest.get(id(cohort)), policy))
     return Ticked(
-        signals=tuple(signals),
+        by_cohort=tuple(
+            tuple(_signals(cohort, memory, latest.get(id(cohort)), policy))
+            for cohort, memory in cohorts
+        ),
         open=tuple(e for _, memory in cohorts for e in memory.episodes.values()),
         closed=tuple(e for _, memory in cohorts for e in memory.closed),
         judged_windows=judged,
@@ -100,7 +105,7 @@ def tick(
 def _rearm(cohort: Cohort, memory: Memory, rearmed: Mapping[str, Rearming]) -> None:
     for row, episode in list(memory.episodes.items()):
         fresh = rearmed.get(episode.asset)
-        if fresh is not None and fresh.moment > episode.opened.start:
+        if fresh is not None and fresh.moment >= episode.opened.end:
             since = cohort.first_index_from(row, fresh.moment)
             if fresh.keeps_baseline:
                 since = int(memory.since[row])
@@ -141,6 +146,7 @@ def _judge(
     ).followed_by(scores)
     followed(memory, trail, rows)
     memory.judged[rows] = cohort.index_of(found.column)[rows]
+    memory.is_touched[rows] = True
     is_breach = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
     levels = window_levels(
         found.readings, scores, is_breach, adjusted, watch=cohort.watch, policy=policy

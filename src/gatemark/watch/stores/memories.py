@@ -31,6 +31,7 @@ class KeptMemory(NamedTuple):
     """What was kept of one series for one detector, under which policy."""
 
     policy_digest: str
+    level: Level
     memory: SeriesMemory
 
 
@@ -140,13 +141,17 @@ class SqlMemories:
     ) -> Mapping[tuple[int, str], KeptMemory]:
         """Every memory by series and detector."""
         query = sa.select(
-            MEMORIES.c.series_id, MEMORIES.c.detector, MEMORIES.c.policy_digest, MEMORIES.c.content
+            MEMORIES.c.series_id,
+            MEMORIES.c.detector,
+            MEMORIES.c.policy_digest,
+            MEMORIES.c.level,
+            MEMORIES.c.content,
         )
         if series_ids is not None:
             query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
         with self._database.reading() as connection:
             return {
-                (row[0], row[1]): KeptMemory(row[2], _decode(row[3]))
+                (row[0], row[1]): KeptMemory(row[2], row[3], _decode(row[4]))
                 for row in connection.execute(query)
             }
 
