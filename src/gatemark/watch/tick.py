@@ -84,7 +84,8 @@ def tick(
         rounds = [
             found
             for cohort, memory in cohorts
-            if (found := _read(cohort, memory, cohort.columns - 1 - back)) is not None
+            if (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
+            is not None
         ]
         for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
             judgement = _judge(found, adjusted, policy, policy_digest, now)
@@ -112,13 +113,21 @@ def _rearm(cohort: Cohort, memory: Memory, rearmed: Mapping[str, Rearming]) -> N
             memory.rearm(row, since, fresh.moment, fresh.cause)
 
 
-def _read(cohort: Cohort, memory: Memory, column: int) -> _Round | None:
-    """Let the detector read a column of the rows that are due and have points there."""
+def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Round | None:
+    """Let the detector read a column of the rows that are due and have points there.
+
+    Rows without enough of a baseline cannot come to anything; they are read in the last column
+    only, to say so.
+    """
     due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    if not due.any():
+        return None
+    used = memory.baseline(cohort.trailing(column, memory.since))
+    if not is_last:
+        due &= used.windows >= cohort.watch.enough
     rows = np.flatnonzero(due)
     if not rows.size:
         return None
-    used = memory.baseline(cohort.trailing(column, memory.since))
     readings = cohort.detector.judge(cohort.sample(column, rows, used), cohort.options)
     baseline_windows = used.windows[rows]
     scores = scores_of(readings, baseline_windows, cohort.watch, cohort.mode)

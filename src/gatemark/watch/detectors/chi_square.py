@@ -20,13 +20,14 @@ from gatemark.watch.detector import Detector, KnownReading, Readings, Sample
 
 Floats = NDArray[np.float64]
 SMALLEST_P: Final = 1e-300
+UNDOUBTED_P: Final = 0.2
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``min_effect`` is the least effect that matters; ``tables`` and ``seed`` simulate."""
 
     min_effect: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
-    tables: Annotated[int, msgspec.Meta(ge=99, le=99_999)] = 1_999
+    tables: Annotated[int, msgspec.Meta(ge=99, le=99_999)] = 999
     seed: Annotated[int, msgspec.Meta(ge=0)] = 7
 
 
@@ -38,8 +39,9 @@ def judge(sample: Sample, options: Options) -> Readings:
     p_value = chi_square_p_each(statistic, df)
     balanced_v = balanced_v_each(current, pool)
     is_material = (np.maximum(v, balanced_v) >= options.min_effect) & (df > 0)
-    # Effects too small to matter need no better p-value.
-    for row in np.flatnonzero(is_material & (least < SMALLEST_EXPECTED)):
+    # Neither an effect too small to matter nor a p-value far from any line needs a better one.
+    doubtful = is_material & (least < SMALLEST_EXPECTED) & (p_value < UNDOUBTED_P)
+    for row in np.flatnonzero(doubtful):
         rng = np.random.default_rng(options.seed)
         p_value[row] = homogeneity(current[row], pool[row], rng, tables=options.tables).p_value
     empty = (sample.items <= 0) | (pool.sum(axis=1) <= 0)

@@ -216,8 +216,13 @@ class SqlPoints:
         )
         with self._database.reading() as connection:
             found = connection.execution_options(stream_results=True).execute(query)
-            while rows := found.fetchmany(BATCH):
-                yield _chunk(rows)
+            # Plain tuples of the driver: millions of them cross here.
+            failures = connection.dialect.loaded_dbapi.Error
+            try:
+                while rows := found.cursor.fetchmany(BATCH):
+                    yield _chunk(rows)
+            except failures as error:
+                raise sa.exc.DatabaseError(None, None, error) from error
 
     def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
         """The points of one series in order; ``earlier`` gives its superseded revisions."""
