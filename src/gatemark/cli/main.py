@@ -32,6 +32,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
+    "ledger": (
+        "gatemark.cli.ledger",
+        "Check, sign, export and look into the ledger of a store.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

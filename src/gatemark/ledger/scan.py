@@ -83,6 +83,11 @@ class EventScan:
             if on_progress is not None and row.seq % PROGRESS_STEP == 0:
                 on_progress(row.seq)
 
+    def give_up(self, message: str) -> None:
+        """The next event cannot even be fetched; what comes after it is not seen."""
+        self._is_whole = False
+        self.troubles.add(self.size + 1, "chain", f"event {self.size + 1}: {message}")
+
     def _look(self, row: EventRow, *, follows: bool) -> None:
         try:
             body = row_bytes(row)

@@ -20,8 +20,9 @@ from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.event import EMPTY, Head
 from gatemark.core.result import Result
 from gatemark.core.verdict import Outcome
+from gatemark.core.verified import Verified
 from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
-from gatemark.ledger.findings import TroubleList, Verified
+from gatemark.ledger.findings import TroubleList
 from gatemark.ledger.keyring import Keyring
 from gatemark.ledger.note import Note, VerifierKey
 from gatemark.ledger.port import Store
@@ -75,7 +76,10 @@ class LedgerCheck:
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> None:
         """Steps 1 to 6."""
-        self._scan.walk(self._store.events.rows(), on_progress)
+        try:
+            self._scan.walk(self._store.events.rows(), on_progress)
+        except IntegrityError as error:
+            self._scan.give_up(str(error))
         self._scan.finish(self._store.events.last_payload())
         self._check_checkpoints()
         self._check_results()
@@ -84,6 +88,10 @@ class LedgerCheck:
         """The event that told of a result."""
         sealed = self._scan.auditor.results.get(result_id)
         return None if sealed is None else sealed.seq
+
+    def signing_keys(self) -> list[VerifierKey]:
+        """The keys that may sign for the ledger as it is now."""
+        return self._ring.keys_for(self._scan.size)
 
     def is_erased(self, blob: str) -> bool:
         """Whether a blob has a tombstone."""
