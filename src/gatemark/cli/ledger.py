@@ -39,7 +39,12 @@ def ledger_command() -> None:
     metavar="PUB",
     help="Trust only this public key, given itself or as a file. Repeatable.",
 )
-@click.option("--since", metavar="CHECKPOINT", help="A checkpoint that was kept elsewhere.")
+@click.option(
+    "--since",
+    multiple=True,
+    metavar="CHECKPOINT",
+    help="A checkpoint that was kept elsewhere. Repeatable.",
+)
 @store_option
 @json_option
 def verify_command(**flags: Any) -> int:

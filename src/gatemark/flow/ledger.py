@@ -45,7 +45,7 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     export: str | None = None
     keys: tuple[str, ...] = ()
-    since: str | None = None
+    since: tuple[str, ...] = ()
     rescore: bool = False
 
 
@@ -57,7 +57,7 @@ def verify(
     store = house.existing_store() if request.export is None else ExportStore(Path(request.export))
     asked = Asked(
         trusted=tuple(read_public_key(key) for key in request.keys),
-        since=None if request.since is None else _small_text(request.since),
+        since=tuple(_small_text(path) for path in request.since),
         has_tree=request.export is None,
     )
     check = LedgerCheck(store, asked)

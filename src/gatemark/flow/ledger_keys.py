@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 import stat
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.core.event import Event, EventDraft
+from gatemark.core.event import Event, EventDraft, Head
 from gatemark.core.governance import (
     KEY_ADDED,
     KEY_REPLACED,
@@ -48,45 +49,50 @@ def make_key(house: House, path: Path, name: str | None = None) -> KeyMade:
     """Make the first key of a ledger; the private half goes into a file of its own."""
     events = house.events
     origin = ledger_origin(events) or _open_ledger(house)
+    head = events.head()
     if keyring_of(events).active is not None:
         raise RefusedError("the ledger has a key; 'gatemark ledger rotate' puts another in place")
     key = _write_new(path, name or origin)
     payload = as_payload(KeyAdded(str(key.verifier), key_note(origin, key)))
-    return _told(house, key, path, KEY_ADDED, payload)
+    return _told(house, key, path, EventDraft(KEY_ADDED, *_now(house), payload), head)
 
 
 def rotate_key(house: House, old_path: str, path: Path, name: str | None = None) -> KeyMade:
     """Let a new key follow the old one, with the word of both."""
+    head = house.existing_store().events.head()
     old = signing_key(house, old_path)
     origin = _origin(house.events)
     key = _write_new(path, name or old.verifier.name)
     note = rotation_note(origin, old, key)
     payload = as_payload(KeyRotated(str(old.verifier), str(key.verifier), note))
-    return _told(house, key, path, KEY_ROTATED, payload)
+    return _told(house, key, path, EventDraft(KEY_ROTATED, *_now(house), payload), head)
 
 
 def replace_lost_key(house: House, path: Path, reason: str, name: str | None = None) -> KeyMade:
     """Put a new key in place of one that cannot sign any more; shown by every check from now on."""
     if not reason.strip():
         raise UsageError("a key that is replaced without its word needs a reason")
+    head = house.existing_store().events.head()
     origin = _origin(house.events)
     old = keyring_of(house.events).active
     if old is None:
         raise UsageError("the ledger has no key; 'gatemark ledger keygen' makes one")
     key = _write_new(path, name or old.name)
     payload = as_payload(KeyReplaced(str(old), str(key.verifier), key_note(origin, key), reason))
-    return _told(house, key, path, KEY_REPLACED, payload)
+    return _told(house, key, path, EventDraft(KEY_REPLACED, *_now(house), payload), head)
 
 
-def _told(
-    house: House, key: SigningKey, path: Path, kind: str, payload: dict[str, object]
-) -> KeyMade:
-    draft = EventDraft(kind, house.clock(), house.actor, None, payload)
+def _now(house: House) -> tuple[datetime, str, None]:
+    return house.clock(), house.actor, None
+
+
+def _told(house: House, key: SigningKey, path: Path, draft: EventDraft, head: Head) -> KeyMade:
+    """Add the event of a key, if the ledger is still as it was looked at."""
     with ExitStack() as unless_told:
         # A key that no event tells of is worth nothing and would only confuse.
         for file in (path, _public(path)):
             unless_told.callback(file.unlink, missing_ok=True)
-        (event,) = house.events.append((draft,))
+        (event,) = house.events.append((draft,), expected=head)
         unless_told.pop_all()
     return KeyMade(str(key.verifier), str(path), str(_public(path)), event.seq)
 

@@ -118,6 +118,9 @@ class ExportedEvents:
     def add_checkpoint(self, size: int, note: str) -> None:
         raise _only_looked_at(size, note)
 
+    def missing_guards(self) -> Sequence[str]:
+        return ()
+
     def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
         raise _only_looked_at(seq, tombstone)
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.core.event import EMPTY, Head
 from gatemark.core.result import Result
 from gatemark.core.verdict import Outcome
 from gatemark.core.verified import Verified
@@ -36,10 +35,10 @@ NO_CHECKPOINT = (
 
 
 class Asked(NamedTuple):
-    """What a check is given beside the store: keys to trust, and a checkpoint kept elsewhere."""
+    """What a check is given beside the store: keys to trust, and checkpoints kept elsewhere."""
 
     trusted: tuple[VerifierKey, ...] = ()
-    since: str | None = None
+    since: tuple[str, ...] = ()
     has_tree: bool = True
 
 
@@ -83,6 +82,9 @@ class LedgerCheck:
         self._scan.finish(self._store.events.last_payload())
         self._check_checkpoints()
         self._check_results()
+        if missing := self._store.events.missing_guards():
+            names = ", ".join(missing)
+            self._caveats.append(f"the database no longer refuses changes; it lacks {names}")
 
     def seq_of_result(self, result_id: str) -> int | None:
         """The event that told of a result."""
@@ -103,15 +105,12 @@ class LedgerCheck:
         troubles = self.troubles.settled()
         bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
         verdict: Outcome = "fail" if troubles else "inconclusive" if self.unjudged else "pass"
-        last = scan.last
         root = scan.root
         return Verified(
             verdict=verdict,
             first_bad_seq=min(bad, default=None),
             origin=scan.origin,
-            head=EMPTY
-            if last is None
-            else Head(last.seq, DIGEST_PREFIX + bytes(last.digest).hex()),
+            head=scan.head,
             root=None if root is None else base64.b64encode(root).decode(),
             events=scan.size,
             payloads_erased=scan.erased_count,
@@ -139,9 +138,9 @@ class LedgerCheck:
                 message = f"{place}: is kept under another size than its own, {checkpoint.size}"
                 self.troubles.add(min(size, checkpoint.size), "checkpoint", message)
             signed.append(_Signed(place, checkpoint, note))
-        if self._asked.since is not None:
+        for text in self._asked.since:
             place = "the given checkpoint"
-            signed.append(_Signed(place, *read_checkpoint(self._asked.since, place)))
+            signed.append(_Signed(place, *read_checkpoint(text, place)))
         return sorted(signed, key=lambda one: one.checkpoint.size)
 
     def _check_checkpoints(self) -> None:
