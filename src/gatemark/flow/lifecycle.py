@@ -8,14 +8,15 @@ ones. Commands are in ``gatemark.lifecycle.commands`` and can be imported from h
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import ConflictError, RefusedError
+from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError
 from gatemark.core.event import Event, EventDraft
 from gatemark.core.governance import SYSTEM, as_payload
-from gatemark.core.lifecycle import AssetName
+from gatemark.core.lifecycle import Actor, AssetName
 from gatemark.core.lifecycle_events import KIND_OF, Fact, subject_of
 from gatemark.flow.books import read_state
 from gatemark.flow.citations import cited, cited_if_valid
@@ -96,15 +97,23 @@ def act(house: House, command: Command) -> Acted:
         at = decided.at
         if decided.at > now or isinstance(command, Demote | RollBack | PauseVersion):
             at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
-        drafts = [
-            EventDraft(KIND_OF[type(fact)], at, command.actor, subject_of(fact), as_payload(fact))
-            for fact in decided.facts
-        ]
+        drafts = [_draft(fact, command.actor, at) for fact in decided.facts]
         try:
             return Acted(decided.facts, house.events.append(drafts, head))
         except ConflictError:
             continue
     raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
+
+
+def _draft(fact: Fact, actor: str, at: datetime) -> EventDraft:
+    """A fact on its way to the ledger; what could not be read back is not written."""
+    payload = as_payload(fact)
+    try:
+        msgspec.convert(payload, type(fact))
+        msgspec.convert(actor, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"{KIND_OF[type(fact)]}: {error}") from error
+    return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
 
 
 def preview(house: House, command: Command) -> tuple[Fact, ...]:

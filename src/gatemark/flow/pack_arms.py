@@ -25,6 +25,7 @@ from gatemark.targets.runner import Outcome, Progress, run_calls
 from gatemark.targets.spec import TargetSpec
 
 FIRST_EPOCH = 1
+UNSCORED = "unscored"
 
 OnProgress = Callable[[str, Progress], None]
 
@@ -162,7 +163,7 @@ def _scored(row: Row, outcome: Outcome, score: ScoreFunction) -> Answer:
 def sample_line(row: Row, answer: Answer, scorer_name: str) -> bytes:
     """An answer as one ``gatemark.sample/1`` line, the same bytes every time."""
     failed = answer.error is not None or answer.score is None
-    kind = answer.error or "unscored"
+    kind = answer.error or UNSCORED
     return (
         canonical_bytes(
             {

@@ -28,10 +28,12 @@ from gatemark.flow.house import House
 from gatemark.flow.pack_arms import ArmAnswers, OnProgress, answer_all, scorer_of
 from gatemark.flow.pack_data import OpenPack, open_pack
 from gatemark.flow.pack_judge import judge_pack, result_of
+from gatemark.flow.rescore_pack import kept_definition
 from gatemark.targets.journal import Journal
 
 ARMS = ("candidate", "baseline")
 MAX_LISTED = 20
+_MEDIA_TYPES = {".json": "application/json", ".jsonl": "application/jsonl"}
 
 
 class RunChoices(msgspec.Struct, frozen=True):
@@ -196,6 +198,11 @@ def _sealed(
     }
     blobs = [Blob(name, digest_bytes(data), "application/jsonl") for name, data in lines.items()]
     files = [EvidenceFile(blob.name, blob.digest, len(lines[blob.name])) for blob in blobs]
+    definition = kept_definition(opened)
+    blobs += [
+        Blob(name, digest_bytes(data), _MEDIA_TYPES[Path(name).suffix])
+        for name, data in definition.items()
+    ]
     finished_at = house.clock()
     judged = judge_pack(
         opened,
@@ -231,7 +238,7 @@ def _sealed(
             money=None if None in costs else sum(cost or 0.0 for cost in costs),
         ),
     )
-    for data in lines.values():
+    for data in (*lines.values(), *definition.values()):
         house.blobs.put(data)
     house.results.append(result)
     return result

@@ -135,3 +135,45 @@ class Why(View, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     problems: tuple[str, ...]
     next_moves: tuple[str, ...]
+
+
+class VersionLine(View, frozen=True, kw_only=True):
+    """One version as a list shows it."""
+
+    version: str
+    stage: str
+    since: datetime
+    author: str
+    parent: str | None
+    digest: str
+    pins: Pins
+    paused: str | None
+    has_broken_glass: bool
+    result_ids: tuple[str, ...]
+
+
+class AssetCard(View, frozen=True, kw_only=True):
+    """An asset and its versions, the newest first."""
+
+    asset: str
+    kind: str
+    risk: str
+    environment: str
+    revision: int
+    full_pack: str | None
+    full_pack_editor: str | None
+    enabled: str | None
+    canary: str | None
+    versions: tuple[VersionLine, ...]
+
+
+class AssetRow(View, frozen=True, kw_only=True):
+    """An asset in one environment as a list shows it."""
+
+    asset: str
+    kind: str
+    risk: str
+    environment: str
+    enabled: str | None
+    canary: str | None
+    version_count: int
