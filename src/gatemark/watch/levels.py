@@ -92,18 +92,18 @@ def breaches(
 ) -> Flags:
     """The series whose latest windows together are a breach.
 
-    Either each of the last ``sustained`` windows is beyond the breach line on one side, or, in
-    corrected mode, one more than that many all warn on one side and their mean is beyond it.
+    Each of the last ``sustained`` windows is beyond the breach line on one side; in corrected mode
+    their mean must be so after correction for the small baseline, too. Or, in corrected mode, one
+    more than that many windows all warn on one side and their mean is beyond the line.
     """
     if watch.warn_only:
         return np.zeros(scores.harm.shape, dtype=bool)
     last = trail.breach[:, -watch.sustained :]
     found = _all_beyond(last, watch.breach)
     if policy.mode == "corrected":
-        # Few windows, each judged by a small baseline, must also be beyond the line together.
         mean = last.mean(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = mean / np.sqrt(1 / watch.sustained + 1 / baseline_windows)
+            t = mean / np.sqrt(1 + 1 / baseline_windows)
         together, _ = normal_scores(t, baseline_windows - 1)
         found &= np.abs(together) >= watch.breach
         if policy.breach_by_mean:
