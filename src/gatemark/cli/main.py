@@ -56,6 +56,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Check, sign, export and look into the ledger of a store.",
     ),
     "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "schedule": (
+        "gatemark.cli.schedule",
+        "Run evaluations when they are due, each by exactly one worker.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

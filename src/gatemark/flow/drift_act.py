@@ -84,7 +84,7 @@ def tell_levels(
         and before.get((signal.asset, signal.metric, signal.detector)) not in ALARMS
     ]
     for start in range(0, len(news), BATCH):
-        at = _moment(house, now)
+        at = event_moment(house, now)
         house.events.append(
             [
                 _draft(signal, at, {"reason": signal.reason})
@@ -106,7 +106,7 @@ def episode_payload(episode: Episode) -> dict[str, Any]:
 
 
 def _tell(house: House, episode: Episode, now: datetime) -> Done:
-    draft = _draft(episode, _moment(house, now), episode_payload(episode))
+    draft = _draft(episode, event_moment(house, now), episode_payload(episode))
     (event,) = house.events.append([draft])
     return _kept(house, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
 
@@ -115,7 +115,7 @@ def _tell_closed(house: House, episode: Episode, now: datetime) -> Done:
     over = msgspec.structs.replace(episode, level="OK")
     because = episode.closed_because or "it is over"
     payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
-    (event,) = house.events.append([_draft(over, _moment(house, now), payload)])
+    (event,) = house.events.append([_draft(over, event_moment(house, now), payload)])
     return _kept(house, over, CLOSED, because, now, events=(event.seq,))
 
 
@@ -220,7 +220,7 @@ def _kept(
     return _done(episode, name, outcome, events)
 
 
-def _moment(house: House, now: datetime) -> datetime:
+def event_moment(house: House, now: datetime) -> datetime:
     """Now, or the last event's moment where our clock is behind the ledger."""
     head = house.events.head()
     last = [event.at for event, _ in house.events.events(head.seq - 1)] if head.seq else []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gatemark.watch.stores.alerts import SqlAlerts
     from gatemark.watch.stores.memories import SqlMemories
     from gatemark.watch.stores.points import SqlPoints
+    from gatemark.watch.stores.runs import SqlRuns
 
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
@@ -126,6 +127,18 @@ class House:
         from gatemark.watch.stores.alerts import SqlAlerts  # noqa: PLC0415
 
         return SqlAlerts(self.store.database)
+
+    @cached_property
+    def schedule_runs(self) -> SqlRuns:
+        """Scheduled runs and who has them."""
+        from gatemark.watch.stores.runs import SqlRuns  # noqa: PLC0415
+
+        return SqlRuns(self.store.database)
+
+    @property
+    def address(self) -> str:
+        """Where the store is, as a user would say it."""
+        return self._address or str(self._folder)
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""
