@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gatemark.cli.drift_derive import derive
 from gatemark.cli.drift_probe import probe, status
 from gatemark.cli.drift_push import push
 
@@ -16,3 +17,4 @@ def drift_command() -> None:
 drift_command.add_command(push)
 drift_command.add_command(probe)
 drift_command.add_command(status)
+drift_command.add_command(derive)
