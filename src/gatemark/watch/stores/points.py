@@ -215,14 +215,8 @@ class SqlPoints:
             .where(SERIES.c.length_s == length_s, POINTS.c.start_s >= since_s)
         )
         with self._database.reading() as connection:
-            found = connection.execution_options(stream_results=True).execute(query)
-            # Plain tuples of the driver: millions of them cross here.
-            failures = connection.dialect.loaded_dbapi.Error
-            try:
-                while rows := found.cursor.fetchmany(BATCH):
-                    yield _chunk(rows)
-            except failures as error:
-                raise sa.exc.DatabaseError(None, None, error) from error
+            for rows in _batches(connection, query):
+                yield _chunk(rows)
 
     def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
         """The points of one series in order; ``earlier`` gives its superseded revisions."""
@@ -283,6 +277,23 @@ def _series_row(series: Series) -> dict[str, object]:
         "phase_s": series.phase_s,
         "layout": msgspec.json.encode(series.layout).decode(),
     }
+
+
+def _batches(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
+    """The rows of a large answer, some at a time."""
+    if connection.dialect.name != "sqlite":
+        streamed = connection.execution_options(stream_results=True).execute(query)
+        while some := streamed.fetchmany(BATCH):
+            yield some
+        return
+    # SQLite streams by itself, and millions of rows cross here: plain tuples of the driver will do.
+    driver = connection.execute(query).cursor
+    failures = connection.dialect.loaded_dbapi.Error
+    try:
+        while rows := driver.fetchmany(BATCH):
+            yield rows
+    except failures as error:
+        raise sa.exc.DatabaseError(None, None, error) from error
 
 
 def _chunk(rows: Sequence[Sequence[Any]]) -> Chunk:
