@@ -8,6 +8,7 @@ from gatemark.cli.drift_derive import derive
 from gatemark.cli.drift_policy import policy
 from gatemark.cli.drift_probe import probe, status
 from gatemark.cli.drift_push import push
+from gatemark.cli.drift_report import close, events, metrics, report
 
 
 @click.group("drift")
@@ -15,8 +16,5 @@ def drift_command() -> None:
     """Watch metrics of live assets and act when they drift."""
 
 
-drift_command.add_command(push)
-drift_command.add_command(probe)
-drift_command.add_command(status)
-drift_command.add_command(derive)
-drift_command.add_command(policy)
+for command in (push, derive, probe, status, report, policy, close, metrics, events):
+    drift_command.add_command(command)

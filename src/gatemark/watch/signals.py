@@ -16,6 +16,7 @@ from gatemark.watch.policy import DriftPolicy
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int8]
+MOST_NAMES = 5
 
 
 class Judgement(NamedTuple):
@@ -115,21 +116,32 @@ def _reason(
             return f"{_windows(windows)} of baseline, {watch.enough} are needed to judge"
         case "BREACH":
             side = "above" if extreme > 0 else "below"
-            return (
-                f"{abs(extreme):.2f} sigma {side} the baseline, beyond {watch.breach:g} "
-                f"for {_windows(watch.sustained)} or more"
-            )
+            lasting = f"beyond {watch.breach:g} for {_windows(watch.sustained)} or more"
+            if abs(extreme) < watch.breach:
+                lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
+            return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
         case "WARN":
             tick = "" if policy.mode == "literal" else _among(judgement.adjusted_p[at], policy)
-            return f"|{name}| {abs(score):.2f} must be < {watch.warn:g}{tick}"
+            news = f"; {_news(cohort, judgement, at)}" if found.is_new[at] else ""
+            return f"|{name}| {abs(score):.2f} must be < {watch.warn:g}{tick}{news}"
         case "DEGENERATE":
             return "differs from a baseline that never changed, so that no sigma exists"
         case "NEW_CLASS":
-            return "a class occurred that the baseline never had"
+            return _news(cohort, judgement, at)
         case "INFO":
             return _harmless(name, float(score), judgement, at, policy)
         case _:
             return f"|{name}| {abs(score):.2f} is below {watch.warn:g}"
+
+
+def _news(cohort: Cohort, judgement: Judgement, at: int) -> str:
+    """Which classes the window has that no earlier one had."""
+    row, column = int(judgement.rows[at]), judgement.column
+    layout = cohort.series[row].layout
+    fresh = (cohort.parts[row, column] > 0) & (cohort.parts[row, :column].sum(axis=0) == 0)
+    names = [str(layout[place]) for place in np.flatnonzero(fresh) if place < len(layout)]
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"a class occurred that the baseline never had{': ' + shown if shown else ''}"
 
 
 def _harmless(name: str, score: float, judgement: Judgement, at: int, policy: DriftPolicy) -> str:

@@ -5,7 +5,7 @@ Pure: cohorts, memories, policy and moment in; signals and changed memories out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -73,8 +73,9 @@ def tick(
     policy: DriftPolicy,
     now: datetime,
     rearmed: Mapping[str, Rearming] | None = None,
+    on_judged: Callable[[Cohort, Judgement], None] | None = None,
 ) -> Ticked:
-    """Judge what is due; memories are moved on in place."""
+    """Judge what is due; memories are moved on in place. ``on_judged`` sees every column."""
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed or {})
     policy_digest = policy.digest
@@ -90,6 +91,8 @@ def tick(
         for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
             judgement = _judge(found, adjusted, policy, policy_digest, now)
             judged += found.rows.size
+            if on_judged is not None:
+                on_judged(found.cohort, judgement)
             if back == 0:
                 latest[id(found.cohort)] = judgement
     return Ticked(
