@@ -190,6 +190,13 @@ def test_a_limited_run_never_passes(gatemark: Run, folder: Path) -> None:
     assert findings(ran.json)["evidence.complete"] == "fail"
 
 
+def test_a_limit_that_leaves_nothing_out_never_passes_either(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder), "--limit", 1000)
+    assert ran.code == 3
+    assert findings(ran.json)["evidence.complete"] == "pass"
+    assert findings(ran.json)["run.whole"] == "inconclusive"
+
+
 def test_without_a_confidence_there_is_no_bench(gatemark: Run, folder: Path) -> None:
     (folder / "app.py").write_text(APP.replace(', "confidence": 0.9', ""))
     ran = run(gatemark, folder, pack(folder, more=CALIBRATION))

@@ -73,6 +73,7 @@ def run_command(**flags: Any) -> int:
             choices,
             waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
             on_progress=progress,
+            on_notice=lambda notice: click.echo(f"gatemark: {notice}", err=True),
         )
     return show_result(result, flags)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -18,16 +19,19 @@ from gatemark.core.change import AssetRef
 from gatemark.core.dataset import Snapshot
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import ArmsEvidence, ArmsReport
+from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.exhibit import Cell, Exhibit, Table
 from gatemark.core.measurement import Measurement, rate
 from gatemark.core.pack import Pack, SuiteSpec
-from gatemark.core.policy import Policy, Waiver
+from gatemark.core.policy import Policy, Rule, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.core.verdict import Bench, Finding, Verdict
 from gatemark.flow.house import House
 from gatemark.flow.pack_arms import suite_plugin
 from gatemark.flow.pack_data import OpenPack
+from gatemark.flow.pack_exams import SatSuite
+from gatemark.flow.pack_grading import Graded
+from gatemark.flow.pack_licence import SuiteLicence, licence_rule, with_licence
 from gatemark.flow.runtime import runtime_versions
 from gatemark.gate.decide import decide
 from gatemark.gate.judge import MAY_BE_CHANCE
@@ -35,6 +39,7 @@ from gatemark.gate.pack_policy import (
     BENCH_RULE,
     bench,
     bench_delta,
+    limited_run,
     margin_of,
     pack_policy,
     regression_mode,
@@ -55,49 +60,67 @@ class Judged(msgspec.Struct, frozen=True):
     evidence: tuple[Evidence, ...]
 
 
+class Gathered(msgspec.Struct, frozen=True):
+    """Everything a pack is judged by: both arms' answers, exams that were sat, judges' licences.
+
+    ``baseline`` is None when nobody answered for one; ``graded`` is who judged, by suite.
+    """
+
+    candidate: Arm
+    baseline: Arm | None
+    files: tuple[EvidenceFile, ...] = ()
+    exams: dict[str, SatSuite] = {}
+    licences: dict[str, SuiteLicence] = {}
+    graded: dict[str, Graded] = {}
+    limit: int | None = None
+
+
 def judge_pack(
     opened: OpenPack,
-    candidate: Arm,
-    baseline: Arm | None,
-    files: Sequence[EvidenceFile],
+    gathered: Gathered,
     *,
     waivers: Sequence[Waiver],
     now: datetime,
 ) -> Judged:
     """Examine every suite and decide."""
-    pack, snapshots = opened.pack, opened.snapshots
-    plugins = {suite.id: suite_plugin(suite) for suite in pack.suites}
-    options = {suite.id: _options(suite, plugins[suite.id].options) for suite in pack.suites}
+    pack, exams = opened.pack, gathered.exams
+    plugins = {suite.id: suite_plugin(suite) for suite in pack.suites if suite.id not in exams}
+    options = {name: _options(pack.suite(name), plugin.options) for name, plugin in plugins.items()}
+    suite_rules = {name: exam.rules for name, exam in exams.items()}
+    for name, plugin in plugins.items():
+        suite_rules[name] = plugin.rules(pack.suite(name), options[name])
     policy = pack_policy(
         pack,
         modes={
-            suite.id: regression_mode(pack, suite, plugins[suite.id].default_regression)
+            suite.id: regression_mode(
+                pack,
+                suite,
+                plugins[suite.id].default_regression if suite.id in plugins else "point",
+            )
             for suite in pack.suites
         },
         suite_rules={
-            suite.id: plugins[suite.id].rules(suite, options[suite.id]) for suite in pack.suites
+            suite.id: (*suite_rules[suite.id], *_judge_rules(pack, suite)) for suite in pack.suites
         },
-        has_baseline=baseline is not None,
+        compared=_compared(pack, gathered),
+        settings={name: value for exam in exams.values() for name, value in exam.settings.items()},
+        limit=gathered.limit,
     )
-    reports: dict[str, ArmsReport] = {}
-    for suite in pack.suites:
-        evidence = ArmsEvidence(
-            spec=suite,
-            rows=snapshots[suite.id].rows,
-            candidate=candidate[suite.id],
-            baseline=None if baseline is None else baseline[suite.id],
-            margin=margin_of(pack, suite),
-            alpha=pack.alpha,
-        )
-        reports[suite.id] = plugins[suite.id].examine(evidence, options[suite.id])
-    accounts = tuple(
-        _account(suite, snapshots[suite.id], candidate, files)
+    reports = {
+        suite.id: exams[suite.id].report
+        if suite.id in exams
+        else _examined(opened, suite, gathered, plugins[suite.id], options[suite.id])
         for suite in pack.suites
-        if suite.source is None
+    }
+    accounts = (
+        *(
+            _account(suite, opened.snapshots[suite.id], gathered)
+            for suite in pack.suites
+            if suite.dataset is not None
+        ),
+        *(account for exam in exams.values() for account in exam.accounts),
     )
-    numbers = _among_suites(
-        _numbers(pack, reports, candidate, has_baseline=baseline is not None), pack.alpha
-    )
+    numbers = _among_suites(_numbers(pack, reports, gathered), pack.alpha)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return Judged(
         policy=policy,
@@ -112,6 +135,38 @@ def judge_pack(
     )
 
 
+def _compared(pack: Pack, gathered: Gathered) -> frozenset[str]:
+    """The suites that have something to regress from."""
+    exams = gathered.exams
+    return frozenset(
+        suite.id
+        for suite in pack.suites
+        if (exams[suite.id].has_baseline if suite.id in exams else gathered.baseline is not None)
+    )
+
+
+def _judge_rules(pack: Pack, suite: SuiteSpec) -> tuple[Rule, ...]:
+    return () if suite.judge is None else (licence_rule(suite, pack.judges[suite.judge]),)
+
+
+def _examined(
+    opened: OpenPack, suite: SuiteSpec, gathered: Gathered, plugin: PackSuite, options: Any
+) -> ArmsReport:
+    evidence = ArmsEvidence(
+        spec=suite,
+        rows=opened.snapshots[suite.id].rows,
+        candidate=gathered.candidate[suite.id],
+        baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
+        margin=margin_of(opened.pack, suite),
+        alpha=opened.pack.alpha,
+    )
+    report = plugin.examine(evidence, options)
+    graded_in = suite.source or suite.id
+    if graded_in not in gathered.licences:
+        return report
+    return with_licence(report, suite.id, gathered.licences[graded_in], gathered.graded[graded_in])
+
+
 def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
     try:
         return msgspec.convert(suite.options, options_type)
@@ -119,41 +174,45 @@ def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.St
         raise UsageError(f"suite {suite.id}: options: {error}") from error
 
 
-def _account(
-    suite: SuiteSpec, snapshot: Snapshot, candidate: Arm, files: Sequence[EvidenceFile]
-) -> Evidence:
+def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: Gathered) -> Evidence:
     """Items pinned by the snapshot against items answered; a limited run is short of some."""
-    answered = {answer.id for answer in candidate[suite.id]}
+    answers = gathered.candidate[suite.id]
+    answered = {answer.id for answer in answers}
     return Evidence(
-        received=len(candidate[suite.id]),
-        accepted=len(candidate[suite.id]),
+        received=len(answers),
+        accepted=len(answers),
         rejected=0,
         usable=len(answered),
         missing=len(snapshot.ids - answered),
         expected=len(snapshot.rows),
-        files=tuple(file for file in files if file.name.startswith(f"{suite.id}.")),
+        files=tuple(file for file in gathered.files if file.name.startswith(f"{suite.id}.")),
         checks={"suite": suite.id, "snapshot": snapshot.reference},
     )
 
 
 def _numbers(
-    pack: Pack, reports: Mapping[str, ArmsReport], candidate: Arm, *, has_baseline: bool
+    pack: Pack, reports: Mapping[str, ArmsReport], gathered: Gathered
 ) -> tuple[Measurement, ...]:
     numbers: list[Measurement] = []
+    compared = _compared(pack, gathered)
+    if gathered.limit is not None:
+        numbers.append(limited_run())
     for suite in pack.suites:
         report = reports[suite.id]
-        answers = candidate[suite.id]
-        failed = sum(answer.score is None for answer in answers)
         numbers.append(report.score)
-        if has_baseline:
+        if suite.id in compared:
             numbers.append(report.baseline_score)
         numbers.extend(report.measurements)
+        if suite.id in gathered.exams:
+            continue
+        answers = gathered.candidate[suite.id]
+        failed = sum(answer.score is None for answer in answers)
         errors = rate("error_rate", failed, len(answers), direction="lower_is_better")
         numbers.append(msgspec.structs.replace(errors, lane=suite.id))
     scores = {suite.id: reports[suite.id].score for suite in pack.suites}
     total = bench(pack, scores, "bench")
     numbers.append(total)
-    if has_baseline:
+    if compared:
         before = bench(
             pack, {s.id: reports[s.id].baseline_score for s in pack.suites}, "bench_baseline"
         )

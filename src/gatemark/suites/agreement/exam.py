@@ -198,6 +198,7 @@ class AgreementExam(Exam[State]):
             exhibits=_exhibits(pairs, rulings, tsv),
             attachments={TSV_NAME: "\t".join(TSV_COLUMNS).encode() + b"\n" + tsv},
             facts=facts,
+            score=next((n for n in numbers if n.name == "percent_agreement"), None),
         )
 
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
