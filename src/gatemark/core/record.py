@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
+
+KEY_SEPARATOR = "\x1f"
+"""Between the values of a compound key; one-line names cannot hold it."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -46,6 +50,13 @@ class Form(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
             raise InvalidValueError(f"form {self.name}: unique must include {self.identity!r}")
+
+    def namer(self) -> Callable[[Any], str]:
+        """What names a record of this form within its file, as one text."""
+        if self.unique is None:
+            return operator.attrgetter(self.identity)
+        fields = self.unique
+        return lambda record: KEY_SEPARATOR.join(str(getattr(record, name)) for name in fields)
 
     def key_of(self, record: Any) -> tuple[Any, ...]:
         """The values that no other record of a file may have together."""

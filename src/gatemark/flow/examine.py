@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import operator
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import Exam, ExamReport
 from gatemark.engines.port import Engine
@@ -71,6 +70,8 @@ def examine_files(
 ) -> Examined:
     """Sit an exam whose records are whole in themselves."""
     exam = build_exam(job)
+    if expected_ids is not None and schemas().get(exam.schema).form(exam.form).unique is not None:
+        raise UsageError(f"{job.kind}: records under compound keys cannot be pinned by one id")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         # Step 1.
         sources = find_sources(paths, choices.limits, Path(folder))
@@ -89,7 +90,8 @@ def examine_files(
             _refuse_strangers(places, expected_ids, choices)
             twice = {name: found for name, found in places.items() if len(found) > 1}
             if choices.on_duplicate == "error":
-                refuse(repeated_lines(twice.items()), choices)
+                form = schemas().get(exam.schema).form(exam.form)
+                refuse(repeated_lines(twice.items(), form), choices)
             if twice:
                 keep = {
                     n: 1 if choices.on_duplicate == "first" else len(p) for n, p in twice.items()
@@ -192,11 +194,11 @@ def _named_batches(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
 ) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
     """Every batch of every file in order, with the lines and names of its records."""
-    identity = operator.attrgetter(schemas().get(exam.schema).form(exam.form).identity)
+    name_of = schemas().get(exam.schema).form(exam.form).namer()
     for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
         reader = admission(job, exam.form, exam.schema)
         for batch in reader.records(read_blocks(shard, job.limits)):
-            yield shard.source, reader.batch_lines, list(map(identity, batch)), batch
+            yield shard.source, reader.batch_lines, list(map(name_of, batch)), batch
 
 
 def _locate(

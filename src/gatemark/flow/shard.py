@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import operator
 from typing import Any
 
 import msgspec
@@ -90,7 +89,7 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     """Fold one shard; the answer travels as bytes."""
     exam = build_exam(job)
     reader = admission(job, exam.form, exam.schema)
-    identity = operator.attrgetter(schemas().get(exam.schema).form(exam.form).identity)
+    name_of = schemas().get(exam.schema).form(exam.form).namer()
     state = exam.zero(shard.index)
     ids = bytearray()
     # Records form no cycles, and looking for some costs a tenth of the time.
@@ -98,7 +97,7 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     gc.disable()
     try:
         for batch in reader.records(read_blocks(shard, job.limits)):
-            ids += hash_ids(list(map(identity, batch)))
+            ids += hash_ids(list(map(name_of, batch)))
             state = exam.step(state, batch)
     finally:
         if collecting:
