@@ -73,6 +73,17 @@ def jobs_option(function: F) -> F:
     )(function)
 
 
+def engine_option(function: F) -> F:
+    """``--engine``: where evidence is folded."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="Fold evidence here, or on a Ray cluster (RAY_ADDRESS, else one of its own).",
+    )(function)
+
+
 def reading_options(function: F) -> F:
     """How strictly to read evidence."""
     decorators = [

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.options import engine_option, json_option, output_option, store_option
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.result import Result
 from gatemark.core.verdict import EXIT_BY_OUTCOME
@@ -36,6 +36,7 @@ from gatemark.report.terminal import verdict_table
     show_default=True,
     help="How many calls may be under way at once.",
 )
+@engine_option
 @click.option("--resume", is_flag=True, help="Go on where an interrupted run of this pack stopped.")
 @click.option(
     "--limit",
@@ -68,7 +69,7 @@ def run_command(**flags: Any) -> int:
     # What a Python target prints must not get between a script and the JSON document.
     with _call_progress() as progress, redirect_stdout(sys.stderr):
         result = run_pack(
-            House(store=flags["store"]),
+            House(store=flags["store"], engine=flags["engine"]),
             flags["pack"],
             choices,
             waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),

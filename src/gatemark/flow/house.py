@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
@@ -15,6 +16,8 @@ from gatemark.engines.local import LocalEngine
 from gatemark.engines.port import Engine
 from gatemark.ledger.blobs import BlobStore
 from gatemark.ledger.port import ResultStore
+
+EngineName = Literal["local", "ray"]
 
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
@@ -28,6 +31,7 @@ class House:
         *,
         store: str = DEFAULT_STORE,
         jobs: int | None = None,
+        engine: EngineName = "local",
         actor: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -37,13 +41,19 @@ class House:
             )
         self._folder = Path(store)
         self._jobs = jobs
+        self._engine: EngineName = engine
         self._actor = actor
         self.clock = clock
 
     @cached_property
     def engine(self) -> Engine:
         """Where folds run."""
-        return LocalEngine(self._jobs or os.cpu_count() or 1)
+        jobs = self._jobs or os.cpu_count() or 1
+        if self._engine == "ray":
+            from gatemark.engines.ray import RayEngine  # noqa: PLC0415 - few need it
+
+            return RayEngine(jobs, os.environ.get("RAY_ADDRESS"))
+        return LocalEngine(jobs)
 
     @cached_property
     def actor(self) -> str:
