@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -37,17 +36,6 @@ class Transition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: str
     cause: str
     approval: str | None
-
-
-class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the ledger; ``prev`` chains it to the line before."""
-
-    seq: int
-    prev: str
-    kind: str
-    actor: str
-    payload: str
-    at: datetime
 
 
 class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

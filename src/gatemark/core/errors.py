@@ -50,6 +50,10 @@ class RefusedError(GatemarkError):
     exit_code: ClassVar[ExitCode] = ExitCode.FAIL
 
 
+class ConflictError(RefusedError):
+    """Someone else wrote first. Nothing was written; look again and try anew."""
+
+
 class IntegrityError(GatemarkError):
     """Something sealed does not verify."""
 

@@ -14,13 +14,13 @@ from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.engines.local import LocalEngine
 from gatemark.engines.port import Engine
-from gatemark.ledger.blobs import BlobStore
-from gatemark.ledger.port import ResultStore
+from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore, Store
 
 EngineName = Literal["local", "ray"]
 
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
+DATABASE_SCHEMES = ("postgresql", "postgres")
 
 
 class House:
@@ -35,11 +35,13 @@ class House:
         actor: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if "://" in store:
+        scheme, found, _ = store.partition("://")
+        if found and scheme not in DATABASE_SCHEMES:
             raise UsageError(
-                f"store {store.split('://', maxsplit=1)[0]}://… is not supported; give a folder"
+                f"store {scheme}://… is not supported; give a folder or postgresql://…"
             )
-        self._folder = Path(store)
+        self._address = store if found else None
+        self._folder = Path(DEFAULT_STORE if found else store)
         self._jobs = jobs
         self._engine: EngineName = engine
         self._actor = actor
@@ -65,25 +67,48 @@ class House:
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
 
+    def existing_store(self) -> Store:
+        """A store that is already there; looking must not make one."""
+        if "store" not in self.__dict__:
+            self.store = self._open(must_exist=True)
+        return self.store
+
     def existing_results(self) -> ResultStore:
-        """The sealed results of a store that is already there; looking must not make one."""
-        if not (self._folder / DATABASE).exists():
-            raise UsageError(f"there is no store at {self._folder}")
-        return self.results
+        """The sealed results of a store that is already there."""
+        return self.existing_store().results
 
     @cached_property
-    def results(self) -> ResultStore:
-        """The sealed results; made on first use."""
-        # The database library is heavy, and scoring without a store must not pay for it.
-        from gatemark.ledger.stores.sqlite import SqliteResults  # noqa: PLC0415
+    def store(self) -> Store:
+        """The whole ledger; made on first use."""
+        return self._open(must_exist=False)
 
-        return SqliteResults(self._folder / DATABASE)
+    def _open(self, *, must_exist: bool) -> Store:
+        # The database library is heavy, and scoring without a store must not pay for it.
+        if self._address is not None:
+            from gatemark.ledger.stores.postgres import open_postgres  # noqa: PLC0415
+
+            return open_postgres(self._address, must_exist=must_exist)
+        if must_exist and not (self._folder / DATABASE).exists():
+            raise UsageError(f"there is no store at {self._folder}")
+        from gatemark.ledger.stores.sqlite import open_sqlite  # noqa: PLC0415
+
+        return open_sqlite(self._folder / DATABASE)
+
+    @property
+    def results(self) -> ResultStore:
+        """The sealed results."""
+        return self.store.results
+
+    @property
+    def events(self) -> LedgerStore:
+        """The chain of events."""
+        return self.store.events
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The files that results rest on."""
+        return self.store.blobs
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
-
-    @cached_property
-    def blobs(self) -> BlobStore:
-        """The files that results rest on."""
-        return BlobStore(self._folder / "blobs")
