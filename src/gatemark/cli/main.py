@@ -32,6 +32,25 @@ VERBS: dict[str, tuple[str, str]] = {
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
+    "asset": ("gatemark.cli.asset", "Register versions and see what became of them."),
+    "promote": ("gatemark.cli.promote", "Take a version to a stage, citing sealed results."),
+    "approve": (
+        "gatemark.cli.promote",
+        "Approve one step of one version, bound to what stands now.",
+    ),
+    "demote": (
+        "gatemark.cli.fall",
+        "Take a version out of service, the enabled one when none is named.",
+    ),
+    "rollback": (
+        "gatemark.cli.fall",
+        "Go back at once: end the canary, or return to the version before.",
+    ),
+    "canary": ("gatemark.cli.canary", "Feed, judge and look at running canaries."),
+    "route": ("gatemark.cli.route", "Tell what to use now: primary, canary, shadow, fallback."),
+    "why": ("gatemark.cli.why", "Tell why a version is where it is: results, votes, gates."),
+    "role": ("gatemark.cli.role", "Grant roles and list who holds which."),
+    "policy": ("gatemark.cli.policy", "Show, check or adopt the release policy of a store."),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

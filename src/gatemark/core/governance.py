@@ -34,6 +34,12 @@ KEY_REPLACED: Final = "key_replaced_without_signature"
 PAYLOAD_ERASED: Final = "payload_erased"
 BLOB_ERASED: Final = "blob_erased"
 CLOCK_SET_BACK: Final = "clock_set_back"
+ROLES_GRANTED: Final = "roles_granted"
+PAUSE: Final = "pause"
+BREAK_GLASS_REVIEWED: Final = "break_glass_reviewed"
+CANARY_WINDOW: Final = "canary_window"
+WATCH_CLOSED: Final = "watch_closed"
+SERVICE_REPORTED: Final = "service_reported"
 
 NEVER_ERASED: Final = frozenset(
     {
@@ -55,12 +61,12 @@ NEVER_ERASED: Final = frozenset(
         PAYLOAD_ERASED,
         BLOB_ERASED,
         CLOCK_SET_BACK,
-        "roles_granted",
-        "pause",
-        "break_glass_reviewed",
-        "canary_window",
-        "watch_closed",
-        "service_reported",
+        ROLES_GRANTED,
+        PAUSE,
+        BREAK_GLASS_REVIEWED,
+        CANARY_WINDOW,
+        WATCH_CLOSED,
+        SERVICE_REPORTED,
     }
 )
 """Kinds that decisions rest on, or that stages are replayed from."""

@@ -52,14 +52,12 @@ class SuiteFiles(msgspec.Struct, frozen=True):
 
 
 class SatSuite(msgspec.Struct, frozen=True):
-    """An exam that was sat for a pack: what it found, its rules, and the files it rests on.
+    """An exam that was sat for a pack: what it found, and the files it rests on.
 
     ``paths`` tells where each evidence file and ``attachments`` what each written one holds.
     """
 
     report: ArmsReport
-    rules: tuple[Rule, ...]
-    settings: dict[str, Setting]
     accounts: tuple[Evidence, ...]
     paths: dict[str, str]
     attachments: dict[str, bytes]
@@ -133,6 +131,15 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
     return plugin
 
 
+def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
+    """The rules and settings that an exam brings; they depend on the pack alone."""
+    _exam_plugin(suite)
+    exam = build_exam(exam_job(suite.kind, dict(suite.options), ReadingChoices()))
+    policy = exam.policy()
+    rules = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
+    return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
+
+
 def sit_suite(house: House, suite: SuiteSpec, files: SuiteFiles) -> SatSuite:
     """Sit one suite's exam over the evidence of every arm there is."""
     _exam_plugin(suite)
@@ -142,13 +149,10 @@ def sit_suite(house: House, suite: SuiteSpec, files: SuiteFiles) -> SatSuite:
     for arm, by_role in files.arms():
         names = {path: evidence_name(suite.id, arm, role) for role, path in by_role.items()}
         paths.update({name: path for path, name in names.items()})
-        accounts.append(_account(sat[arm].evidence, suite.id, arm, names))
-    exam = sat[CANDIDATE]
-    policy = exam.exam.policy()
+        accounts.append(_account(sat[arm].evidence, suite, arm, names))
+    candidate, baseline = sat[CANDIDATE].report, sat.get(BASELINE)
     return SatSuite(
-        report=_report(suite, exam.report, sat[BASELINE].report if BASELINE in sat else None),
-        rules=tuple(_in_suite(suite.id, rule) for rule in policy.rules),
-        settings={f"{suite.id}.{name}": value for name, value in policy.settings.items()},
+        report=_report(suite, candidate, None if baseline is None else baseline.report),
         accounts=tuple(accounts),
         paths=paths,
         attachments={
@@ -182,14 +186,14 @@ def _sit_records(
     return examine_files(exam_job(kind, options, choices), [files[RECORDS]], choices, house.engine)
 
 
-def _account(evidence: Evidence, suite: str, arm: str, names: Mapping[str, str]) -> Evidence:
+def _account(evidence: Evidence, suite: SuiteSpec, arm: str, names: Mapping[str, str]) -> Evidence:
     return msgspec.structs.replace(
         evidence,
         files=tuple(
             msgspec.structs.replace(file, name=names.get(file.name, file.name))
             for file in evidence.files
         ),
-        checks={**evidence.checks, "suite": suite, "arm": arm},
+        checks={**evidence.checks, "suite": suite.id, "kind": suite.kind, "arm": arm},
     )
 
 

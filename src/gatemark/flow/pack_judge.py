@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -19,17 +18,17 @@ from gatemark.core.change import AssetRef
 from gatemark.core.dataset import Snapshot
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.core.exam import ArmsEvidence, ArmsReport
 from gatemark.core.exhibit import Cell, Exhibit, Table
 from gatemark.core.measurement import Measurement, rate
-from gatemark.core.pack import Pack, SuiteSpec
-from gatemark.core.policy import Policy, Rule, Waiver
+from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
+from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.core.verdict import Bench, Finding, Verdict
 from gatemark.flow.house import House
 from gatemark.flow.pack_arms import suite_plugin
 from gatemark.flow.pack_data import OpenPack
-from gatemark.flow.pack_exams import SatSuite
+from gatemark.flow.pack_exams import SatSuite, exam_rules
 from gatemark.flow.pack_grading import Graded
 from gatemark.flow.pack_licence import SuiteLicence, licence_rule, with_licence
 from gatemark.flow.runtime import runtime_versions
@@ -84,32 +83,11 @@ def judge_pack(
 ) -> Judged:
     """Examine every suite and decide."""
     pack, exams = opened.pack, gathered.exams
-    plugins = {suite.id: suite_plugin(suite) for suite in pack.suites if suite.id not in exams}
-    options = {name: _options(pack.suite(name), plugin.options) for name, plugin in plugins.items()}
-    suite_rules = {name: exam.rules for name, exam in exams.items()}
-    for name, plugin in plugins.items():
-        suite_rules[name] = plugin.rules(pack.suite(name), options[name])
-    policy = pack_policy(
-        pack,
-        modes={
-            suite.id: regression_mode(
-                pack,
-                suite,
-                plugins[suite.id].default_regression if suite.id in plugins else "point",
-            )
-            for suite in pack.suites
-        },
-        suite_rules={
-            suite.id: (*suite_rules[suite.id], *_judge_rules(pack, suite)) for suite in pack.suites
-        },
-        compared=_compared(pack, gathered),
-        settings={name: value for exam in exams.values() for name, value in exam.settings.items()},
-        limit=gathered.limit,
-    )
+    policy = _policy(pack, _compared(pack, gathered), gathered.limit)
     reports = {
         suite.id: exams[suite.id].report
         if suite.id in exams
-        else _examined(opened, suite, gathered, plugins[suite.id], options[suite.id])
+        else _examined(opened, suite, gathered)
         for suite in pack.suites
     }
     accounts = (
@@ -135,6 +113,40 @@ def judge_pack(
     )
 
 
+def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
+    """The rules that a pack comes to, with those of its suites."""
+    compared = frozenset(
+        suite.id
+        for suite in pack.suites
+        if (has_baseline if suite.evidence is None else suite.baseline_evidence != "none")
+    )
+    return _policy(pack, compared, None)
+
+
+def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
+    modes: dict[str, RegressionMode] = {}
+    rules: dict[str, tuple[Rule, ...]] = {}
+    settings: dict[str, Setting] = {}
+    for suite in pack.suites:
+        if suite.evidence is not None:
+            modes[suite.id] = regression_mode(pack, suite, "point")
+            rules[suite.id], of_exam = exam_rules(suite)
+            settings.update(of_exam)
+            continue
+        plugin = suite_plugin(suite)
+        modes[suite.id] = regression_mode(pack, suite, plugin.default_regression)
+        own = plugin.rules(suite, _options(suite, plugin.options))
+        rules[suite.id] = (*own, *_judge_rules(pack, suite))
+    return pack_policy(
+        pack,
+        modes=modes,
+        suite_rules=rules,
+        compared=compared,
+        settings=settings,
+        limit=limit,
+    )
+
+
 def _compared(pack: Pack, gathered: Gathered) -> frozenset[str]:
     """The suites that have something to regress from."""
     exams = gathered.exams
@@ -149,9 +161,8 @@ def _judge_rules(pack: Pack, suite: SuiteSpec) -> tuple[Rule, ...]:
     return () if suite.judge is None else (licence_rule(suite, pack.judges[suite.judge]),)
 
 
-def _examined(
-    opened: OpenPack, suite: SuiteSpec, gathered: Gathered, plugin: PackSuite, options: Any
-) -> ArmsReport:
+def _examined(opened: OpenPack, suite: SuiteSpec, gathered: Gathered) -> ArmsReport:
+    plugin = suite_plugin(suite)
     evidence = ArmsEvidence(
         spec=suite,
         rows=opened.snapshots[suite.id].rows,
@@ -160,7 +171,7 @@ def _examined(
         margin=margin_of(opened.pack, suite),
         alpha=opened.pack.alpha,
     )
-    report = plugin.examine(evidence, options)
+    report = plugin.examine(evidence, _options(suite, plugin.options))
     graded_in = suite.source or suite.id
     if graded_in not in gathered.licences:
         return report
@@ -186,7 +197,7 @@ def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: Gathered) -> Eviden
         missing=len(snapshot.ids - answered),
         expected=len(snapshot.rows),
         files=tuple(file for file in gathered.files if file.name.startswith(f"{suite.id}.")),
-        checks={"suite": suite.id, "snapshot": snapshot.reference},
+        checks={"suite": suite.id, "kind": suite.kind, "snapshot": snapshot.reference},
     )
 
 

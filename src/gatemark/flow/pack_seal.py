@@ -38,6 +38,7 @@ class PackRun(msgspec.Struct, frozen=True):
     licences: dict[str, SuiteLicence]
     judge_cost: tuple[int, float | None]
     limit: int | None
+    names: dict[str, AssetRef] = {}
 
     def written(self) -> dict[str, bytes]:
         """The files that this run wrote itself, by name."""
@@ -93,7 +94,12 @@ def seal_run(
         candidate=references[CANDIDATE],
         baseline=references.get(BASELINE),
         blobs=blobs,
-        runtime={**_git_state(run.opened.folder), **_models(told), **_scoring(run)},
+        runtime={
+            **_git_state(run.opened.folder),
+            **_models(told),
+            **_scoring(run),
+            **_identities(run),
+        },
         waivers=waivers,
         started_at=started_at,
         finished_at=finished_at,
@@ -119,12 +125,21 @@ def _references(run: PackRun) -> dict[str, AssetRef]:
             if account.checks["arm"] == CANDIDATE
             for file in account.files
         }
-        return {CANDIDATE: AssetRef(f"{name}/{CANDIDATE}", digest({"evidence": evidence}))}
+        found = AssetRef(f"{name}/{CANDIDATE}", digest({"evidence": evidence}))
+        return {CANDIDATE: run.names.get(CANDIDATE, found)}
     return {
-        arm: source.reference
-        or AssetRef(f"{name}/{arm}", digest({"target": dict(source.identity)}))
+        arm: run.names.get(arm) or source.reference or AssetRef(f"{name}/{arm}", _identity(source))
         for arm, source in run.arms.items()
     }
+
+
+def _identity(source: ArmSource) -> str:
+    return digest({"target": dict(source.identity)})
+
+
+def _identities(run: PackRun) -> dict[str, str]:
+    """What answered, where somebody vouches that it is another thing."""
+    return {f"target.{arm}": _identity(run.arms[arm]) for arm in run.names if arm in run.arms}
 
 
 def _cost(run: PackRun) -> Cost:

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
+from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Result
@@ -55,6 +56,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     limit: int | None = None
     candidate: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | str | None = None
+    names: dict[str, AssetRef] = {}
+    """What an arm is known as, where whoever runs the pack vouches for it."""
 
 
 def run_pack(
@@ -147,6 +150,7 @@ def _finished(
         licences=licences,
         judge_cost=session.graders.spent(),
         limit=session.choices.limit,
+        names=session.choices.names,
     )
     return seal_run(house, run, waivers=waivers, started_at=started_at)
 

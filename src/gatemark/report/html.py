@@ -6,12 +6,12 @@ import base64
 from typing import Any, Final
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gatemark import __version__
 from gatemark.core.exhibit import Exhibit, Matrix, Reliability
 from gatemark.core.result import Result
 from gatemark.report import bars, charts, outline, reliability_chart, words
+from gatemark.report.pages import page_environment
 
 ROWS_MAX: Final = 200
 
@@ -42,23 +42,8 @@ class NumberRow(msgspec.Struct, frozen=True):
 
 def render(result: Result) -> bytes:
     """The page."""
-    template = _environment().get_template("report.html")
+    template = page_environment().get_template("report.html")
     return template.render(_context(result)).encode()
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("gatemark.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
-
-
-def _finalize(value: Any) -> Any:
-    return words.clean(value) if type(value) is str else value
 
 
 def _minus(text: str) -> str:

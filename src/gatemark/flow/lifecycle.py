@@ -1,0 +1,161 @@
+"""The way from a command to the ledger: read, decide, append, and again when somebody was faster.
+
+``act(house, command)`` is the one door. It returns the new events, none when what was asked for is
+already so, and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal
+ones. Commands are in ``gatemark.lifecycle.commands`` and can be imported from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError
+from gatemark.core.event import Event, EventDraft
+from gatemark.core.governance import SYSTEM, as_payload
+from gatemark.core.lifecycle import Actor, AssetName
+from gatemark.core.lifecycle_events import KIND_OF, Fact, subject_of
+from gatemark.flow.books import read_state
+from gatemark.flow.citations import cited, cited_if_valid
+from gatemark.flow.house import House
+from gatemark.lifecycle.commands import (
+    AddVersion,
+    AdoptPolicy,
+    Approve,
+    AssetCommand,
+    Command,
+    Demote,
+    GrantRoles,
+    PauseVersion,
+    Promote,
+    PushWindow,
+    ReportService,
+    ResumeVersion,
+    ReviewGlass,
+    RollBack,
+    SetExam,
+    Tick,
+    Waive,
+)
+from gatemark.lifecycle.decide import decide
+from gatemark.lifecycle.evidence import Cited
+from gatemark.lifecycle.state import State
+
+__all__ = [
+    "Acted",
+    "AddVersion",
+    "AdoptPolicy",
+    "Approve",
+    "Command",
+    "Demote",
+    "GrantRoles",
+    "PauseVersion",
+    "Promote",
+    "PushWindow",
+    "ReportService",
+    "ResumeVersion",
+    "ReviewGlass",
+    "RollBack",
+    "SetExam",
+    "Tick",
+    "Waive",
+    "act",
+    "preview",
+    "run_due",
+]
+
+ATTEMPTS: Final = 50
+MAX_DUE: Final = 10_000
+_NO_ASSET: Final = "*"
+
+
+class Acted(msgspec.Struct, frozen=True):
+    """What a command came to: facts and the events that hold them, none when it was already so."""
+
+    facts: tuple[Fact, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything was written."""
+        return bool(self.events)
+
+
+def act(house: House, command: Command) -> Acted:
+    """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
+    now = house.clock()
+    asset = _asset_of(command)
+    for _ in range(ATTEMPTS):
+        head = house.events.head()
+        state = read_state(house, asset)
+        decided = decide(state, _with_evidence(house, state, command), now)
+        if not decided.facts:
+            return Acted((), ())
+        at = decided.at
+        if decided.at > now or isinstance(command, Demote | RollBack | PauseVersion):
+            at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
+        drafts = [_draft(fact, command.actor, at) for fact in decided.facts]
+        try:
+            return Acted(decided.facts, house.events.append(drafts, head))
+        except ConflictError:
+            continue
+    raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
+
+
+def _draft(fact: Fact, actor: str, at: datetime) -> EventDraft:
+    """A fact on its way to the ledger; what could not be read back is not written."""
+    payload = as_payload(fact)
+    try:
+        msgspec.convert(payload, type(fact))
+        msgspec.convert(actor, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"{KIND_OF[type(fact)]}: {error}") from error
+    return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
+
+
+def preview(house: House, command: Command) -> tuple[Fact, ...]:
+    """What a command would come to now, without writing anything; refuses as ``act`` would."""
+    state = read_state(house, _asset_of(command))
+    return decide(state, _with_evidence(house, state, command), house.clock()).facts
+
+
+def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
+    """Let the system do everything that is due for an asset now, one step after the other."""
+    done: list[Acted] = []
+    while len(done) < MAX_DUE:
+        acted = act(house, Tick(actor=SYSTEM, asset=asset, environment=environment))
+        if not acted.is_change:
+            return tuple(done)
+        done.append(acted)
+    raise RefusedError(f"{asset}: more than {MAX_DUE} steps are due; tick more often")
+
+
+def _asset_of(command: Command) -> str:
+    if not isinstance(command, AssetCommand):
+        return _NO_ASSET
+    try:
+        return msgspec.convert(command.asset, AssetName)
+    except msgspec.ValidationError as error:
+        raise RefusedError(f"asset {command.asset!r}: {error}") from error
+
+
+def _with_evidence(house: House, state: State, command: Command) -> Command:
+    """The command with what is known of every result that its decision may rest on."""
+    found: Mapping[str, Cited]
+    if isinstance(command, Promote | Approve):
+        track = state.asset.track(command.environment, command.version)
+        wanted = {*command.result_ids, *track.result_ids}
+        found = cited(house, state.asset.name, wanted)
+    elif isinstance(command, Demote | RollBack | Tick):
+        place = state.asset.place(command.environment)
+        earlier = [place.tracks[name].result_ids for name in place.lineage]
+        found = cited_if_valid(
+            house, state.asset.name, {one for several in earlier for one in several}
+        )
+    else:
+        return command
+    changes: dict[str, Any] = {"evidence": found}
+    return msgspec.structs.replace(command, **changes)
