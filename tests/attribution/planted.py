@@ -26,6 +26,7 @@ class Case(NamedTuple):
     guilty: str
     reference: dict[str, str]
     world: World
+    by_chance: bool
 
 
 class World:
@@ -80,7 +81,7 @@ def planted(number: int) -> Case:
     expected = HANDED_OVER if fault == "rule" else right
     judged = Judgement(verdict="wrong", reviewer="r1", expected=expected)
     wrong = Decision(decision.id, decision.input, decision.output, decision.steps, judgement=judged)
-    return Case(fault, wrong, guilty.id, reference, world)
+    return Case(fault, wrong, guilty.id, reference, world, by_chance)
 
 
 def _plan(rng: random.Random) -> list[Step]:

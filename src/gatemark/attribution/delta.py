@@ -6,12 +6,14 @@ neither for a failure nor for a success.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
 
 from gatemark.attribution.port import Judged
+from gatemark.attribution.replay import LEVEL, Experiment
+from gatemark.statistics.proportion import wilson
 
 Test = Callable[[frozenset[str]], Judged]
 """Says how the decision ends when just these changes are in."""
@@ -29,6 +31,31 @@ class Minimal(msgspec.Struct, frozen=True):
     unknown: int
     is_minimal: bool
     reason: str | None = None
+
+
+def versions_test(
+    experiment: Experiment, active: Mapping[str, str], changed: Mapping[str, str]
+) -> Test:
+    """A test of changed versions that tells going wrong from being unlucky.
+
+    Plans with flaky steps go wrong now and then whatever their versions. Versions are to blame
+    when right ends are surely less than half as frequent as with the reference versions.
+    """
+    reference = {**active, **experiment.reference}
+    usual = experiment.whole(reference).rate
+
+    def test(subset: frozenset[str]) -> Judged:
+        if not usual:
+            return "unknown" if usual is None else "wrong"
+        tally = experiment.whole({**reference, **{name: changed[name] for name in subset}})
+        if not tally.judged:
+            return "unknown"
+        low, high = wilson(tally.right, tally.judged, LEVEL)
+        if high < usual / 2:
+            return "wrong"
+        return "right" if low > usual / 2 else "unknown"
+
+    return test
 
 
 def smallest_change(changes: Sequence[str], test: Test, *, max_tests: int = 500) -> Minimal:

@@ -8,18 +8,20 @@ nothing changed, which tells luck from versions. Steps before and beside keep wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.port import Judged, NotReplayable, Oracle, Pins, Replayer, StepCall
+from gatemark.attribution.port import NotReplayable, Oracle, Pins, Replayer, StepCall
 from gatemark.core.decision import QUESTION, Decision, Step
 from gatemark.core.measurement import Interval
 from gatemark.statistics.proportion import wilson
 
 LEVEL = 0.95
+WHOLE_RUNS = 2
+"""How many times more often a whole plan is run than a step: all of its luck comes together."""
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -78,16 +80,12 @@ class Experiment(msgspec.Struct, frozen=True):
                 on_progress(number, len(self.decision.steps))
         return tuple(found)
 
-    def ends(self, pins: Pins) -> Judged:
-        """How the decision ends most often when every step is run anew with these versions."""
-        counts = {"right": 0, "wrong": 0, "unknown": 0}
-        for number in range(self.repeats):
-            ended = run_whole(self.decision, pins, self.replayer, seed=self.seed + number)
-            known = not isinstance(ended, NotReplayable)
-            counts[self.oracle(ended) if known else "unknown"] += 1
-        if 2 * counts["unknown"] >= self.repeats or counts["right"] == counts["wrong"]:
-            return "unknown"
-        return "right" if counts["right"] > counts["wrong"] else "wrong"
+    def whole(self, pins: Pins) -> Tally:
+        """How the decision ends when every step is run anew with these versions."""
+        return self._counted(
+            run_whole(self.decision, pins, self.replayer, seed=self.seed + number)
+            for number in range(WHOLE_RUNS * self.repeats)
+        )
 
     def _effect(self, step: Step) -> Effect:
         changed = {
@@ -117,15 +115,20 @@ class Experiment(msgspec.Struct, frozen=True):
         )
 
     def _repeat(self, step: Step, changed: Pins) -> Tally:
+        return self._counted(
+            run_from(self.decision, step, changed, self.replayer, seed=self.seed + number)
+            for number in range(self.repeats)
+        )
+
+    def _counted(self, ends: Iterable[Any | NotReplayable]) -> Tally:
         counts = {"right": 0, "wrong": 0, "unknown": 0}
         reason = None
-        for number in range(self.repeats):
-            ended = run_from(self.decision, step, changed, self.replayer, seed=self.seed + number)
+        for ended in ends:
             if isinstance(ended, NotReplayable):
                 counts["unknown"] += 1
                 reason = ended.reason
-                continue
-            counts[self.oracle(ended)] += 1
+            else:
+                counts[self.oracle(ended)] += 1
         return Tally(counts["right"], counts["wrong"], counts["unknown"], reason)
 
 

@@ -51,6 +51,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "why": ("gatemark.cli.why", "Tell why a version is where it is: results, votes, gates."),
     "role": ("gatemark.cli.role", "Grant roles and list who holds which."),
     "policy": ("gatemark.cli.policy", "Show, check or adopt the release policy of a store."),
+    "attribute": (
+        "gatemark.cli.attribute",
+        "Find the step that made a wrong decision go wrong.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

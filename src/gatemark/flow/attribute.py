@@ -19,8 +19,8 @@ import yaml
 from msgspec import UNSET, Meta
 
 from gatemark.attribution.conclude import conclude
-from gatemark.attribution.delta import Minimal, smallest_change
-from gatemark.attribution.port import Judged, NotReplayable, Oracle, StepCall
+from gatemark.attribution.delta import Minimal, smallest_change, versions_test
+from gatemark.attribution.port import NotReplayable, Oracle, StepCall
 from gatemark.attribution.replay import Effect, Experiment
 from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import spectrum
@@ -190,13 +190,7 @@ def _smallest(decision: Decision, plan: ReplayPlan, experiment: Experiment) -> M
     changed = {n: v for n, v in active.items() if plan.reference.get(n, v) != v}
     if not changed:
         return None
-
-    def test(subset: frozenset[str]) -> Judged:
-        return experiment.ends(
-            {**active, **plan.reference, **{name: changed[name] for name in subset}}
-        )
-
-    return smallest_change(sorted(changed), test)
+    return smallest_change(sorted(changed), versions_test(experiment, active, changed))
 
 
 def _oracle(decision: Decision, plan: ReplayPlan) -> Oracle | None:
@@ -245,8 +239,10 @@ class LiveSteps:
 
     def __init__(self, plan: ReplayPlan, folder: Path) -> None:
         spec = parse_spec(plan.target, "replay: target")
-        self._runner = asyncio.Runner()
         self._timeout_s = spec.timeout_s or plan.timeout_s
+        # A function with a time limit runs beside the loop, so that it can be given up.
+        spec = msgspec.structs.replace(spec, timeout_s=self._timeout_s)
+        self._runner = asyncio.Runner()
         self._target: Target = build(spec, folder, clock=time.monotonic, environ=os.environ)
 
     def run(self, call: StepCall) -> Any | NotReplayable:
