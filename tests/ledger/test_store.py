@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -9,44 +8,11 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.core.evidence import Evidence
-from gatemark.core.policy import Policy, Rule
-from gatemark.core.result import Cost, PackRef, Result, seal
-from gatemark.core.verdict import Finding
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.sqlite import open_sqlite
 
-MOMENT = datetime(2026, 5, 4, 12, 0, 0, 250_000, tzinfo=UTC)
-
-
-def result(title: str = "exam") -> Result:
-    policy = Policy(name="p", rules=(Rule("r", "m", ">=", 0.5),))
-    return seal(
-        title=title,
-        pack=PackRef("pack", 1, digest("pack")),
-        policy=policy,
-        policy_digest=policy.digest,
-        candidate=None,
-        baseline=None,
-        snapshots=(),
-        runtime={"python": "3"},
-        evidence=(Evidence(1, 1, 0, 1, 0, None, ()),),
-        measurements=(),
-        findings=(Finding("r", "m", "block", ">=", 0.5, "value", 0.7, 0.2, 1, "pass", "fine"),),
-        bench=None,
-        regression=None,
-        verdict="pass",
-        blockers=(),
-        caveats=(),
-        exhibits=(),
-        blobs=(),
-        waivers=(),
-        started_at=MOMENT,
-        finished_at=MOMENT,
-        actor="tester",
-        cost=Cost(calls=0),
-    )
+from .samples import result
 
 
 @pytest.fixture

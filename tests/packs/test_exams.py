@@ -75,6 +75,7 @@ def test_an_exam_is_weighed_and_its_own_rules_judge_too(gatemark: Run, folder: P
     assert "panel.regression" not in states
     names = {blob["name"] for blob in ran.json["blobs"]}
     assert names == {
+        "pack.json",
         "panel/pairs.candidate.evidence",
         "panel/candidate-consistency_disagreements.tsv",
     }
@@ -201,3 +202,11 @@ def test_answers_and_exams_share_one_bench(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, path)
     assert ran.code == 0
     assert ran.json["bench"]["value"] == pytest.approx(0.5 * 0.95 + 0.5)
+
+
+def test_a_sat_exam_can_be_derived_again_from_the_store(gatemark: Run, folder: Path) -> None:
+    run(gatemark, folder, pack(folder, baseline="{pairs: before.jsonl}"))
+    (folder / "pairs.jsonl").unlink()
+    (folder / "before.jsonl").unlink()
+    verified = gatemark("ledger", "verify", "--rescore", "--store", folder / "store", "--json")
+    assert verified.code == 0, verified.out

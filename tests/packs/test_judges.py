@@ -212,3 +212,12 @@ def test_labels_that_are_no_labels_are_refused(
     linted = gatemark("lint", path)
     assert linted.code != 0
     assert words in linted.out + linted.err
+
+
+def test_a_judged_result_can_be_derived_again_from_the_store(gatemark: Run, folder: Path) -> None:
+    run(gatemark, folder, pack(folder, votes=3, candidate="worse"))
+    asked = (folder / "judge.log").read_text()
+    (folder / "labels.jsonl").unlink()
+    verified = gatemark("ledger", "verify", "--rescore", "--store", folder / "store", "--json")
+    assert verified.code == 0, verified.out
+    assert (folder / "judge.log").read_text() == asked

@@ -55,6 +55,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.attribute",
         "Find the step that made a wrong decision go wrong.",
     ),
+    "ledger": (
+        "gatemark.cli.ledger",
+        "Check, sign, export and look into the ledger of a store.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

@@ -33,8 +33,8 @@ def store_option(function: F) -> F:
         envvar="GATEMARK_STORE",
         default=".gatemark",
         show_default=True,
-        metavar="PATH",
-        help="Folder that keeps sealed results.",
+        metavar="PATH|URL",
+        help="Folder that keeps sealed results and the ledger, or postgresql://… for a team.",
     )(function)
 
 

@@ -47,3 +47,13 @@ def byte_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def count_progress(title: str) -> Iterator[Callable[[int], None] | None]:
+    """A running count on standard error when a person is looking, else nothing."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    yield lambda done: click.echo(f"\r{done:,} {title}", nl=False, err=True)
+    click.echo("\r\033[K", nl=False, err=True)

@@ -71,6 +71,9 @@ NEVER_ERASED: Final = frozenset(
 )
 """Kinds that decisions rest on, or that stages are replayed from."""
 
+DECISIONS: Final = frozenset({APPROVAL, TRANSITION, WAIVER, OVERRIDE, BREAK_GLASS})
+"""Kinds that leave the ledger as signed statements."""
+
 SYSTEM: Final = "system"
 """The actor of what the machine does by itself."""
 

@@ -119,7 +119,7 @@ async def answer_all(
         }
         if suite.judge is not None:
             graded[suite.id] = await graders.grade(suite, arm, items)
-            items = {key: _with_replies(item, graded[suite.id], key) for key, item in items.items()}
+            items = {key: with_replies(item, graded[suite.id], key) for key, item in items.items()}
         told = [
             _scored(by_id[outcome.id], outcome, items.get(outcome.key), score) for outcome in done
         ]
@@ -149,7 +149,8 @@ def _scorable(row: Row, output: Any) -> Scorable:
     return Scorable(row.id, row.input, row.target, output, sample_of(row))
 
 
-def _with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
+def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
+    """An item with what its judge replied, as the judge's scorer reads it."""
     recorded = {"replies": msgspec.to_builtins(graded.replies[key])}
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
 

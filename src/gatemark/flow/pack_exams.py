@@ -28,6 +28,7 @@ from gatemark.flow.plugins import suites
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.shard import build_exam
 from gatemark.intake.source import inspect_source
+from gatemark.ledger.port import BlobStore
 
 CANDIDATE, BASELINE = "candidate", "baseline"
 RECORDS: Final = "records"
@@ -97,7 +98,7 @@ def _in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
 
 
 def files_of_result(
-    result: Result, suite: SuiteSpec, house: House, folder: Path
+    result: Result, suite: SuiteSpec, blobs: BlobStore, folder: Path
 ) -> dict[str, dict[str, str]]:
     """The evidence of one suite that a result keeps, by arm, written out into a folder."""
     found: dict[str, dict[str, str]] = {}
@@ -106,7 +107,7 @@ def files_of_result(
         role, _, arm = rest.removesuffix(".evidence").rpartition(".")
         if owner == suite.id and blob.name == evidence_name(suite.id, arm, role):
             path = folder / blob.digest.rpartition(":")[2]
-            path.write_bytes(house.blobs.get(blob.digest))
+            path.write_bytes(blobs.get(blob.digest))
             found.setdefault(arm, {})[role] = str(path)
     if CANDIDATE not in found:
         raise UsageError(f"result {result.id} holds no evidence of suite {suite.id!r}")

@@ -21,8 +21,8 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
 from gatemark.core.result import Result
 from gatemark.core.scoring import Scorable
-from gatemark.flow.house import House
 from gatemark.flow.plugins import scorers
+from gatemark.ledger.port import BlobStore
 from gatemark.scorers.judge import JudgeOptions, Reply
 from gatemark.targets.journal import Journal
 from gatemark.targets.port import Call, Target
@@ -243,16 +243,16 @@ def nonce_for(options: JudgeOptions, item: Scorable, key: ItemKey, vote: int) ->
 class RecordedGraders:
     """What judges replied when a result was made."""
 
-    def __init__(self, result: Result, house: House) -> None:
+    def __init__(self, result: Result, blobs: BlobStore) -> None:
         self._id = result.id
-        self._blobs = {blob.name: blob.digest for blob in result.blobs}
-        self._house = house
+        self._digests = {blob.name: blob.digest for blob in result.blobs}
+        self._blobs = blobs
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         name = replies_name(suite.id, place)
-        if name not in self._blobs:
+        if name not in self._digests:
             raise UsageError(f"result {self._id} holds no replies of a judge to {suite.id!r}")
-        kept = read_graded(self._house.blobs.get(self._blobs[name]), name)
+        kept = read_graded(self._blobs.get(self._digests[name]), name)
         return Graded(kept.judge, {key: kept.replies.get(key, ()) for key in items})
 
     def spent(self) -> tuple[int, float | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from gatemark.core.dataset import Row
+from gatemark.core.dataset import Row, Snapshot
 from gatemark.core.errors import BadInputError
 from gatemark.core.exam import ArmsReport
 from gatemark.core.exhibit import Table
@@ -41,9 +42,23 @@ class SuiteLicence(msgspec.Struct, frozen=True):
     graded: Graded
 
 
+Labels = Callable[[str, JudgeSpec, JudgeOptions], LabelledSet]
+"""Finds what people said, by the judge's name and spec, for a rubric."""
+
+
+def labels_in(folder: Path) -> Labels:
+    """Labels in the files that a pack names, found from its folder."""
+    return lambda _name, judge, options: read_labels(folder / judge.labels, judge.labels, options)
+
+
 def read_labels(path: Path, name: str, options: JudgeOptions) -> LabelledSet:
-    """The labelled answers of a file: rows with an ``output`` and a ``label`` of the rubric."""
-    snapshot = read_dataset(str(path), name)
+    """The labelled answers of a file."""
+    return labelled_set(read_dataset(str(path), name), options)
+
+
+def labelled_set(snapshot: Snapshot, options: JudgeOptions) -> LabelledSet:
+    """Rows as labelled answers: each with an ``output`` and a ``label`` of the rubric."""
+    name = snapshot.name
     known = {grade.label for grade in options.rubric}
     problems = [problem for row in snapshot.rows if (problem := _problem(row, known)) is not None]
     if problems:
@@ -67,23 +82,23 @@ def _problem(row: Row, known: set[str]) -> str | None:
     return None
 
 
-async def license_judges(pack: Pack, folder: Path, graders: Graders) -> dict[str, SuiteLicence]:
+async def license_judges(pack: Pack, graders: Graders, labels: Labels) -> dict[str, SuiteLicence]:
     """The licence of every suite's judge."""
     found = {}
     for suite in pack.suites:
         if suite.judge is not None:
-            found[suite.id] = await _license(judge_spec(pack, suite), suite, folder, graders)
+            found[suite.id] = await _license(judge_spec(pack, suite), suite, graders, labels)
     return found
 
 
 async def _license(
-    judge: JudgeSpec, suite: SuiteSpec, folder: Path, graders: Graders
+    judge: JudgeSpec, suite: SuiteSpec, graders: Graders, labels: Labels
 ) -> SuiteLicence:
     # Needs numpy, and only packs with a judge should pay for it.
     from gatemark.scorers.judge.licence import judge_agreement  # noqa: PLC0415
 
     options = judge_options(suite)
-    labelled = read_labels(folder / judge.labels, judge.labels, options)
+    labelled = labels(str(suite.judge), judge, options)
     graded = await graders.grade(suite, LICENCE, labelled.items)
     licence = judge_agreement(
         _labels_given(options, labelled.items, graded),

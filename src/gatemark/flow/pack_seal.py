@@ -23,9 +23,11 @@ from gatemark.flow.pack_exams import BASELINE, CANDIDATE, SatSuite
 from gatemark.flow.pack_grading import LICENCE, replies_name
 from gatemark.flow.pack_judge import Gathered, judge_pack, result_of
 from gatemark.flow.pack_licence import SuiteLicence
+from gatemark.flow.rescore_pack import kept_definition
 
 LINES_TYPE = "application/jsonl"
 EVIDENCE_TYPE = "application/octet-stream"
+_MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
 
 
 class PackRun(msgspec.Struct, frozen=True):
@@ -67,10 +69,15 @@ def seal_run(
 ) -> Result:
     """Judge a run, seal the result, and keep it with all that it rests on."""
     written = run.written()
+    definition = kept_definition(run.opened)
     read = [file for exam in run.exams.values() for file in exam.files]
     blobs = [
         *(Blob(name, digest_bytes(data), LINES_TYPE) for name, data in written.items()),
         *(Blob(file.name, file.digest, EVIDENCE_TYPE) for file in read),
+        *(
+            Blob(name, digest_bytes(data), _MEDIA_TYPES[Path(name).suffix])
+            for name, data in definition.items()
+        ),
     ]
     told = run.told
     gathered = Gathered(
@@ -105,7 +112,7 @@ def seal_run(
         finished_at=finished_at,
         cost=_cost(run),
     )
-    for data in written.values():
+    for data in (*written.values(), *definition.values()):
         house.blobs.put(data)
     for exam in run.exams.values():
         for file in exam.files:

@@ -38,7 +38,7 @@ from gatemark.flow.pack_exams import (
     sit_suite,
 )
 from gatemark.flow.pack_grading import Graders, LiveGraders, RecordedGraders
-from gatemark.flow.pack_licence import SuiteLicence, license_judges
+from gatemark.flow.pack_licence import SuiteLicence, labels_in, license_judges
 from gatemark.flow.pack_seal import PackRun, seal_run
 from gatemark.targets.journal import Journal
 
@@ -112,7 +112,7 @@ def rejudge(house: House, reference: str, path: str, *, waivers: Sequence[Waiver
             arms[BASELINE] = reopen_arm(earlier, BASELINE, house)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         exams = _sit(house, opened, _kept_files(house, opened, earlier, Path(folder)))
-        graders = RecordedGraders(earlier, house)
+        graders = RecordedGraders(earlier, house.blobs)
         return _finished(
             house,
             _Session(opened, arms, graders, RunChoices(), None, None),
@@ -168,7 +168,7 @@ def _exam_files(
         return files
     earlier = house.existing_results().get(choices.baseline)
     for name, named in files.items():
-        kept = files_of_result(earlier, opened.pack.suite(name), house, folder)
+        kept = files_of_result(earlier, opened.pack.suite(name), house.blobs, folder)
         files[name] = SuiteFiles(candidate=named.candidate, baseline=kept[CANDIDATE])
     return files
 
@@ -181,7 +181,7 @@ def _kept_files(
     for suite in opened.pack.suites:
         if suite.evidence is None:
             continue
-        kept = files_of_result(earlier, suite, house, folder)
+        kept = files_of_result(earlier, suite, house.blobs, folder)
         wants_baseline = isinstance(suite.baseline_evidence, dict)
         if wants_baseline and BASELINE not in kept:
             raise UsageError(f"result {earlier.id} holds no baseline evidence of {suite.id!r}")
@@ -280,7 +280,9 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
     """Licences first: a judge that cannot be compared with people is found out before the rest."""
     told = {}
     try:
-        licences = await license_judges(session.opened.pack, session.opened.folder, session.graders)
+        licences = await license_judges(
+            session.opened.pack, session.graders, labels_in(session.opened.folder)
+        )
         for name, arm in session.arms.items():
             journal = None
             if session.journals is not None:

@@ -12,6 +12,7 @@ from gatemark.core.dataset import Row
 from gatemark.core.errors import BadInputError
 
 FIRST_EPOCH = 1
+UNSCORED = "unscored"
 
 
 def sample_of(row: Row) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def sample_of(row: Row) -> dict[str, Any]:
 def sample_line(row: Row, answer: Answer, scorer_name: str) -> bytes:
     """An answer as one ``gatemark.sample/1`` line, the same bytes every time."""
     failed = answer.error is not None or answer.score is None
-    kind = answer.error or "unscored"
+    kind = answer.error or UNSCORED
     return (
         canonical_bytes(
             {

@@ -12,7 +12,7 @@ from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.examine_joined import examine_joined
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import Scored, judge_exam, keep
+from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.intake.source import STDIN
 
 PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
@@ -64,7 +64,13 @@ def score_agreement(
     else:
         examined = examine_joined(job, judgements, choices, expected_ids=pinned)
     scored = judge_exam(
-        "agreement", examined, house, started_at=started_at, waivers=waivers, title=title
+        "agreement",
+        examined,
+        house,
+        started_at=started_at,
+        waivers=waivers,
+        title=title,
+        kept=None if pinned is None else {EXPECTED_IDS: "\n".join(sorted(pinned)).encode()},
     )
     if seal:
         keep(scored, house, {path: path for path in paths})

@@ -1,55 +1,14 @@
-"""What a check of a ledger can find, and how one finding points at the first bad event."""
+"""Gathering what a check of the ledger finds, and pointing each finding at its event."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-from gatemark.core.event import Head
-from gatemark.core.verdict import Outcome
+from gatemark.core.verified import Check, Trouble
 
-Check = Literal[
-    "chain", "payload", "time", "tree", "checkpoint", "key", "decision", "result", "blob", "rescore"
-]
 MOST_KEPT: Final = 1_000
-
-
-class Trouble(msgspec.Struct, frozen=True):
-    """One thing that does not verify.
-
-    ``seq`` is the event it concerns, None when it concerns none. With ``until``, the trouble lies
-    somewhere from ``seq`` to there and nothing kept tells where.
-    """
-
-    seq: int | None
-    check: Check
-    message: str
-    until: int | None = None
-
-
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of a check.
-
-    ``troubles`` do not verify, ``unjudged`` could not be checked, ``caveats`` are worth knowing.
-    """
-
-    verdict: Outcome
-    first_bad_seq: int | None
-    origin: str | None
-    head: Head
-    root: str | None
-    events: int
-    payloads_erased: int
-    results: int
-    blobs: int
-    decisions: int
-    checkpoints: int
-    keys: tuple[str, ...]
-    troubles: tuple[Trouble, ...]
-    troubles_unlisted: int
-    unjudged: tuple[str, ...]
-    caveats: tuple[str, ...]
 
 
 class TroubleList:

@@ -126,6 +126,10 @@ class LedgerStore(EventStore, Protocol):
         """Size and text of all kept checkpoints, smallest first."""
         ...
 
+    def missing_guards(self) -> Sequence[str]:
+        """What the place itself should refuse and no longer does."""
+        ...
+
     def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
         """Add the tombstone and remove the payload in one act."""
         ...

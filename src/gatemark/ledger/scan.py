@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError
+from gatemark.core.event import EMPTY, Head
 from gatemark.core.governance import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
@@ -55,6 +56,7 @@ class EventScan:
         self._frontier = Frontier()
         self._is_whole = True
         self._suspect: EventRow | None = None
+        self._last_at: str | None = None
         self._absent: dict[int, EventRow] = {}
         self._tombstones: dict[int, tuple[int, PayloadErased]] = {}
 
@@ -62,6 +64,14 @@ class EventScan:
     def size(self) -> int:
         """The number of the last event seen."""
         return 0 if self.last is None else self.last.seq
+
+    @property
+    def head(self) -> Head:
+        """Where the ledger ends, as it is stored."""
+        if self.last is None:
+            return EMPTY
+        digest: Any = self.last.digest
+        return Head(self.size, DIGEST_PREFIX + digest.hex() if isinstance(digest, bytes) else "")
 
     @property
     def root(self) -> bytes | None:
@@ -83,6 +93,11 @@ class EventScan:
             if on_progress is not None and row.seq % PROGRESS_STEP == 0:
                 on_progress(row.seq)
 
+    def give_up(self, message: str) -> None:
+        """The next event cannot even be fetched; what comes after it is not seen."""
+        self._is_whole = False
+        self.troubles.add(self.size + 1, "chain", f"event {self.size + 1}: {message}")
+
     def _look(self, row: EventRow, *, follows: bool) -> None:
         try:
             body = row_bytes(row)
@@ -96,21 +111,21 @@ class EventScan:
             message = f"event {row.seq}: was changed: its content gives {found}"
             self.troubles.add(row.seq, "chain", message)
         self._check_link(row, follows=follows, is_sound=is_sound)
-        last_at = None if self.last is None else self.last.at
         if row.seq == 1:
             self.origin = origin_of(event_of(row))
-        elif (
-            last_at is not None
-            and row.kind != CLOCK_SET_BACK
-            and _moment(row.at) < _moment(last_at)
-        ):
-            message = f"event {row.seq}: is dated {row.at}, before the event it follows ({last_at})"
-            self.troubles.add(row.seq, "time", message)
+        self._check_time(row)
         if self._is_whole:
             self._tree.compare(row.seq, self._frontier.add(leaf_hash(body)))
             if row.seq in self._sizes:
                 self.roots[row.seq] = self._frontier.root()
         self._look_into(row)
+
+    def _check_time(self, row: EventRow) -> None:
+        before, now = self._last_at, _sortable(row.at)
+        self._last_at = now
+        if before is not None and now < before and row.kind != CLOCK_SET_BACK:
+            message = f"event {row.seq}: is dated {row.at}, before the event it follows"
+            self.troubles.add(row.seq, "time", message)
 
     def _check_link(self, row: EventRow, *, follows: bool, is_sound: bool) -> None:
         """Whether the event names the one before it; if not, tell which of the two was changed.
@@ -195,6 +210,6 @@ def _unlinked(blamed: int, after: int) -> str:
     return f"event {blamed}: was changed: event {after} follows another one"
 
 
-def _moment(text: str) -> str:
+def _sortable(text: str) -> str:
     """A moment in a form whose texts sort like the moments."""
     return text if len(text) > 20 else f"{text[:-1]}.000000Z"

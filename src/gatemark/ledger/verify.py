@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.core.event import EMPTY, Head
 from gatemark.core.result import Result
 from gatemark.core.verdict import Outcome
+from gatemark.core.verified import Verified
 from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
-from gatemark.ledger.findings import TroubleList, Verified
+from gatemark.ledger.findings import TroubleList
 from gatemark.ledger.keyring import Keyring
 from gatemark.ledger.note import Note, VerifierKey
 from gatemark.ledger.port import Store
@@ -35,10 +35,10 @@ NO_CHECKPOINT = (
 
 
 class Asked(NamedTuple):
-    """What a check is given beside the store: keys to trust, and a checkpoint kept elsewhere."""
+    """What a check is given beside the store: keys to trust, and checkpoints kept elsewhere."""
 
     trusted: tuple[VerifierKey, ...] = ()
-    since: str | None = None
+    since: tuple[str, ...] = ()
     has_tree: bool = True
 
 
@@ -75,15 +75,25 @@ class LedgerCheck:
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> None:
         """Steps 1 to 6."""
-        self._scan.walk(self._store.events.rows(), on_progress)
+        try:
+            self._scan.walk(self._store.events.rows(), on_progress)
+        except IntegrityError as error:
+            self._scan.give_up(str(error))
         self._scan.finish(self._store.events.last_payload())
         self._check_checkpoints()
         self._check_results()
+        if missing := self._store.events.missing_guards():
+            names = ", ".join(missing)
+            self._caveats.append(f"the database no longer refuses changes; it lacks {names}")
 
     def seq_of_result(self, result_id: str) -> int | None:
         """The event that told of a result."""
         sealed = self._scan.auditor.results.get(result_id)
         return None if sealed is None else sealed.seq
+
+    def signing_keys(self) -> list[VerifierKey]:
+        """The keys that may sign for the ledger as it is now."""
+        return self._ring.keys_for(self._scan.size)
 
     def is_erased(self, blob: str) -> bool:
         """Whether a blob has a tombstone."""
@@ -95,15 +105,12 @@ class LedgerCheck:
         troubles = self.troubles.settled()
         bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
         verdict: Outcome = "fail" if troubles else "inconclusive" if self.unjudged else "pass"
-        last = scan.last
         root = scan.root
         return Verified(
             verdict=verdict,
             first_bad_seq=min(bad, default=None),
             origin=scan.origin,
-            head=EMPTY
-            if last is None
-            else Head(last.seq, DIGEST_PREFIX + bytes(last.digest).hex()),
+            head=scan.head,
             root=None if root is None else base64.b64encode(root).decode(),
             events=scan.size,
             payloads_erased=scan.erased_count,
@@ -131,9 +138,9 @@ class LedgerCheck:
                 message = f"{place}: is kept under another size than its own, {checkpoint.size}"
                 self.troubles.add(min(size, checkpoint.size), "checkpoint", message)
             signed.append(_Signed(place, checkpoint, note))
-        if self._asked.since is not None:
+        for text in self._asked.since:
             place = "the given checkpoint"
-            signed.append(_Signed(place, *read_checkpoint(self._asked.since, place)))
+            signed.append(_Signed(place, *read_checkpoint(text, place)))
         return sorted(signed, key=lambda one: one.checkpoint.size)
 
     def _check_checkpoints(self) -> None:

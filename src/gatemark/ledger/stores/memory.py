@@ -93,6 +93,9 @@ class MemoryEvents:
             (size, note) for size in sorted(self._checkpoints) for note in self._checkpoints[size]
         ]
 
+    def missing_guards(self) -> Sequence[str]:
+        return ()
+
     def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
         with self._lock:
             (event,) = self.append((tombstone,))

@@ -14,6 +14,7 @@ from gatemark.ledger.chain import NewEvent, checked, extend, raw_digest, row_of
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import EventRow
 from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.guard_check import missing_guards
 from gatemark.ledger.stores.tables import (
     CHECKPOINTS,
     EVENTS,
@@ -155,6 +156,10 @@ class SqlEvents:
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(CHECKPOINTS.c.size, CHECKPOINTS.c.note)).all()
         return [(row.size, row.note) for row in rows]
+
+    def missing_guards(self) -> Sequence[str]:
+        with self._database.reading() as connection:
+            return missing_guards(connection)
 
     def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
         with self._database.writing() as connection:
