@@ -1,0 +1,1 @@
+"""Run logs of summarising agents: traces, replay, concepts and metrics."""
