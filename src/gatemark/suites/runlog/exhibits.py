@@ -1,0 +1,160 @@
+"""What a page shows of run-log metrics: variants side by side, curves, and where time went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gatemark.core.exhibit import Curves, Exhibit, Line, Stack, Stacks, Table
+from gatemark.core.measurement import Direction
+from gatemark.suites.runlog.aggregate import Estimate, reason_means
+from gatemark.suites.runlog.rows import BUDGETS, METRICS, Row
+
+SHOWN_ROWS = 100
+DIRECTIONS: dict[Direction, str] = {
+    "higher_is_better": "higher",
+    "lower_is_better": "lower",
+    "neutral": "neither",
+}
+Found = Mapping[str, Mapping[str, Estimate]]
+"""Estimates by variant and metric."""
+
+
+def exhibits(
+    rows: Mapping[str, Sequence[Row]], found: Found, compared: Sequence[Mapping[str, Any]]
+) -> tuple[Exhibit, ...]:
+    """Every table and picture, in the order of a page."""
+    return (
+        side_by_side(found),
+        coverage_curves(found),
+        *flush_reasons(rows),
+        *latency_split(rows),
+        *differences(compared),
+        *outliers(rows),
+    )
+
+
+def side_by_side(found: Found) -> Table:
+    """One line per metric, one column per variant; the better side stands next to the name."""
+    lines = tuple(
+        (
+            metric.label,
+            DIRECTIONS[metric.direction],
+            *(_words(found[variant][name], metric.unit) for variant in found),
+        )
+        for name, metric in METRICS.items()
+    )
+    return Table(
+        title="Variants side by side, with 95 % bootstrap intervals over cases",
+        columns=("Metric", "Better", *found),
+        rows=lines,
+        total_rows=len(lines),
+    )
+
+
+def _words(estimate: Estimate, unit: str) -> str:
+    if estimate.found is None:
+        return f"none: {estimate.reason}"
+    digits = 1 if unit in ("ms", "CTU") else 2 if unit == "count" else 4
+    mean, low, high = (
+        f"{value:,.{digits}f}"
+        for value in (estimate.found.mean, estimate.found.low, estimate.found.high)
+    )
+    return f"{mean} [{low}, {high}]"
+
+
+def coverage_curves(found: Found) -> Curves:
+    """M7b over its budgets."""
+    lines = []
+    for variant, estimates in found.items():
+        points = [
+            (float(budget), estimate.mean)
+            for name, budget in BUDGETS.items()
+            if (estimate := estimates[f"m7b_{name}"].found) is not None
+        ]
+        if points:
+            lines.append(Line(variant, tuple(points)))
+    return Curves(
+        title="Coverage of the trace within a budget (M7b, higher is better)",
+        x_axis="budget in CTU",
+        y_axis="coverage",
+        lines=tuple(lines),
+    )
+
+
+def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+    """Why the token gate flushed; nothing when no variant has a gate."""
+    means = {variant: reason_means(cases) for variant, cases in rows.items()}
+    reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
+    if reasons:
+        yield Stacks(
+            title="Flushes of the token gate by reason",
+            axis="flushes per case",
+            parts=reasons,
+            bars=tuple(
+                Stack(variant, tuple(counts.get(reason, 0.0) for reason in reasons))
+                for variant, counts in means.items()
+            ),
+        )
+
+
+def latency_split(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+    """Where model time went; nothing when no latency was recorded."""
+    bars = tuple(
+        Stack(
+            variant,
+            (
+                sum(row.control_ms for row in cases) / len(cases) / 1000,
+                sum(row.content_ms for row in cases) / len(cases) / 1000,
+            ),
+        )
+        for variant, cases in rows.items()
+    )
+    if any(sum(bar.amounts) > 0 for bar in bars):
+        yield Stacks(
+            title="Model latency, split by what it was for",
+            axis="seconds per case",
+            parts=("deciding", "summarising"),
+            bars=bars,
+        )
+
+
+def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
+    """The paired differences; nothing when there is only one variant."""
+    lines = tuple(
+        (
+            METRICS[entry["metric"]].label,
+            DIRECTIONS[entry["direction"]],
+            f"{entry['reference']} - {entry['variant']}",
+            entry["mean_difference"],
+            entry["ci_low"],
+            entry["ci_high"],
+            entry["wilcoxon_p_value_holm"],
+            entry["n_pairs"],
+        )
+        for entry in compared
+    )
+    if lines:
+        yield Table(
+            title="Paired differences over shared cases",
+            columns=("Metric", "Better", "Difference", "Mean", "Low", "High", "p (Holm)", "Pairs"),
+            rows=lines[:SHOWN_ROWS],
+            total_rows=len(lines),
+        )
+
+
+def outliers(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+    """The cases that stand out; nothing when none does."""
+    lines = tuple(
+        (row.case_id, variant, ", ".join(row.flags))
+        for variant, cases in rows.items()
+        for row in cases
+        if row.flags
+    )
+    if lines:
+        yield Table(
+            title="Cases that stand out",
+            columns=("Case", "Variant", "Flags"),
+            rows=lines[:SHOWN_ROWS],
+            total_rows=len(lines),
+        )
