@@ -1,1 +1,1 @@
-"""Run logs of summarising agents: traces, replay, concepts and metrics."""
+"""Traces of several agents, replayed in virtual time through variants that write run logs."""

@@ -22,6 +22,7 @@ from gatemark.core.runlog.fields import (
     must_fit,
     text_problems,
 )
+from gatemark.core.runlog.names import TRACE_SUFFIX, plain_case_id
 from gatemark.core.runlog.run import (
     BufferDecision,
     RunLog,
@@ -284,3 +285,52 @@ def _parts(found: Any, current: type[T], meta: RunMeta) -> tuple[T, ...]:
         }
         parts.append(msgspec.structs.replace(whole, **changes))
     return tuple(parts)
+
+
+LENIENT: Final[tuple[type[Struct], ...]] = (
+    relaxed(RunMeta, (), eval_run_id=str),
+    TokengateFlush,
+    relaxed(BufferDecision, (), filter_results=Any),
+    relaxed(SummaryEvent, SINCE_1_5[SummaryEvent]),
+)
+"""Types that read published logs in spite of a suffix in their case ids and nulls for filters."""
+
+
+def run_log_of(records: Iterable[Any], notes: Iterable[Remark] = ()) -> RunLog:
+    """A whole log from its records; a forgotten suffix is taken off every name."""
+    parts: dict[str, list[Any]] = {kind: [] for kind in REQUIRED}
+    for record in records:
+        kind = str(record.__struct_config__.tag)
+        parts[kind].append(_without_suffix(as_current(record, _CURRENT[kind])))
+    (meta,) = parts["run_meta"]
+    return RunLog(
+        meta=meta,
+        flushes=tuple(parts["tokengate_flush"]),
+        decisions=tuple(parts["buffer_decision"]),
+        events=tuple(parts["summary_event"]),
+        missing=tuple(note.message for note in notes),
+    )
+
+
+_CURRENT: Final[Mapping[str, type[Struct]]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (RunMeta, TokengateFlush, BufferDecision, SummaryEvent)
+}
+_NAMES: Final = ("event_id", "decision_id", "latest_summary_event_id")
+
+
+def _without_suffix(record: Any) -> Any:
+    if not record.case_id.endswith(TRACE_SUFFIX):
+        return record
+    forgotten, plain = record.case_id, plain_case_id(record.case_id)
+    changes: dict[str, Any] = {"case_id": plain}
+    for name in _NAMES:
+        text = getattr(record, name, None)
+        if isinstance(text, str):
+            changes[name] = text.replace(forgotten, plain, 1)
+    history = getattr(record, "summary_history_event_ids", UNSET)
+    if history is not UNSET:
+        changes["summary_history_event_ids"] = [
+            name.replace(forgotten, plain, 1) for name in history
+        ]
+    return msgspec.structs.replace(record, **changes)
