@@ -2,21 +2,22 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
+from gatemark.core.runlog.metrics import BUDGETS, BudgetCoverage, ThresholdRates
+from gatemark.core.runlog.names import ctu
 from gatemark.runlog.metrics.case import case_metrics
 from gatemark.runlog.metrics.concepts import (
-    BUDGETS,
     covered,
     covered_within,
     jaccard,
     threshold_rates,
     unsupported,
 )
-from gatemark.runlog.metrics.log import ctu
 from gatemark.runlog.metrics.pace import flush_intervals_ms
 
 from .toys import WordTrace, decision, event, flush, letters, log, measure, usage
@@ -55,28 +56,24 @@ def test_m2_takes_the_size_of_the_text_where_none_is_recorded() -> None:
 
 def test_m3_compares_neighbours_and_counts_failed_summaries_as_empty() -> None:
     found = worked()
-    assert found.m3_jaccards == (1 / 4, 0.0, 0.0)
+    assert found.m3_jaccards == [1 / 4, 0.0, 0.0]
     assert found.m3_redundancy_jaccard_mean == pytest.approx(1 / 12)
-    assert found.m3_redundancy_threshold_rates == {
-        "tau_0.85": 0.0,
-        "tau_0.90": 0.0,
-        "tau_0.95": 0.0,
-    }
+    assert found.m3_redundancy_threshold_rates == ThresholdRates(0.0, 0.0, 0.0)
 
 
 def test_m3_needs_two_summaries() -> None:
     found = measure(log(event(0, "A")))
     assert found.m3_redundancy_jaccard_mean is None
-    assert set(found.m3_redundancy_threshold_rates.values()) == {None}
+    assert found.m3_redundancy_threshold_rates == ThresholdRates(None, None, None)
 
 
 def test_two_empty_summaries_are_not_redundant() -> None:
-    assert measure(log(event(0, ""), event(1, ""))).m3_jaccards == (0.0,)
+    assert measure(log(event(0, ""), event(1, ""))).m3_jaccards == [0.0]
 
 
 def test_a_jaccard_on_the_line_counts_as_redundant() -> None:
     rates = threshold_rates((0.85, 0.9, 0.89, 1.0))
-    assert rates == {"tau_0.85": 1.0, "tau_0.90": 0.5, "tau_0.95": 0.25}
+    assert rates == ThresholdRates(1.0, 0.5, 0.25)
 
 
 def test_m4_is_the_share_of_the_trace_that_was_said() -> None:
@@ -89,7 +86,7 @@ def test_m4_is_the_share_of_the_trace_that_was_said() -> None:
 def test_m4_of_a_trace_without_concepts_is_zero() -> None:
     found = measure(log(event(0, "A", summary_ctu=1)), "no concepts here")
     assert found.m4_trace_coverage == 0.0
-    assert set(found.m7b_coverage_by_budget.values()) == {0.0}
+    assert found.m7b_coverage_by_budget == BudgetCoverage(0.0, 0.0, 0.0, 0.0)
     assert found.m5_unsupported_global_rate == 1.0
 
 
@@ -178,25 +175,20 @@ def test_a_concept_may_stand_across_the_seam_of_window_and_summary() -> None:
 
 def test_m7b_takes_the_longest_prefix_that_fits() -> None:
     # 200 fits 250; 200 + 100 fits 500; the failed one uses 300 and says nothing.
-    assert worked().m7b_coverage_by_budget == {
-        "ctu_250": pytest.approx(2 / 5),
-        "ctu_500": pytest.approx(3 / 5),
-        "ctu_1000": pytest.approx(3 / 5),
-        "ctu_2000": pytest.approx(3 / 5),
-    }
+    assert worked().m7b_coverage_by_budget == BudgetCoverage(2 / 5, 3 / 5, 3 / 5, 3 / 5)
 
 
 def test_m7b_does_not_skip_a_summary_that_is_too_long() -> None:
     said = (frozenset("A"), frozenset("B"), frozenset("C"))
     found = covered_within((100, 400, 10), said, frozenset("ABC"))
-    assert found["ctu_250"] == pytest.approx(1 / 3)
-    assert found["ctu_1000"] == 1.0
+    assert found.ctu_250 == pytest.approx(1 / 3)
+    assert found.ctu_1000 == 1.0
 
 
 def test_m7b_lets_a_summary_fill_its_budget_to_the_last_unit() -> None:
     trace = frozenset("A")
-    assert covered_within((250,), (trace,), trace)["ctu_250"] == 1.0
-    assert covered_within((251,), (trace,), trace)["ctu_250"] == 0.0
+    assert covered_within((250,), (trace,), trace).ctu_250 == 1.0
+    assert covered_within((251,), (trace,), trace).ctu_250 == 0.0
 
 
 def test_m8_means_the_latencies_that_were_recorded() -> None:
@@ -210,7 +202,7 @@ def test_m8_means_the_latencies_that_were_recorded() -> None:
     )
     assert found.m8_summary_latency_ms_mean == 200.0
     assert found.m8_buffer_decision_latency_ms_mean == 7.0
-    assert found.m8_summary_latency_distribution_ms == {
+    assert msgspec.to_builtins(found.m8_summary_latency_distribution_ms) == {
         "count": 2,
         "min": 100.0,
         "max": 300.0,
@@ -265,9 +257,9 @@ def test_a_log_without_summaries_has_no_failures() -> None:
 
 def test_events_are_taken_in_the_order_of_their_index() -> None:
     shuffled = measure(log(event(1, "B", summary_ctu=200), event(0, "A", summary_ctu=200)), "A B")
-    assert shuffled.m7b_coverage_by_budget["ctu_250"] == 0.5
+    assert shuffled.m7b_coverage_by_budget.ctu_250 == 0.5
     first_only = measure(log(event(1, "A B", summary_ctu=9), event(0, "", summary_ctu=300)), "A B")
-    assert first_only.m7b_coverage_by_budget["ctu_250"] == 0.0
+    assert first_only.m7b_coverage_by_budget.ctu_250 == 0.0
 
 
 def test_intervals_between_flushes_leave_out_steps_back() -> None:
@@ -287,9 +279,9 @@ def test_flushes_are_counted_by_reason() -> None:
     assert found.flush_count == 3
     assert found.flush_reason_counts == {"boundary_cue": 2, "end_of_trace": 1}
     assert found.flush_accumulated_ctu_distribution is not None
-    assert found.flush_accumulated_ctu_distribution["p50"] == 20.0
+    assert found.flush_accumulated_ctu_distribution.p50 == 20.0
     assert found.flush_interval_ms_distribution is not None
-    assert found.flush_interval_ms_distribution["mean"] == 1000.0
+    assert found.flush_interval_ms_distribution.mean == 1000.0
 
 
 def test_a_flush_without_a_reason_is_counted_as_unknown() -> None:
@@ -353,8 +345,8 @@ def test_coverage_never_falls_with_a_larger_budget(
     events: list[tuple[int, frozenset[str]]], trace: frozenset[str]
 ) -> None:
     sizes, said = [size for size, _ in events], [concepts for _, concepts in events]
-    found = list(covered_within(sizes, said, trace).values())
-    assert found == sorted(found)
+    found = msgspec.structs.astuple(covered_within(sizes, said, trace))
+    assert list(found) == sorted(found)
     assert all(value <= covered(frozenset().union(*said), trace) for value in found)
     assert len(found) == len(BUDGETS)
 

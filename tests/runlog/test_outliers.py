@@ -4,13 +4,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from gatemark.runlog.metrics.case import CaseMetrics
+from gatemark.core.runlog.metrics import PerCaseMetrics
 from gatemark.runlog.metrics.outliers import outlier_thresholds, with_outliers
 
 from .toys import event, log, measure
 
 
-def row(latency: float | None, flushes: int, coverage: float, variant: str = "V0") -> CaseMetrics:
+def row(
+    latency: float | None, flushes: int, coverage: float, variant: str = "V0"
+) -> PerCaseMetrics:
     base = measure(log(event(0), variant=variant))
     return msgspec.structs.replace(
         base,
@@ -32,16 +34,16 @@ def test_rows_beyond_a_line_are_flagged_in_a_fixed_order() -> None:
     rows = [row(float(i), i, i / 100) for i in range(1, 41)]
     rows[0] = row(99.0, 99, 0.0)
     flagged = with_outliers(rows)
-    assert flagged[0].outlier_flags == ("latency_spike", "excessive_flushes", "low_coverage")
+    assert flagged[0].outlier_flags == ["latency_spike", "excessive_flushes", "low_coverage"]
     assert flagged[0].outlier_latency_spike
     assert flagged[0].outlier_excessive_flushes
     assert flagged[0].outlier_low_coverage
-    assert flagged[20].outlier_flags == ()
+    assert flagged[20].outlier_flags == []
 
 
 def test_a_value_on_the_line_does_not_stand_out() -> None:
     flagged = with_outliers([row(5.0, 5, 0.5)] * 3)
-    assert all(each.outlier_flags == () for each in flagged)
+    assert all(each.outlier_flags == [] for each in flagged)
 
 
 def test_a_case_without_latency_is_never_a_latency_spike() -> None:

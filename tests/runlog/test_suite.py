@@ -13,9 +13,9 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import ExamReport
 from gatemark.core.exhibit import Curves, Stacks, Table
+from gatemark.core.runlog.metrics import BudgetCoverage, PerCaseMetrics
 from gatemark.flow.plugins import measures, suites
 from gatemark.gate.decide import decide
-from gatemark.runlog.metrics.case import CaseMetrics
 from gatemark.suites.runlog.exam import Options, RunlogExam
 from gatemark.suites.runlog.rows import METRICS, SCORES
 from gatemark.testing.suites import check_exam
@@ -26,7 +26,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STAMP = "2025-12-21T10:00:0{}Z"
 
 
-def some_case(case: int, variant: str, *, said: str = "A B", ok: bool = True) -> CaseMetrics:
+def some_case(case: int, variant: str, *, said: str = "A B", ok: bool = True) -> PerCaseMetrics:
     found = log(
         flush(0, STAMP.format(0), 20 + case, "boundary_cue"),
         flush(1, STAMP.format(case % 7 + 1), 10, "end_of_trace"),
@@ -39,7 +39,7 @@ def some_case(case: int, variant: str, *, said: str = "A B", ok: bool = True) ->
     return measure(found, "A b B c C D")
 
 
-def rows(count: int = 6) -> list[CaseMetrics]:
+def rows(count: int = 6) -> list[PerCaseMetrics]:
     return [
         some_case(case, variant, said=said, ok=case % 3 != 0)
         for variant, said in (("V0", "A B"), ("V1", "A"), ("V2", "A B C D"))
@@ -69,11 +69,11 @@ def test_any_split_of_the_rows_gives_the_same_report() -> None:
     check_exam(exam(), rows())
 
 
-def changed(row: CaseMetrics, **fields: Any) -> CaseMetrics:
+def changed(row: PerCaseMetrics, **fields: Any) -> PerCaseMetrics:
     return msgspec.structs.replace(row, **fields)
 
 
-def two_cases(**fields: Sequence[Any]) -> list[CaseMetrics]:
+def two_cases(**fields: Sequence[Any]) -> list[PerCaseMetrics]:
     """Two cases of V0 whose named fields take the two values given."""
     base = [some_case(0, "V0"), some_case(1, "V0")]
     return [
@@ -151,9 +151,7 @@ def test_m5_per_summary_is_the_mean_of_what_is_not_null() -> None:
 
 
 def test_m7b_is_a_mean_per_budget() -> None:
-    budgets = [
-        {"ctu_250": low, "ctu_500": 0.5, "ctu_1000": 0.5, "ctu_2000": 1.0} for low in (0.0, 0.5)
-    ]
+    budgets = [BudgetCoverage(low, 0.5, 0.5, 1.0) for low in (0.0, 0.5)]
     found = aggregate(two_cases(m7b_coverage_by_budget=budgets))["m7b_coverage_by_budget_mean"]
     assert found == {"ctu_250": 0.25, "ctu_500": 0.5, "ctu_1000": 0.5, "ctu_2000": 1.0}
 
@@ -214,7 +212,7 @@ def test_stub_traces_and_traces_without_concepts_are_counted() -> None:
 
 
 def test_records_without_the_pooled_values_leave_the_metric_unmeasured() -> None:
-    fields = {name: getattr(some_case(0, "V0"), name) for name in CaseMetrics.__struct_fields__}
+    fields = {name: getattr(some_case(0, "V0"), name) for name in PerCaseMetrics.__struct_fields__}
     for name in ("m3_jaccards", "m8_summary_latencies_ms", "m8_buffer_decision_latencies_ms"):
         del fields[name]
     plain = type("Plain", (), fields)()

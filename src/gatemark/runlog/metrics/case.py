@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import msgspec
-from msgspec import UNSET
 
+from gatemark.core.runlog.metrics import METRICS_VERSION, Distribution, PerCaseMetrics
+from gatemark.core.runlog.names import ctu, plain_case_id
+from gatemark.core.runlog.run import BufferDecision, RunLog, SummaryEvent
 from gatemark.runlog.metrics.concepts import (
     Concepts,
     consecutive_jaccards,
@@ -19,11 +21,9 @@ from gatemark.runlog.metrics.concepts import (
     union,
     unsupported,
 )
-from gatemark.runlog.metrics.log import CaseLog, Decision, SummaryEvent, ctu
 from gatemark.runlog.metrics.pace import flush_intervals_ms, per_second, reason_counts, share
 from gatemark.statistics.distribution import distribution
 
-SCHEMA_VERSION = "2.2.0"
 NOTHING: Concepts = frozenset()
 
 Extract = Callable[[str], Concepts]
@@ -52,97 +52,30 @@ class TraceText(Protocol):
         ...
 
 
-class Header(msgspec.Struct, frozen=True):
-    """What kind of document a metrics record is."""
-
-    metrics_type: Literal["per_case", "aggregate"]
-    schema_name: Literal["exaid.metrics"] = "exaid.metrics"
-    schema_version: str = SCHEMA_VERSION
-
-
-class CaseMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """One per-case record of ``exaid.metrics``; the fields are its keys.
-
-    What the schema does not name are extras: the raw values that an aggregate pools
-    (``m3_jaccards``, the latencies, flush sizes and intervals), so that anyone can recompute it
-    from these records alone.
-    """
-
-    header: Header = Header("per_case")
-    case_id: str
-    variant_id: str
-    m1_update_count: int
-    m2_output_ctu: int
-    m3_redundancy_jaccard_mean: float | None
-    m3_redundancy_threshold_rates: dict[str, float | None]
-    m3_jaccards: tuple[float, ...]
-    m4_trace_coverage: float
-    m4_trace_cui_count: int
-    m4_summary_cui_count: int
-    m5_unsupported_global_rate: float
-    m5_unsupported_per_summary_mean: float | None
-    m6a_mean: float | None
-    m6b_mean: float | None
-    faithfulness_valid_event_count: int
-    excluded_from_faithfulness_count: int
-    m7b_coverage_by_budget: dict[str, float]
-    m8_summary_latency_ms_mean: float | None
-    m8_buffer_decision_latency_ms_mean: float | None
-    m8_summary_latency_distribution_ms: dict[str, float] | None
-    m8_buffer_decision_latency_distribution_ms: dict[str, float] | None
-    m8_summary_latencies_ms: tuple[float, ...]
-    m8_buffer_decision_latencies_ms: tuple[float, ...]
-    m9_prompt_ctu_total: int
-    m9_completion_ctu_total: int
-    m9_total_llm_ctu: int
-    m9_buffer_decision_count: int
-    m9_buffer_decision_ctu: int
-    m9_decision_counts: dict[str, int]
-    m10_schema_failure_count: int
-    m10_schema_failure_rate: float
-    m10_compliance_rate: float
-    flush_count: int
-    flush_reason_counts: dict[str, int]
-    flush_accumulated_ctu_distribution: dict[str, float] | None
-    flush_interval_ms_distribution: dict[str, float] | None
-    flush_accumulated_ctus: tuple[int, ...]
-    flush_intervals_ms: tuple[float, ...]
-    flush_intervals_dropped_count: int
-    virtual_time_duration_ms: int
-    trace_ctu: int
-    trace_ctu_per_s: float | None
-    summary_ctu_per_s: float | None
-    control_plane_latency_ms: float
-    content_plane_latency_ms: float
-    total_plane_latency_ms: float
-    control_plane_latency_pct: float | None
-    content_plane_latency_pct: float | None
-    tokengate_config_hash_match: bool
-    dataset_manifest_hash_valid: bool
-    stub_trace_detected: bool
-    outlier_flags: tuple[str, ...] = ()
-    outlier_latency_spike: bool = False
-    outlier_excessive_flushes: bool = False
-    outlier_low_coverage: bool = False
-
-
 def case_metrics(
-    log: CaseLog,
+    log: RunLog,
     trace: TraceText,
     extract: Extract,
     *,
     tokengate_config_hash_match: bool,
     dataset_manifest_hash_valid: bool,
-) -> CaseMetrics:
+) -> PerCaseMetrics:
     """All metrics of one case; outliers can only be told when all cases are there."""
+    log = _in_order(log)
     trace_concepts = extract(trace.whole)
     said = tuple(
         extract(event.summary_semantics_text) if event.schema_ok else NOTHING
         for event in log.events
     )
-    return CaseMetrics(
-        case_id=log.case_id,
-        variant_id=log.variant_id,
+    return PerCaseMetrics(
+        schema_name="exaid.metrics",
+        schema_version=METRICS_VERSION,
+        outlier_flags=[],
+        outlier_latency_spike=False,
+        outlier_excessive_flushes=False,
+        outlier_low_coverage=False,
+        case_id=plain_case_id(log.meta.case_id),
+        variant_id=log.meta.variant_id,
         tokengate_config_hash_match=tokengate_config_hash_match,
         dataset_manifest_hash_valid=dataset_manifest_hash_valid,
         stub_trace_detected=trace.is_stub,
@@ -154,20 +87,36 @@ def case_metrics(
     )
 
 
-def _counts(log: CaseLog) -> dict[str, Any]:
+def _in_order(log: RunLog) -> RunLog:
+    """The log with each kind of record in the order of its index."""
+    return msgspec.structs.replace(
+        log,
+        flushes=tuple(sorted(log.flushes, key=lambda flush: flush.flush_index)),
+        decisions=tuple(sorted(log.decisions, key=lambda decision: decision.decision_index)),
+        events=tuple(sorted(log.events, key=lambda event: event.event_index)),
+    )
+
+
+def size_of(event: SummaryEvent) -> int:
+    """The recorded size, or the size of the text where an older log has none."""
+    recorded: object = event.summary_ctu
+    return recorded if isinstance(recorded, int) else ctu(event.summary_semantics_text)
+
+
+def _counts(log: RunLog) -> dict[str, Any]:
     """M1, M2 and M10; failed summaries count, because somebody got them."""
     failures = sum(not event.schema_ok for event in log.events)
     rate = failures / len(log.events) if log.events else 0.0
     return {
         "m1_update_count": len(log.events),
-        "m2_output_ctu": sum(event.ctu for event in log.events),
+        "m2_output_ctu": sum(size_of(event) for event in log.events),
         "m10_schema_failure_count": failures,
         "m10_schema_failure_rate": rate,
         "m10_compliance_rate": 1.0 - rate,
     }
 
 
-def _content(log: CaseLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[str, Any]:
+def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[str, Any]:
     """M3, M4, M5 and M7b; a failed summary says nothing, which costs recall."""
     everything = union(said)
     jaccards = consecutive_jaccards(said)
@@ -179,18 +128,20 @@ def _content(log: CaseLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[
     return {
         "m3_redundancy_jaccard_mean": mean(jaccards),
         "m3_redundancy_threshold_rates": threshold_rates(jaccards),
-        "m3_jaccards": jaccards,
+        "m3_jaccards": list(jaccards),
         "m4_trace_coverage": covered(everything, trace),
         "m4_trace_cui_count": len(trace),
         "m4_summary_cui_count": len(everything),
         "m5_unsupported_global_rate": unsupported(everything, trace),
         "m5_unsupported_per_summary_mean": mean(per_summary),
-        "m7b_coverage_by_budget": covered_within([e.ctu for e in log.events], said, trace),
+        "m7b_coverage_by_budget": covered_within(
+            [size_of(event) for event in log.events], said, trace
+        ),
     }
 
 
 def _faithfulness(
-    log: CaseLog, said: tuple[Concepts, ...], trace: TraceText, extract: Extract
+    log: RunLog, said: tuple[Concepts, ...], trace: TraceText, extract: Extract
 ) -> dict[str, Any]:
     """M6a against the window alone, M6b against the window and the summary before it."""
     by_id = {event.event_id: event for event in log.events}
@@ -199,11 +150,14 @@ def _faithfulness(
     for event, concepts in zip(log.events, said, strict=True):
         if not event.schema_ok:
             continue
-        # Nothing said needs no support; the texts need not even be looked at.
-        window = trace.window(event.start_seq, event.end_seq) if concepts else ""
+        if not concepts:
+            # Nothing said needs no support; the texts need not even be looked at.
+            alone.append(0.0)
+            with_latest.append(0.0)
+            continue
+        window = trace.window(event.start_seq, event.end_seq)
         alone.append(unsupported(concepts, extract(window)))
-        support = support_text(window, event, by_id)
-        with_latest.append(unsupported(concepts, extract(support)))
+        with_latest.append(unsupported(concepts, extract(support_text(window, event, by_id))))
     return {
         "m6a_mean": mean(alone),
         "m6b_mean": mean(with_latest),
@@ -223,21 +177,23 @@ def support_text(window: str, event: SummaryEvent, by_id: dict[str, SummaryEvent
     return f"{window} {by_id[latest].summary_semantics_text}"
 
 
-def _usage(log: CaseLog) -> dict[str, Any]:
+def _usage(log: RunLog) -> dict[str, Any]:
     """M8 and M9."""
     summary = _latencies(log.events)
     decision = _latencies(log.decisions)
-    records: tuple[SummaryEvent | Decision, ...] = (*log.events, *log.decisions)
-    usages = [record.llm_usage for record in records if record.llm_usage not in (UNSET, None)]
-    prompt = sum(_number(getattr(usage, "prompt_ctu", None)) for usage in usages)
-    completion = sum(_number(getattr(usage, "completion_ctu", None)) for usage in usages)
+    records: tuple[SummaryEvent | BufferDecision, ...] = (*log.events, *log.decisions)
+    # Older logs may lack the usage as a whole, and any log may lack a part of it.
+    prompt = sum(_number(getattr(record.llm_usage, "prompt_ctu", None)) for record in records)
+    completion = sum(
+        _number(getattr(record.llm_usage, "completion_ctu", None)) for record in records
+    )
     return {
         "m8_summary_latency_ms_mean": mean(summary),
         "m8_buffer_decision_latency_ms_mean": mean(decision),
-        "m8_summary_latency_distribution_ms": distribution(summary),
-        "m8_buffer_decision_latency_distribution_ms": distribution(decision),
-        "m8_summary_latencies_ms": summary,
-        "m8_buffer_decision_latencies_ms": decision,
+        "m8_summary_latency_distribution_ms": _spread(summary),
+        "m8_buffer_decision_latency_distribution_ms": _spread(decision),
+        "m8_summary_latencies_ms": list(summary),
+        "m8_buffer_decision_latencies_ms": list(decision),
         "m9_prompt_ctu_total": prompt,
         "m9_completion_ctu_total": completion,
         "m9_total_llm_ctu": prompt + completion,
@@ -247,7 +203,12 @@ def _usage(log: CaseLog) -> dict[str, Any]:
     }
 
 
-def _latencies(records: Iterable[SummaryEvent | Decision]) -> tuple[float, ...]:
+def _spread(values: Sequence[float]) -> Distribution | None:
+    found = distribution(values)
+    return None if found is None else msgspec.convert(found, Distribution)
+
+
+def _latencies(records: Iterable[SummaryEvent | BufferDecision]) -> tuple[float, ...]:
     return tuple(
         float(record.latency_ms)
         for record in records
@@ -259,21 +220,21 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _pace(log: CaseLog, trace: TraceText) -> dict[str, Any]:
+def _pace(log: RunLog, trace: TraceText) -> dict[str, Any]:
     """Flushes, throughput in virtual time, and the split of the latency."""
     sizes = tuple(flush.accumulated_ctu for flush in log.flushes)
     intervals, dropped = flush_intervals_ms(log.flushes)
     trace_ctu = ctu(trace.whole)
-    output = sum(event.ctu for event in log.events)
+    output = sum(size_of(event) for event in log.events)
     control = sum(_latencies(log.decisions))
     content = sum(_latencies(log.events))
     return {
         "flush_count": len(log.flushes),
         "flush_reason_counts": reason_counts(log.flushes),
-        "flush_accumulated_ctu_distribution": distribution(sizes),
-        "flush_interval_ms_distribution": distribution(intervals),
-        "flush_accumulated_ctus": sizes,
-        "flush_intervals_ms": intervals,
+        "flush_accumulated_ctu_distribution": _spread(sizes),
+        "flush_interval_ms_distribution": _spread(intervals),
+        "flush_accumulated_ctus": list(sizes),
+        "flush_intervals_ms": list(intervals),
         "flush_intervals_dropped_count": dropped,
         "virtual_time_duration_ms": trace.duration_ms,
         "trace_ctu": trace_ctu,

@@ -6,13 +6,12 @@ other places suggest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
-Concepts = frozenset[str]
+from gatemark.core.runlog.metrics import BUDGETS, THRESHOLDS, BudgetCoverage, ThresholdRates
 
-REDUNDANCY_THRESHOLDS: dict[str, float] = {"tau_0.85": 0.85, "tau_0.90": 0.90, "tau_0.95": 0.95}
-BUDGETS: dict[str, int] = {"ctu_250": 250, "ctu_500": 500, "ctu_1000": 1000, "ctu_2000": 2000}
+Concepts = frozenset[str]
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -31,12 +30,14 @@ def consecutive_jaccards(summaries: Sequence[Concepts]) -> tuple[float, ...]:
     return tuple(jaccard(earlier, later) for earlier, later in pairwise(summaries))
 
 
-def threshold_rates(jaccards: Sequence[float]) -> dict[str, float | None]:
+def threshold_rates(jaccards: Sequence[float]) -> ThresholdRates:
     """M3: the share of neighbours at least this alike; null without neighbours."""
-    return {
-        name: sum(value >= least for value in jaccards) / len(jaccards) if jaccards else None
-        for name, least in REDUNDANCY_THRESHOLDS.items()
-    }
+    return ThresholdRates(
+        *(
+            sum(value >= least for value in jaccards) / len(jaccards) if jaccards else None
+            for least in THRESHOLDS
+        )
+    )
 
 
 def covered(said: Concepts, trace: Concepts) -> float:
@@ -51,14 +52,14 @@ def unsupported(said: Concepts, support: Concepts) -> float:
 
 def covered_within(
     sizes: Sequence[int], summaries: Sequence[Concepts], trace: Concepts
-) -> dict[str, float]:
+) -> BudgetCoverage:
     """M7b: coverage by the summaries that fit a budget of text units.
 
     Only a prefix counts: the first summary that does not fit blocks those after it. A failed
     summary uses up its size and says nothing.
     """
-    found: dict[str, float] = {}
-    for name, budget in BUDGETS.items():
+    found: list[float] = []
+    for budget in BUDGETS:
         said: set[str] = set()
         used = 0
         for size, concepts in zip(sizes, summaries, strict=True):
@@ -66,15 +67,10 @@ def covered_within(
             if used > budget:
                 break
             said |= concepts
-        found[name] = covered(frozenset(said), trace)
-    return found
+        found.append(covered(frozenset(said), trace))
+    return BudgetCoverage(*found)
 
 
 def union(summaries: Sequence[Concepts]) -> Concepts:
     """Everything that any summary said."""
     return frozenset().union(*summaries)
-
-
-def mean_of_rates(rates: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each key over rows that all have the same keys."""
-    return {name: sum(row[name] for row in rates) / len(rates) for name in rates[0]}

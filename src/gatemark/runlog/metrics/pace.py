@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from gatemark.core.errors import BadInputError
-from gatemark.runlog.metrics.log import Flush
+from gatemark.core.runlog.run import TokengateFlush
 
 UNKNOWN_REASON = "unknown"
 
 
-def reason_counts(flushes: Sequence[Flush]) -> dict[str, int]:
+def reason_counts(flushes: Sequence[TokengateFlush]) -> dict[str, int]:
     """How often each reason triggered a flush."""
     counts = Counter(
         flush.trigger_reason if isinstance(flush.trigger_reason, str) else UNKNOWN_REASON
@@ -21,7 +21,7 @@ def reason_counts(flushes: Sequence[Flush]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def flush_intervals_ms(flushes: Sequence[Flush]) -> tuple[tuple[float, ...], int]:
+def flush_intervals_ms(flushes: Sequence[TokengateFlush]) -> tuple[tuple[float, ...], int]:
     """Milliseconds between consecutive flushes, and how many of them were dropped.
 
     Agents take turns, so a flush may be stamped before the one it follows. Such an interval is
@@ -42,7 +42,7 @@ def flush_intervals_ms(flushes: Sequence[Flush]) -> tuple[tuple[float, ...], int
     return tuple(intervals), dropped
 
 
-def _moment(flush: Flush) -> datetime:
+def _moment(flush: TokengateFlush) -> datetime:
     try:
         moment = datetime.fromisoformat(flush.timestamp)
     except ValueError as error:

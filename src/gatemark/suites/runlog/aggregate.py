@@ -15,7 +15,7 @@ from gatemark.statistics.percentile_bootstrap import (
     percentile_mean,
     percentile_ratio,
 )
-from gatemark.suites.runlog.rows import BUDGETS, METRICS, THRESHOLDS, Row
+from gatemark.suites.runlog.rows import BUDGET_KEYS, METRICS, THRESHOLD_KEYS, Row
 
 
 class Draws(NamedTuple):
@@ -80,7 +80,7 @@ def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[st
                 name: sum(value >= least for value in jaccards) / len(jaccards)
                 if jaccards
                 else None
-                for name, least in THRESHOLDS.items()
+                for name, least in THRESHOLD_KEYS.items()
             },
         },
         "m4_trace_coverage": _with_ends(found["m4_trace_coverage"], empty=0.0),
@@ -90,7 +90,7 @@ def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[st
         },
         "m6a": _with_ends(found["m6a_mean"]),
         "m6b": _with_ends(found["m6b_mean"]),
-        "m7b_coverage_by_budget_mean": {name: _mean(found, f"m7b_{name}") for name in BUDGETS},
+        "m7b_coverage_by_budget_mean": {name: _mean(found, f"m7b_{name}") for name in BUDGET_KEYS},
         "m8_latency_ms_mean": {
             "summary": _mean(found, "m8_summary_latency_ms_mean"),
             "buffer_decision": _mean(found, "m8_buffer_decision_latency_ms_mean"),

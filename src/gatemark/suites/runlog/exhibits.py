@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.exhibit import Curves, Exhibit, Line, Stack, Stacks, Table
 from gatemark.core.measurement import Direction
 from gatemark.suites.runlog.aggregate import Estimate, reason_means
-from gatemark.suites.runlog.rows import BUDGETS, METRICS, Row
+from gatemark.suites.runlog.rows import BUDGET_KEYS, METRICS, Row
 
 SHOWN_ROWS = 100
 DIRECTIONS: dict[Direction, str] = {
@@ -69,7 +69,7 @@ def coverage_curves(found: Found) -> Curves:
     for variant, estimates in found.items():
         points = [
             (float(budget), estimate.mean)
-            for name, budget in BUDGETS.items()
+            for name, budget in BUDGET_KEYS.items()
             if (estimate := estimates[f"m7b_{name}"].found) is not None
         ]
         if points:

@@ -9,9 +9,10 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.core.measurement import Direction
+from gatemark.core.runlog.metrics import BUDGETS, THRESHOLDS
 
-BUDGETS = {"ctu_250": 250, "ctu_500": 500, "ctu_1000": 1000, "ctu_2000": 2000}
-THRESHOLDS = {"tau_0.85": 0.85, "tau_0.90": 0.90, "tau_0.95": 0.95}
+BUDGET_KEYS = {f"ctu_{budget}": budget for budget in BUDGETS}
+THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 
 
 class Metric(NamedTuple):
@@ -49,7 +50,7 @@ METRICS: dict[str, Metric] = {
         Metric("m6b_mean", "M6b unsupported by window and latest summary", "lower_is_better"),
         *(
             Metric(f"m7b_{name}", f"M7b coverage within {budget} CTU", "higher_is_better")
-            for name, budget in BUDGETS.items()
+            for name, budget in BUDGET_KEYS.items()
         ),
         Metric(
             "m8_summary_latency_ms_mean",
