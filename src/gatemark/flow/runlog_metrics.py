@@ -38,6 +38,7 @@ from gatemark.flow.runlog_cases import (
     find_logs,
     measure_case,
 )
+from gatemark.flow.runlog_clock import refuse_no_moment
 from gatemark.flow.runlog_configs import VariantHashes, variant_hashes
 from gatemark.flow.runlog_files import find_manifest, find_traces, read_manifest
 from gatemark.flow.score import Scored, judge_exam
@@ -109,6 +110,7 @@ def examine_runlog(
     house: House, request: MetricsRequest, on_progress: Progress | None = None
 ) -> Examined:
     """Sit the run-log exam on run logs, traces and their manifest."""
+    refuse_no_moment(request.computed_at, "--computed-at")
     # Step 1. The extractor first: without one there is nothing to find files for.
     extractor = load_extractor(request.extractor)
     inputs = _find(request)

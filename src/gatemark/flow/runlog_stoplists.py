@@ -12,6 +12,7 @@ from gatemark.core.runlog.names import moment_text
 from gatemark.core.runlog.run import Compat
 from gatemark.flow.concepts import ExtractorSpec, load_extractor
 from gatemark.flow.house import House
+from gatemark.flow.runlog_clock import refuse_no_moment
 from gatemark.flow.runlog_files import find_traces, read_trace
 from gatemark.runlog.concepts.port import extractor_provenance
 from gatemark.runlog.concepts.stoplists import (
@@ -62,6 +63,7 @@ def make_stoplists(
     """Count in how many traces each concept occurs, with every stoplist off."""
     if request.extractor.stoplists is not None:
         raise UsageError("stoplists are made with stoplists off; leave --stoplists out")
+    refuse_no_moment(request.generated_at, "--generated-at")
     extractor = load_extractor(request.extractor)
     paths = [str(path) for path in find_traces(request.traces)]
     found: dict[str, tuple[list[str], list[str]]] = {}
