@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gatemark.core.runlog.fields import CaseId, Count, DatasetId, Hash, MasRunId, Moment, Uri
 
-MANIFEST_VERSION = "2.0.0"
+MANIFEST_VERSION: Final = "2.0.0"
 
 
 class ManifestDecoding(Struct, frozen=True, gc=False, forbid_unknown_fields=True):

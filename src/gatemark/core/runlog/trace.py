@@ -6,13 +6,13 @@ Traces hold no derived units. Times are milliseconds: ``t_emitted_ms`` and ``t_m
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gatemark.core.runlog.fields import CaseId, Count, Hash, MasRunId, Moment
 
-TRACE_VERSION = "2.0.0"
+TRACE_VERSION: Final = "2.0.0"
 
 
 class Decoding(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
