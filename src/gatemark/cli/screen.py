@@ -22,32 +22,6 @@ def wants_color() -> bool:
 
 
 @contextmanager
-def count_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar over countable things on standard error when a person is looking."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-@contextmanager
 def byte_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar on standard error when a person is looking, else nothing."""
     if not sys.stderr.isatty():

@@ -127,13 +127,13 @@ class RunlogExam(Exam[State]):
         cases = {variant: list(rows.values()) for variant, rows in by_variant.items()}
         found = {variant: estimates(rows, draws) for variant, rows in cases.items()}
         compared = paired_comparisons(by_variant, self.options.variant, draws)
+        judged = found.get(self.options.variant, {})
         numbers = [
-            _measurement(variant, name, estimate, self.options)
-            for variant, by_name in found.items()
-            for name, estimate in by_name.items()
+            _measurement(self.options.variant, name, estimate, self.options)
+            for name, estimate in judged.items()
         ]
         return ExamReport(
-            measurements=(*numbers, *_event_counts(cases, self.options.variant)),
+            measurements=(*numbers, _event_count(cases, self.options.variant)),
             exhibits=exhibits(cases, found, compared) if found else (),
             attachments={},
             facts={
@@ -198,31 +198,24 @@ def _measurement(variant: str, name: str, estimate: Estimate, options: Options) 
     )
 
 
-def _event_counts(cases: Mapping[str, Sequence[Row]], judged: str) -> list[Measurement]:
-    """How many summaries each variant made; the judged one always has its say."""
-    counts = {variant: sum(row.events for row in rows) for variant, rows in cases.items()}
-    found = [
-        measured(
+def _event_count(cases: Mapping[str, Sequence[Row]], judged: str) -> Measurement:
+    """How many summaries the judged variant made; a variant that is not there has none to judge."""
+    if judged not in cases:
+        return unmeasured(
             "summary_event_count",
-            count,
-            n=len(cases[variant]),
+            f"no record is of variant {judged}",
             direction="neutral",
             unit="count",
-            lane=variant,
+            lane=judged,
         )
-        for variant, count in counts.items()
-    ]
-    if judged not in counts:
-        found.append(
-            unmeasured(
-                "summary_event_count",
-                f"no record is of variant {judged}",
-                direction="neutral",
-                unit="count",
-                lane=judged,
-            )
-        )
-    return found
+    return measured(
+        "summary_event_count",
+        sum(row.events for row in cases[judged]),
+        n=len(cases[judged]),
+        direction="neutral",
+        unit="count",
+        lane=judged,
+    )
 
 
 def _score(found: Mapping[str, Mapping[str, Estimate]], options: Options) -> Measurement:
