@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 
 import pytest
 import spacy
@@ -24,6 +25,7 @@ from gatemark.runlog.concepts.port import (
     ranked,
 )
 from gatemark.runlog.concepts.trigrams import TrigramIndex, word_trigrams
+from gatemark.runlog.phrases import DOMAINS, Domain
 
 DESCRIPTION = SourceDescription(
     name="toy",
@@ -335,3 +337,21 @@ def test_choices_that_make_no_sense_are_refused(plugin) -> None:
     )
     with pytest.raises(UsageError, match=f"extractor {plugin.name} takes"):
         plugin.load(choices)
+
+
+@pytest.mark.parametrize("domain", DOMAINS.values(), ids=lambda domain: domain.name)
+def test_the_built_in_lexicon_knows_what_synthetic_traces_talk_about(domain: Domain) -> None:
+    extractor = ConceptExtractor(lexicon.EXTRACTOR.load(SourceChoices()))
+    filler = {"time", "value", "count", "unit"}
+    for slot in domain.slots.keys() - filler:
+        for words in domain.slots[slot]:
+            assert extractor.concepts(f"We saw {words}, again."), words
+    assert extractor.description.linker == "bundled_lexicon"
+
+
+def test_no_name_of_the_built_in_lexicon_stands_for_two_concepts() -> None:
+    data = files("gatemark.runlog.concepts").joinpath(lexicon.BUNDLED).read_bytes()
+    found = lexicon.read_lexicon(data, lexicon.BUNDLED)
+    spoken = [name.lower() for entry in found for name in (entry.name, *entry.aliases)]
+    assert len(set(spoken)) == len(spoken)
+    assert len({entry.id for entry in found}) == len(found) == 98
