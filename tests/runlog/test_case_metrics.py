@@ -37,7 +37,7 @@ def worked():
     return measure(
         log(
             event(0, "A B", (0, 2), summary_ctu=200),
-            event(1, "B C X", (2, 4), latest="case-1-V0-se-000", summary_ctu=100),
+            event(1, "A C X", (2, 4), latest="case-1-V0-se-000", summary_ctu=100),
             event(2, "D", (4, 6), ok=False, latest="case-1-V0-se-001", summary_ctu=300),
             event(3, "", (6, 7), latest="case-1-V0-se-002", summary_ctu=50),
         ),
@@ -110,8 +110,12 @@ def test_m5_per_summary_is_null_when_no_valid_summary_says_anything() -> None:
 
 
 def test_m6a_holds_each_summary_against_its_window() -> None:
-    # 0: window A b B, all supported. 1: window B c C, only X is not. 3: says nothing, 0.
-    assert worked().m6a_mean == pytest.approx((0 + 1 / 3 + 0) / 3)
+    # 0: window A b B, all supported. 1: window B c C, A and X are not. 3: says nothing, 0.
+    assert worked().m6a_mean == pytest.approx((0 + 2 / 3 + 0) / 3)
+
+
+def test_m6b_of_the_worked_example_finds_support_in_the_summary_before() -> None:
+    assert worked().m6b_mean == pytest.approx((0 + 1 / 3 + 0) / 3)
 
 
 def test_failed_summaries_are_excluded_from_faithfulness_and_counted() -> None:
