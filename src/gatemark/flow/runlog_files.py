@@ -36,6 +36,7 @@ class ReadTrace(msgspec.Struct, frozen=True):
     trace: Trace
     file_hash: str
     content_hash: str
+    delta_count: int
     remarks: tuple[Remark, ...]
 
 
@@ -84,6 +85,7 @@ def read_trace(
         trace=looked.trace,
         file_hash=looked.file_hash,
         content_hash=looked.content_hash,
+        delta_count=looked.reading.kinds.get("stream_delta", 0),
         remarks=looked.reading.remarks,
     )
 

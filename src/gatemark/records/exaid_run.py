@@ -254,7 +254,7 @@ _DECISION_FORM: Final = _form(
 _EVENT_BAD: Final = (
     BadExample("an id of another case", _EVENT | {"event_id": "case-9-V0-se-000"}, "$.event_id"),
     BadExample("an id of another index", _EVENT | {"event_index": 3}, "$.event_id"),
-    BadExample("a window turned round", _EVENT | {"end_seq": 0}, "$.end_seq"),
+    BadExample("a window before the trace", _EVENT | {"start_seq": -1}, "$.start_seq"),
     BadExample(
         "a summary that is null",
         _EVENT | {"summary_semantics_text": None},
@@ -351,9 +351,9 @@ _BEFORE_1_3: Final = RecordSchema(
                     "events that are none", _SINGLE | {"summary_events": 3}, "$.summary_events"
                 ),
                 BadExample(
-                    "a window turned round",
-                    _SINGLE | {"tokengate_flushes": [{"start_seq": 9, "end_seq": 2}]},
-                    "$.tokengate_flushes[0].end_seq",
+                    "a hash cut short",
+                    _SINGLE | {"tokengate_flushes": [_FLUSH | {"text_hash": "sha256:"}]},
+                    "$.tokengate_flushes[0].text_hash",
                 ),
             ),
             rules=(single_run_problems,),

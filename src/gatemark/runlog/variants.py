@@ -72,7 +72,8 @@ class Recorder:
         self.buffer = BufferAgent(
             models.buffer, novelty=PARTS[config.variant_id].novelty, history_k=self._history_k
         )
-        self._window_start = 0
+        self._merge_windows = compat != "source"
+        self._window = (0, 0)
         self._summaries: list[Summary] = []
         self.flushes: list[TokengateFlush] = []
         self.decisions: list[BufferDecision] = []
@@ -97,8 +98,7 @@ class Recorder:
 
     def look(self, segments: list[Segment], start_seq: int, end_seq: int, reason: str) -> None:
         """Ask the buffer agent about the last of some segments, and summarise if it says so."""
-        if self.buffer.is_empty:
-            self._window_start = start_seq
+        self._widen(start_seq, end_seq)
         for segment in segments[:-1]:
             self.buffer.hold(segment)
         history = [summary.for_history for summary in self._summaries[-self._history_k :]]
@@ -110,9 +110,9 @@ class Recorder:
                 decision_id=decision_id(self._case_id, self._variant, index),
                 case_id=self._case_id,
                 variant_id=self._variant,
-                timestamp=self.moments.at(end_seq),
-                start_seq=self._window_start,
-                end_seq=end_seq,
+                timestamp=self.moments.at(self._window[1]),
+                start_seq=self._window[0],
+                end_seq=self._window[1],
                 input_ctu=look.input_ctu,
                 decision="summarize" if look.trigger else "buffer",
                 filter_results=look.filters(),
@@ -123,7 +123,20 @@ class Recorder:
         )
         self.model_failures += look.unanswered
         if look.trigger:
-            self.summarise(self.buffer.take(), self._window_start, end_seq, "buffer_agent")
+            self.summarise(self.buffer.take(), *self._window, "buffer_agent")
+
+    def _widen(self, start_seq: int, end_seq: int) -> None:
+        """The window of everything that is held.
+
+        An agent's silence is noticed late, so a piece may be older than those before it. Then the
+        window reaches back to it; ``source`` runs from the first piece to the last one to come.
+        """
+        if self.buffer.is_empty:
+            self._window = (start_seq, end_seq)
+        elif self._merge_windows:
+            self._window = (min(self._window[0], start_seq), max(self._window[1], end_seq))
+        else:
+            self._window = (self._window[0], end_seq)
 
     def park(self, flushed: Flushed) -> None:
         """Keep what came too late for the buffer agent."""

@@ -36,7 +36,6 @@ from gatemark.core.runlog.run_rules import (
     PROVENANCE_KEYS,
     SUMMARY_TEXTS,
     RunRules,
-    window_problems,
 )
 
 T = TypeVar("T", bound=Struct)
@@ -244,7 +243,7 @@ def single_run_problems(record: Any) -> Sequence[Problem]:
         for place, part in enumerate(parts):
             found.extend(
                 Problem(f"$.{name}[{place}]{problem.path[1:]}", problem.message)
-                for problem in (*text_problems(part, checks), *window_problems(part))
+                for problem in text_problems(part, checks)
             )
     return found
 

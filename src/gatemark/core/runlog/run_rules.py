@@ -113,21 +113,19 @@ def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
         decision.decision_id == expected
         and fits(CASE_PATTERN, decision.case_id)
         and is_moment(decision.timestamp)
-        and _window_is_ordered(decision)
         and _has_no_provenance(decision)
     ):
         return ()
     return [
         *text_problems(decision, DECISION_TEXTS),
         *_id_problems("decision_id", decision.decision_id, expected),
-        *window_problems(decision),
         *_provenance_problems(decision),
     ]
 
 
 def summary_problems(event: Any) -> Sequence[Problem]:
     """What no single field of a summary event can show."""
-    found = [*text_problems(event, SUMMARY_TEXTS), *window_problems(event)]
+    found = [*text_problems(event, SUMMARY_TEXTS)]
     expected = event_id(event.case_id, event.variant_id, event.event_index)
     if event.event_id != expected:
         found.extend(_id_problems("event_id", event.event_id, expected))
@@ -194,16 +192,19 @@ _KINDS: Final = {
 
 
 class RunRules(FileRules):
-    """One ``run_meta`` first, kinds in order, indices from 0 without gaps, history that exists."""
+    """One ``run_meta`` first, kinds in order, indices from 0 without gaps, history that exists.
+
+    A window that ends before it starts is a warning: where agents take turns, logs that follow
+    the source hold such windows.
+    """
 
     def __init__(self) -> None:
         self._meta: Any = None
         self._meta_line = 0
         self._place = 0
         self._next = [0, 0, 0, 0]
-        self._excused = [False, False, False, False]
         self._event_ids: set[str] = set()
-        self._some_events_lost = False
+        self._some_lost = False
         self._kinds: dict[type, _Kind | None] = {}
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
@@ -219,11 +220,10 @@ class RunRules(FileRules):
                 yield from self._see_event(line, record, kind)
 
     def lost(self) -> None:
-        self._excused = [True, True, True, True]
-        self._some_events_lost = True
+        self._some_lost = True
 
     def end(self) -> Iterator[Remark]:
-        if self._meta is None and not self._some_events_lost:
+        if self._meta is None and not self._some_lost:
             yield Remark(1, "one_run_meta", "$", "the file has no run_meta record")
 
     def _see_meta(self, line: int, meta: Any) -> Iterator[Remark]:
@@ -231,7 +231,7 @@ class RunRules(FileRules):
             message = f"a file has one run_meta, the first is on line {self._meta_line}"
             yield Remark(line, "one_run_meta", "$.record_type", message)
             return
-        if self._place and not self._some_events_lost:
+        if self._place and not self._some_lost:
             message = "run_meta must be the first record of its file"
             yield Remark(line, "run_meta_first", "$.record_type", message)
         self._meta, self._meta_line = meta, line
@@ -239,7 +239,7 @@ class RunRules(FileRules):
     def _see_event(self, line: int, record: Any, kind: _Kind) -> Iterator[Remark]:
         meta = self._meta
         if meta is None:
-            if not (self._place or self._some_events_lost):
+            if not (self._place or self._some_lost):
                 message = f"run_meta must come first, got {RECORD_ORDER[kind.place]}"
                 yield Remark(line, "run_meta_first", "$.record_type", message)
         elif record.case_id != meta.case_id or record.variant_id != meta.variant_id:
@@ -252,11 +252,13 @@ class RunRules(FileRules):
             self._place = place
         index = getattr(record, kind.counter)
         expected = self._next[place]
-        if index != expected and not (self._excused[place] and index > expected):
+        if index != expected and not (self._some_lost and index > expected):
             message = f"must be {expected}: indices count from 0 without gaps, got {index}"
             yield Remark(line, "index_order", f"$.{kind.counter}", message)
-        self._excused[place] = False
         self._next[place] = max(expected, index) + 1
+        if not _window_is_ordered(record):
+            message = f"the window [{record.start_seq}, {record.end_seq}] is turned round"
+            yield Remark(line, "window_order", "$.end_seq", message, "warning")
         if place == 3:
             yield from self._history(line, record)
 
@@ -271,7 +273,7 @@ class RunRules(FileRules):
         known, latest = self._event_ids, event.latest_summary_event_id
         history = event.summary_history_event_ids
         path = "$.summary_history_event_ids"
-        if not self._some_events_lost:
+        if not self._some_lost:
             if latest is not UNSET and latest is not None and latest not in known:
                 message = f"{latest!r} must be an event before this one"
                 yield Remark(line, "latest_exists", "$.latest_summary_event_id", message)
