@@ -8,9 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.exhibit import Curves, Exhibit, Line, Span, Stack, Stacks, Timeline
+from gatemark.core.exhibit import (
+    Curves,
+    Exhibit,
+    Forest,
+    ForestGroup,
+    ForestRow,
+    Line,
+    Span,
+    Stack,
+    Stacks,
+    Timeline,
+)
 from gatemark.core.measurement import measured
 from gatemark.report import charts, outline
+from gatemark.report.forest_chart import forest_svg
 from gatemark.report.html import render
 from gatemark.report.markdown import render as render_markdown
 from gatemark.report.series_charts import curves_svg, stacks_svg
@@ -44,7 +56,19 @@ TIMELINE = Timeline(
         Span("flushes", "end_of_trace", 10.0, 10.0, "the last words"),
     ),
 )
-DRAWN = {CURVES: curves_svg, STACKS: stacks_svg, TIMELINE: timeline_svg}
+FOREST = Forest(
+    "Shares",
+    "share",
+    (
+        ForestGroup(
+            "M4 coverage",
+            "higher is better",
+            (ForestRow("V0", 0.6, 0.5, 0.7), ForestRow("V1", 0.9, 0.8, 0.95)),
+        ),
+        ForestGroup("M6b unsupported", "lower is better", (ForestRow("V0", 0.1, 0.1, 0.1),)),
+    ),
+)
+DRAWN = {CURVES: curves_svg, STACKS: stacks_svg, FOREST: forest_svg, TIMELINE: timeline_svg}
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -69,6 +93,7 @@ def test_lines_bars_and_lanes_are_named() -> None:
         stacks_svg(STACKS, "light")
     )
     assert {"doctor0", "flushes", "turn", "seconds"} <= texts(timeline_svg(TIMELINE, "dark"))
+    assert {"M4 coverage (higher is better)", "V1", "share"} <= texts(forest_svg(FOREST, "dark"))
 
 
 def test_names_at_equal_heights_are_moved_apart() -> None:
@@ -125,6 +150,10 @@ def test_tables_are_cut_and_say_so() -> None:
         lambda: Stacks("t", "x", ("p",), (Stack("a", (-1.0,)),)),
         lambda: Stacks("t", "x", ("p",), (Stack("a", (1.0, 2.0)),)),
         lambda: Stacks("t", "x", ("p",), (Stack("a", (math.inf,)),)),
+        lambda: Forest("t", "x", ()),
+        lambda: Forest("t", "x", (ForestGroup("g", "", ()),)),
+        lambda: Forest("t", "x", (ForestGroup("g", "", (ForestRow("a", 0, 1, 0),)),)),
+        lambda: Forest("t", "x", (ForestGroup("g", "", (ForestRow("a", math.nan, 0, 1),)),)),
         lambda: Timeline("t", "s", (), (Span("a", "k", 0, 1),)),
         lambda: Timeline("t", "s", ("a",), ()),
         lambda: Timeline("t", "s", ("a",), (Span("b", "k", 0, 1),)),

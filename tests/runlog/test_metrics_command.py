@@ -349,7 +349,7 @@ def test_a_report_shows_variants_curves_and_one_timeline(
     page = tmp_path / "report.html"
     ran = metrics(world, "-o", page, "--timeline", "case-2")
     assert ran.code == 0
-    assert "M6b unsupported by window and latest summary" in ran.out
+    assert "M6b unsupported by window or latest" in ran.out
     text = page.read_text(encoding="utf-8")
     for words in (
         "Variants side by side",

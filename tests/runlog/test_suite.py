@@ -12,7 +12,7 @@ import scipy.stats
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import ExamReport
-from gatemark.core.exhibit import Curves, Stacks, Table
+from gatemark.core.exhibit import Curves, Forest, Stacks, Table
 from gatemark.core.runlog.metrics import BudgetCoverage, PerCaseMetrics
 from gatemark.flow.plugins import measures, suites
 from gatemark.gate.decide import decide
@@ -347,14 +347,14 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
 
 def test_the_page_shows_variants_side_by_side_with_direction_and_pictures() -> None:
     report = sat(rows())
-    table = report.exhibits[0]
-    assert isinstance(table, Table)
+    table = next(exhibit for exhibit in report.exhibits if isinstance(exhibit, Table))
     assert table.columns == ("Metric", "Better", "V0", "V1", "V2")
     words = {row[0]: row for row in table.rows}
-    assert words["M6b unsupported by window and latest summary"][1] == "lower"
-    assert words["M4 coverage of the trace"][1:3] == ("higher", "0.5000 [0.5000, 0.5000]")
+    assert words["M6b unsupported by window or latest"][1] == "lower"
+    assert words["M4 coverage"][1:3] == ("higher", "0.500 [0.500, 0.500]")
     kinds = [type(exhibit) for exhibit in report.exhibits]
     assert kinds.count(Curves) == 1
+    assert kinds.count(Forest) == 1
     assert kinds.count(Stacks) == 2
     assert {number.direction for number in report.measurements} == {
         "higher_is_better",

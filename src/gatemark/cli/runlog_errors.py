@@ -22,12 +22,23 @@ from gatemark.flow.runlog_errors import ERRORS_FILE, ErrorsRequest, analyse_erro
 @click.option(
     "--metrics",
     metavar="FILE",
-    required=True,
+    default="data/metrics/per_case.metrics.jsonl",
+    show_default=True,
     help="The per_case.metrics.jsonl of gatemark runlog metrics.",
 )
-@click.option("--runs", metavar="DIR", required=True, help="Folder of run logs.")
-@click.option("--traces", metavar="DIR", required=True, help="Folder of traces.")
-@click.option("--out", metavar="DIR", required=True, help=f"Folder for {ERRORS_FILE}.")
+@click.option(
+    "--runs", metavar="DIR", default="data/runs", show_default=True, help="Folder of run logs."
+)
+@click.option(
+    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    default="data/metrics/error_analysis",
+    show_default=True,
+    help=f"Folder for {ERRORS_FILE}.",
+)
 @click.option(
     "--max-excerpt-chars",
     type=click.IntRange(1, 1_000_000),
@@ -50,8 +61,9 @@ def errors_command(**flags: Any) -> int:
 
     \b
     Examples:
-      gatemark runlog errors --metrics metrics/per_case.metrics.jsonl --runs runs --traces traces --out errors
-    """  # noqa: E501 - a command is copied whole
+      gatemark runlog errors
+      gatemark runlog errors --concepts --extractor hpo --max-excerpt-chars 200
+    """
     found = analyse_errors(
         ErrorsRequest(
             metrics=flags["metrics"],

@@ -18,6 +18,7 @@ from gatemark.cli.runlog_options import (
     chosen_extractor,
     compat_option,
     extractor_options,
+    source_date,
     stoplists_option,
 )
 from gatemark.cli.screen import count_progress, print_json, wants_color
@@ -47,10 +48,13 @@ class Gate(click.ParamType[tuple[str, float]]):
 @click.option(
     "--runs",
     metavar="DIR",
-    required=True,
+    default="data/runs",
+    show_default=True,
     help="Folder of run logs, one folder per variant: V0/case-….jsonl.gz.",
 )
-@click.option("--traces", metavar="DIR", required=True, help="Folder of traces.")
+@click.option(
+    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
+)
 @click.option(
     "--manifest",
     metavar="FILE",
@@ -62,7 +66,13 @@ class Gate(click.ParamType[tuple[str, float]]):
     help="Folder of variant configurations; the built-in variants when left out.",
 )
 @click.option("--variant", multiple=True, metavar="V", help="Measure only this. Repeatable.")
-@click.option("--out", metavar="DIR", help="Folder for per-case, aggregate and provenance files.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    default="data/metrics",
+    show_default=True,
+    help="Folder for per-case, aggregate, paired and provenance files.",
+)
 @extractor_options
 @stoplists_option
 @compat_option
@@ -133,9 +143,9 @@ def metrics_command(**flags: Any) -> int:
 
     \b
     Examples:
-      gatemark runlog metrics --runs runs --traces traces --out metrics
-      gatemark runlog metrics --runs runs --traces traces --extractor hpo -j 2 -o report.html
-      gatemark runlog metrics --runs runs --traces traces --gate m6b_mean=0.3 --json
+      gatemark runlog metrics --extractor hpo -j 2 -o report.html
+      gatemark runlog metrics --runs runs --traces traces --out metrics --variant V0
+      gatemark runlog metrics --gate m6b_mean=0.3 --gate m4_trace_coverage=0.4 --json
     """
     check_formats(flags["output"])
     request = MetricsRequest(
@@ -153,7 +163,7 @@ def metrics_command(**flags: Any) -> int:
         bootstrap_samples=flags["bootstrap_samples"],
         seed=flags["seed"],
         on_bad_case=flags["on_bad_case"],
-        computed_at=flags["computed_at"],
+        computed_at=flags["computed_at"] or source_date(),
         timeline_case=flags["timeline"],
         max_errors=flags["max_errors"],
     )
@@ -161,8 +171,7 @@ def metrics_command(**flags: Any) -> int:
     with count_progress("measuring cases") as progress:
         scored = score_runlog(house, request, progress)
     write_reports(scored.result, flags["output"], summary=scored.summary)
-    if flags["out"]:
-        write_attachments(flags["out"], scored.attachments)
+    write_attachments(flags["out"], scored.attachments)
     if flags["seal"]:
         names = [file.name for part in scored.result.evidence for file in part.files]
         keep(scored, house, {name: name for name in names})

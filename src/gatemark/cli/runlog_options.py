@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
 from gatemark.cli.options import FiniteRange
+from gatemark.core.runlog.names import moment_text
 from gatemark.flow.concepts import ExtractorSpec, extractor_spec
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,3 +100,9 @@ def chosen_extractor(flags: Mapping[str, Any]) -> ExtractorSpec:
             "min_entity_len": flags["min_entity_len"],
         },
     )
+
+
+def source_date() -> str | None:
+    """The time that reproducible builds agree on, where one is set."""
+    text = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return moment_text(int(text) * 1000) if text.isascii() and text.isdigit() else None

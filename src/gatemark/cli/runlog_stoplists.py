@@ -7,7 +7,12 @@ from typing import Any
 import click
 
 from gatemark.cli.options import FiniteRange, jobs_option, json_option
-from gatemark.cli.runlog_options import chosen_extractor, compat_option, extractor_options
+from gatemark.cli.runlog_options import (
+    chosen_extractor,
+    compat_option,
+    extractor_options,
+    source_date,
+)
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.flow.house import House
 from gatemark.flow.outputs import write_attachments
@@ -15,8 +20,16 @@ from gatemark.flow.runlog_stoplists import StoplistRequest, make_stoplists
 
 
 @click.command("stoplists")
-@click.option("--traces", metavar="DIR", required=True, help="Folder of traces.")
-@click.option("--out", metavar="DIR", required=True, help="Folder for the lists and the report.")
+@click.option(
+    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    default="data/stoplists",
+    show_default=True,
+    help="Folder for the lists and the report.",
+)
 @click.option(
     "--threshold",
     type=FiniteRange(0, 1, min_open=True),
@@ -43,7 +56,7 @@ def stoplists_command(**flags: Any) -> int:
 
     \b
     Examples:
-      gatemark runlog stoplists --traces traces --out stoplists
+      gatemark runlog stoplists
       gatemark runlog stoplists --traces traces --out stoplists --extractor hpo --threshold 0.8
     """
     request = StoplistRequest(
@@ -52,7 +65,7 @@ def stoplists_command(**flags: Any) -> int:
         extractor=chosen_extractor(flags),
         compat=flags["compat"],
         allow_stub=flags["allow_stub"],
-        generated_at=flags["generated_at"],
+        generated_at=flags["generated_at"] or source_date(),
         commit=flags["commit"],
     )
     with count_progress("reading traces") as progress:

@@ -143,6 +143,44 @@ class Stacks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="stack
                 )
 
 
+class ForestRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value between the ends of its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+class ForestGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Values of one thing that stand side by side; ``note`` says how to read them."""
+
+    name: str
+    note: str
+    rows: tuple[ForestRow, ...]
+
+
+class Forest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="forest"):
+    """Values with their intervals on one scale, group by group."""
+
+    title: str
+    axis: str
+    groups: tuple[ForestGroup, ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups or any(not group.rows for group in self.groups):
+            raise InvalidValueError(f"forest {self.title!r} must have groups, and groups rows")
+        _refuse_unfit_names(self.title, [group.name for group in self.groups])
+        for group in self.groups:
+            _refuse_unfit_names(self.title, [row.name for row in group.rows])
+            for row in group.rows:
+                _refuse_endless(self.title, (row.value, row.low, row.high))
+                if row.low > row.high:
+                    raise InvalidValueError(
+                        f"forest {self.title!r}: {group.name} {row.name} has swapped ends"
+                    )
+
+
 class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that lasted from ``start`` to ``end`` in one lane; a moment if both are equal."""
 
@@ -184,4 +222,4 @@ def _refuse_unfit_names(title: str, names: Sequence[str]) -> None:
         raise InvalidValueError(f"{title!r} needs names that differ, got {list(names)}")
 
 
-Exhibit = Matrix | Table | Reliability | Curves | Stacks | Timeline
+Exhibit = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline

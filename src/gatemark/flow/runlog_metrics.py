@@ -22,7 +22,7 @@ from gatemark.core.exam import ExamReport
 from gatemark.core.exhibit import Exhibit
 from gatemark.core.runlog.manifest import Manifest
 from gatemark.core.runlog.metrics import METRICS_VERSION, PerCaseMetrics
-from gatemark.core.runlog.names import case_of_trace_file, moment_text, trace_dataset_hash
+from gatemark.core.runlog.names import case_of_trace_file, moment_text
 from gatemark.core.runlog.run import Compat
 from gatemark.flow.concepts import ExtractorSpec, load_extractor
 from gatemark.flow.evidence import digest_source
@@ -45,6 +45,7 @@ from gatemark.flow.score import Scored, judge_exam
 from gatemark.flow.shard import ExamJob, build_exam
 from gatemark.intake.source import inspect_source
 from gatemark.runlog.concepts.port import extractor_provenance
+from gatemark.runlog.dataset import manifest_dataset_hash
 from gatemark.runlog.metrics.outliers import with_outliers
 from gatemark.runlog.metrics.timeline import case_timeline
 
@@ -179,7 +180,9 @@ def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
 
 def _find(request: MetricsRequest) -> _Inputs:
     folder = Path(request.traces)
-    manifest_path = find_manifest(request.manifest, folder, folder.parent / "manifests")
+    manifest_path = find_manifest(
+        request.manifest, folder, folder.parent / "manifests", folder.parent
+    )
     if manifest_path is None:
         raise UsageError(f"{request.traces}: there is no manifest beside the traces; name one")
     manifest = read_manifest(str(manifest_path))
@@ -189,7 +192,7 @@ def _find(request: MetricsRequest) -> _Inputs:
     job = CaseJob(
         extractor=request.extractor,
         compat=request.compat,
-        trace_dataset_hash=_dataset_hash(manifest),
+        trace_dataset_hash=manifest_dataset_hash(manifest),
         tokengate_hashes={name: found.tokengate_config_hash for name, found in configs.items()},
     )
     _refuse_strangers(logs, manifest, configs, request)
@@ -236,15 +239,6 @@ def _refuse_strangers(
         if variant not in configs
     ]
     refuse(problems, ReadingChoices(max_errors=request.max_errors))
-
-
-def _dataset_hash(manifest: Manifest) -> str:
-    """The hash of the whole data set, computed from the entries and not taken on trust."""
-    return trace_dataset_hash(
-        case_list_hash=manifest.provenance.case_list_hash,
-        mas_run=manifest.meta.mas_run_id,
-        traces=[(entry.case_id, entry.sha256) for entry in manifest.entries],
-    )
 
 
 def _files(inputs: _Inputs, outcomes: Sequence[CaseOutcome]) -> tuple[EvidenceFile, ...]:

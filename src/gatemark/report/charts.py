@@ -43,8 +43,14 @@ PALETTES: Final[dict[Theme, Palette]] = {
 # Told apart by lightness too, for eyes that do not tell the hues apart; each is at least three
 # times as dark or bright as its ground.
 SERIES: Final[dict[Theme, tuple[str, ...]]] = {
-    "light": ("#184e80", "#b4530a", "#2f7d4f", "#8b3a86", "#8a6d00", "#5b6570", "#b02a3c"),
-    "dark": ("#86bef0", "#f0a35e", "#7fcf9f", "#d79ad2", "#d9c04a", "#aab4bf", "#f08a94"),
+    "light": (
+        *("#184e80", "#b4530a", "#2f7d4f", "#8b3a86", "#8a6d00", "#5b6570", "#b02a3c"),
+        *("#0f766e", "#6a4bc4", "#7c4a1e", "#3f6212", "#c0266f", "#1f2937"),
+    ),
+    "dark": (
+        *("#86bef0", "#f0a35e", "#7fcf9f", "#d79ad2", "#d9c04a", "#aab4bf", "#f08a94"),
+        *("#5fd0c5", "#b3a4f7", "#cfa37a", "#b5d36a", "#f29ac4", "#e6e9ec"),
+    ),
 }
 # Black or white reaches 4.58 on any colour at all; nothing softer does.
 _INKS: Final[tuple[Colour, Colour]] = ((0, 0, 0), (255, 255, 255))

@@ -9,11 +9,12 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gatemark import __version__
-from gatemark.core.exhibit import Curves, Exhibit, Matrix, Reliability, Stacks, Timeline
+from gatemark.core.exhibit import Curves, Exhibit, Forest, Matrix, Reliability, Stacks, Timeline
 from gatemark.core.result import Result
 from gatemark.report import (
     bars,
     charts,
+    forest_chart,
     outline,
     reliability_chart,
     series_charts,
@@ -122,6 +123,8 @@ def _picture(exhibit: Exhibit) -> Picture | None:
         return _curves_picture(exhibit)
     if isinstance(exhibit, Stacks):
         return _stacks_picture(exhibit)
+    if isinstance(exhibit, Forest):
+        return _forest_picture(exhibit)
     if isinstance(exhibit, Timeline):
         return _timeline_picture(exhibit)
     return None
@@ -200,6 +203,24 @@ def _stacks_picture(exhibit: Stacks) -> Picture | None:
             "The numbers are in the table below."
         ),
         table_name="Parts as a table",
+    )
+
+
+def _forest_picture(exhibit: Forest) -> Picture | None:
+    count = sum(len(group.rows) for group in exhibit.groups)
+    if count > forest_chart.ROWS_MAX:
+        return None
+    return Picture(
+        light=_data_address(forest_chart.forest_svg(exhibit, "light")),
+        dark=_data_address(forest_chart.forest_svg(exhibit, "dark")),
+        description=(
+            f"{words.counted(count, 'value')} with intervals in "
+            f"{words.counted(len(exhibit.groups), 'group')}: "
+            f"{', '.join(group.name for group in exhibit.groups)}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Values as a table",
+        legend="Dot: value. Line through it: interval.",
     )
 
 

@@ -8,20 +8,13 @@ from typing import Final
 import msgspec
 
 from gatemark.core.evidence import Evidence
-from gatemark.core.exhibit import (
-    Curves,
-    Exhibit,
-    Matrix,
-    Reliability,
-    ReliabilityBin,
-    Stacks,
-    Timeline,
-)
+from gatemark.core.exhibit import Exhibit, Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Direction, Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.result import Result
 from gatemark.core.verdict import Finding
 from gatemark.report import words
+from gatemark.report.picture_cells import Pictured, picture_cells
 
 MATRIX_LABELS_MAX: Final = 16
 
@@ -255,12 +248,8 @@ def exhibit_grid(exhibit: Exhibit, *, rows_max: int) -> Grid:
         return _matrix_grid(exhibit, rows_max)
     if isinstance(exhibit, Reliability):
         return _reliability_grid(exhibit, rows_max)
-    if isinstance(exhibit, Curves):
-        return _curves_grid(exhibit, rows_max)
-    if isinstance(exhibit, Stacks):
-        return _stacks_grid(exhibit, rows_max)
-    if isinstance(exhibit, Timeline):
-        return _timeline_grid(exhibit, rows_max)
+    if not isinstance(exhibit, Table):
+        return _picture_grid(exhibit, rows_max)
     shown = exhibit.rows[:rows_max]
     return Grid(
         title=exhibit.title,
@@ -268,6 +257,18 @@ def exhibit_grid(exhibit: Exhibit, *, rows_max: int) -> Grid:
         rows=tuple(tuple(words.cell(value) for value in row) for row in shown),
         numeric=tuple(_all_numbers(row[at] for row in shown) for at in range(len(exhibit.columns))),
         more_rows=exhibit.total_rows - len(shown),
+    )
+
+
+def _picture_grid(exhibit: Pictured, rows_max: int) -> Grid:
+    cells = picture_cells(exhibit)
+    return Grid(
+        title=exhibit.title,
+        columns=cells.columns,
+        rows=cells.rows[:rows_max],
+        numeric=cells.numeric,
+        more_rows=max(0, len(cells.rows) - rows_max),
+        row_heads=cells.row_heads,
     )
 
 
@@ -334,59 +335,3 @@ def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
     )
     rates = (words.number(bin_.confidence), words.number(bin_.accuracy))
     return (name, f"{bin_.n:,}", *rates, interval)
-
-
-def _curves_grid(exhibit: Curves, rows_max: int) -> Grid:
-    places = sorted({x for line in exhibit.lines for x, _ in line.points})
-    heights = [dict(line.points) for line in exhibit.lines]
-    return Grid(
-        title=exhibit.title,
-        columns=(exhibit.x_axis, *(words.cell(line.name) for line in exhibit.lines)),
-        rows=tuple(
-            (
-                words.shortest(place),
-                *(words.number(line[place]) if place in line else "none" for line in heights),
-            )
-            for place in places[:rows_max]
-        ),
-        numeric=(True,) * (len(heights) + 1),
-        more_rows=max(0, len(places) - rows_max),
-        row_heads=True,
-    )
-
-
-def _stacks_grid(exhibit: Stacks, rows_max: int) -> Grid:
-    return Grid(
-        title=exhibit.title,
-        columns=(exhibit.axis, *(words.cell(part) for part in exhibit.parts), "total"),
-        rows=tuple(
-            (
-                words.cell(bar.name),
-                *(words.number(amount) for amount in (*bar.amounts, sum(bar.amounts))),
-            )
-            for bar in exhibit.bars[:rows_max]
-        ),
-        numeric=(False, *(True,) * (len(exhibit.parts) + 1)),
-        more_rows=max(0, len(exhibit.bars) - rows_max),
-        row_heads=True,
-    )
-
-
-def _timeline_grid(exhibit: Timeline, rows_max: int) -> Grid:
-    ordered = sorted(exhibit.spans, key=lambda span: (span.start, span.end, span.lane))
-    return Grid(
-        title=exhibit.title,
-        columns=("Lane", "What", f"Start, {exhibit.axis}", f"End, {exhibit.axis}", "Note"),
-        rows=tuple(
-            (
-                words.cell(span.lane),
-                words.cell(span.kind),
-                words.number(span.start),
-                words.number(span.end),
-                words.cell(span.label),
-            )
-            for span in ordered[:rows_max]
-        ),
-        numeric=(False, False, True, True, False),
-        more_rows=max(0, len(ordered) - rows_max),
-    )

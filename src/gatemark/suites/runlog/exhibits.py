@@ -5,12 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gatemark.core.exhibit import Curves, Exhibit, Line, Stack, Stacks, Table
+from gatemark.core.exhibit import (
+    Curves,
+    Exhibit,
+    Forest,
+    ForestGroup,
+    ForestRow,
+    Line,
+    Stack,
+    Stacks,
+    Table,
+)
 from gatemark.core.measurement import Direction
 from gatemark.suites.runlog.aggregate import Estimate, reason_means
-from gatemark.suites.runlog.rows import BUDGET_KEYS, METRICS, Row
+from gatemark.suites.runlog.rows import BUDGET_KEYS, METRICS, SCORES, Row
 
 SHOWN_ROWS = 100
+HEADLINES = frozenset(
+    {
+        "m3_redundancy_jaccard_mean",
+        "m4_trace_coverage",
+        "m5_unsupported_global_rate",
+        "m6a_mean",
+        "m6b_mean",
+        "m7b_ctu_1000",
+        "m10_schema_failure_rate",
+    }
+)
+"""The shares that are drawn; the others are in the table."""
 DIRECTIONS: dict[Direction, str] = {
     "higher_is_better": "higher",
     "lower_is_better": "lower",
@@ -25,6 +47,7 @@ def exhibits(
 ) -> tuple[Exhibit, ...]:
     """Every table and picture, in the order of a page."""
     return (
+        *forest(found),
         side_by_side(found),
         coverage_curves(found),
         *flush_reasons(rows),
@@ -54,13 +77,30 @@ def side_by_side(found: Found) -> Table:
 
 def _words(estimate: Estimate, unit: str) -> str:
     if estimate.found is None:
-        return f"none: {estimate.reason}"
-    digits = 1 if unit in ("ms", "CTU") else 2 if unit == "count" else 4
+        return "none"
+    digits = 1 if unit in ("ms", "CTU") else 2 if unit == "count" else 3
     mean, low, high = (
         f"{value:,.{digits}f}"
         for value in (estimate.found.mean, estimate.found.low, estimate.found.high)
     )
     return f"{mean} [{low}, {high}]"
+
+
+def forest(found: Found) -> Iterator[Exhibit]:
+    """The shares among the metrics, variants side by side on one scale."""
+    groups = []
+    for name in SCORES:
+        metric = METRICS[name]
+        rows = tuple(
+            ForestRow(variant, estimate.mean, estimate.low, estimate.high)
+            for variant, estimates in found.items()
+            if (estimate := estimates[name].found) is not None
+        )
+        if rows and name in HEADLINES:
+            note = f"{DIRECTIONS[metric.direction]} is better"
+            groups.append(ForestGroup(metric.label, note, rows))
+    if groups:
+        yield Forest("Variants with their intervals", "share", tuple(groups))
 
 
 def coverage_curves(found: Found) -> Curves:
@@ -126,9 +166,7 @@ def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
             METRICS[entry["metric"]].label,
             DIRECTIONS[entry["direction"]],
             f"{entry['reference']} - {entry['variant']}",
-            entry["mean_difference"],
-            entry["ci_low"],
-            entry["ci_high"],
+            _difference_words(entry),
             entry["wilcoxon_p_value_holm"],
             entry["n_pairs"],
         )
@@ -137,10 +175,20 @@ def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
     if lines:
         yield Table(
             title="Paired differences over shared cases",
-            columns=("Metric", "Better", "Difference", "Mean", "Low", "High", "p (Holm)", "Pairs"),
+            columns=("Metric", "Better", "Difference", "Mean with interval", "p (Holm)", "Pairs"),
             rows=lines[:SHOWN_ROWS],
             total_rows=len(lines),
         )
+
+
+def _difference_words(entry: Mapping[str, Any]) -> str:
+    if entry["mean_difference"] is None:
+        return "none"
+    digits = 3 if METRICS[entry["metric"]].unit == "ratio" else 1
+    mean, low, high = (
+        f"{entry[key]:+,.{digits}f}" for key in ("mean_difference", "ci_low", "ci_high")
+    )
+    return f"{mean} [{low}, {high}]"
 
 
 def outliers(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:

@@ -35,43 +35,43 @@ METRICS: dict[str, Metric] = {
         Metric("m2_output_ctu", "M2 output", "neutral", "CTU"),
         Metric(
             "m3_redundancy_jaccard_mean",
-            "M3 redundancy of neighbours",
+            "M3 redundancy",
             "lower_is_better",
             pooled=True,
         ),
-        Metric("m4_trace_coverage", "M4 coverage of the trace", "higher_is_better"),
+        Metric("m4_trace_coverage", "M4 coverage", "higher_is_better"),
         Metric("m5_unsupported_global_rate", "M5 unsupported by the trace", "lower_is_better"),
         Metric(
             "m5_unsupported_per_summary_mean",
-            "M5 unsupported by the trace, per summary",
+            "M5 unsupported, per summary",
             "lower_is_better",
         ),
         Metric("m6a_mean", "M6a unsupported by the window", "lower_is_better"),
-        Metric("m6b_mean", "M6b unsupported by window and latest summary", "lower_is_better"),
+        Metric("m6b_mean", "M6b unsupported by window or latest", "lower_is_better"),
         *(
-            Metric(f"m7b_{name}", f"M7b coverage within {budget} CTU", "higher_is_better")
+            Metric(f"m7b_{name}", f"M7b coverage in {budget} CTU", "higher_is_better")
             for name, budget in BUDGET_KEYS.items()
         ),
         Metric(
             "m8_summary_latency_ms_mean",
-            "M8 latency of a summary",
+            "M8 summary latency",
             "lower_is_better",
             "ms",
             pooled=True,
         ),
         Metric(
             "m8_buffer_decision_latency_ms_mean",
-            "M8 latency of a decision",
+            "M8 decision latency",
             "lower_is_better",
             "ms",
             pooled=True,
         ),
         Metric("m9_prompt_ctu_total", "M9 prompts", "lower_is_better", "CTU"),
         Metric("m9_completion_ctu_total", "M9 completions", "lower_is_better", "CTU"),
-        Metric("m9_total_llm_ctu", "M9 prompts and completions", "lower_is_better", "CTU"),
+        Metric("m9_total_llm_ctu", "M9 both", "lower_is_better", "CTU"),
         Metric("m9_buffer_decision_count", "M9 decisions", "lower_is_better", "count"),
-        Metric("m10_schema_failure_rate", "M10 failed summaries", "lower_is_better", pooled=True),
-        Metric("m10_compliance_rate", "M10 compliant summaries", "higher_is_better", pooled=True),
+        Metric("m10_schema_failure_rate", "M10 failures", "lower_is_better", pooled=True),
+        Metric("m10_compliance_rate", "M10 compliance", "higher_is_better", pooled=True),
     )
 }
 SCORES = tuple(
