@@ -10,6 +10,7 @@ import msgspec
 from gatemark.flow.plugins import extractors
 from gatemark.runlog.concepts.port import (
     ConceptExtractor,
+    ExtractorPlugin,
     Settings,
     SourceChoices,
     Stoplists,
@@ -44,9 +45,14 @@ def extractor_spec(
     )
 
 
+def find_extractor(spec: ExtractorSpec) -> ExtractorPlugin:
+    """The plugin that a spec names, or an error that helps."""
+    return extractors().get(spec.name)
+
+
 @cache
 def load_extractor(spec: ExtractorSpec) -> ConceptExtractor:
     """The extractor of a spec, once per process; one that cannot be loaded is an error."""
-    source = extractors().get(spec.name).load(spec.choices)
+    source = find_extractor(spec).load(spec.choices)
     stoplists = Stoplists() if spec.stoplists is None else read_stoplists(spec.stoplists)
     return ConceptExtractor(source, spec.settings, stoplists)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -22,7 +23,11 @@ from gatemark.flow.concepts import ExtractorSpec, load_extractor
 from gatemark.flow.evidence import digest_source
 from gatemark.flow.runlog_files import ReadTrace, read_run_log, read_trace
 from gatemark.intake.source import inspect_source
-from gatemark.runlog.concepts.port import extractor_record
+from gatemark.runlog.concepts.port import (
+    ConceptExtractor,
+    extractor_provenance,
+    extractor_record,
+)
 from gatemark.runlog.metrics.case import case_metrics
 from gatemark.runlog.metrics.traced import TracedCase
 
@@ -49,8 +54,8 @@ class CaseTask(msgspec.Struct, frozen=True):
 class CaseOutcome(msgspec.Struct, frozen=True):
     """What came of one case. ``refused`` tells, log by log, why it was not measured.
 
-    ``other_extractors`` names per variant the settings in which the log speaks of another
-    extractor than the one that ran.
+    ``extractor`` is the provenance of the one that ran; ``other_extractors`` names per variant the
+    settings in which the log speaks of another.
     """
 
     case_id: str
@@ -60,6 +65,7 @@ class CaseOutcome(msgspec.Struct, frozen=True):
     end_ms: int
     is_stub: bool
     other_extractors: dict[str, list[str]]
+    extractor: dict[str, Any]
 
 
 def measure_case(job: CaseJob, task: CaseTask) -> bytes:
@@ -68,7 +74,7 @@ def measure_case(job: CaseJob, task: CaseTask) -> bytes:
     try:
         found = checked_trace(job, task)
     except BadInputError as error:
-        return msgspec.msgpack.encode(_lost(task, error))
+        return msgspec.msgpack.encode(_lost(task, error, extractor))
     traced = TracedCase(found.trace, job.compat)
     ran = extractor_record(extractor)
     rows: list[PerCaseMetrics] = []
@@ -97,11 +103,12 @@ def measure_case(job: CaseJob, task: CaseTask) -> bytes:
         end_ms=found.trace.end_ms,
         is_stub=found.trace.is_stub,
         other_extractors={variant: names for variant, names in others.items() if names},
+        extractor=extractor_provenance(extractor),
     )
     return msgspec.msgpack.encode(outcome)
 
 
-def _lost(task: CaseTask, error: BadInputError) -> CaseOutcome:
+def _lost(task: CaseTask, error: BadInputError, extractor: ConceptExtractor) -> CaseOutcome:
     """A case whose trace cannot be trusted, and with it none of its logs."""
     return CaseOutcome(
         case_id=task.entry.case_id,
@@ -111,6 +118,7 @@ def _lost(task: CaseTask, error: BadInputError) -> CaseOutcome:
         end_ms=0,
         is_stub=False,
         other_extractors={},
+        extractor=extractor_provenance(extractor),
     )
 
 

@@ -24,7 +24,7 @@ from gatemark.core.runlog.manifest import Manifest
 from gatemark.core.runlog.metrics import METRICS_VERSION, PerCaseMetrics
 from gatemark.core.runlog.names import case_of_trace_file, moment_text
 from gatemark.core.runlog.run import Compat
-from gatemark.flow.concepts import ExtractorSpec, load_extractor
+from gatemark.flow.concepts import ExtractorSpec, find_extractor
 from gatemark.flow.evidence import digest_source
 from gatemark.flow.examine import Examined
 from gatemark.flow.house import House
@@ -44,7 +44,6 @@ from gatemark.flow.runlog_files import find_manifest, find_traces, read_manifest
 from gatemark.flow.score import Scored, judge_exam
 from gatemark.flow.shard import ExamJob, build_exam
 from gatemark.intake.source import inspect_source
-from gatemark.runlog.concepts.port import extractor_provenance
 from gatemark.runlog.dataset import manifest_dataset_hash
 from gatemark.runlog.metrics.outliers import with_outliers
 from gatemark.runlog.metrics.timeline import case_timeline
@@ -112,8 +111,8 @@ def examine_runlog(
 ) -> Examined:
     """Sit the run-log exam on run logs, traces and their manifest."""
     refuse_no_moment(request.computed_at, "--computed-at")
-    # Step 1. The extractor first: without one there is nothing to find files for.
-    extractor = load_extractor(request.extractor)
+    # Step 1. Loading an extractor takes long and is left to those who use it.
+    find_extractor(request.extractor)
     inputs = _find(request)
     exam = build_exam(_exam_job(request, inputs.variants))
     # Step 2.
@@ -147,14 +146,14 @@ def examine_runlog(
         checks={"on_bad_case": request.on_bad_case, "compat": request.compat},
     )
     computed_at = request.computed_at or moment_text(max(outcome.end_ms for outcome in outcomes))
-    provenance = _provenance(request, inputs, outcomes, extractor_provenance(extractor))
+    provenance = _provenance(request, inputs, outcomes)
     return Examined(
         exam,
         msgspec.structs.replace(
             report,
             exhibits=(*report.exhibits, *_timeline(request, inputs, flagged)),
             attachments=_attachments(request, report, flagged, computed_at, provenance),
-            facts={**report.facts, "extractor": extractor_provenance(extractor)},
+            facts={**report.facts, "extractor": provenance["extractor"]},
         ),
         evidence,
     )
@@ -288,8 +287,8 @@ def _provenance(
     request: MetricsRequest,
     inputs: _Inputs,
     outcomes: Sequence[CaseOutcome],
-    extractor: dict[str, object],
 ) -> dict[str, Any]:
+    extractor = outcomes[0].extractor
     manifest = inputs.manifest
     differing: dict[str, set[str]] = {}
     for outcome in outcomes:

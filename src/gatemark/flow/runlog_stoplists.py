@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.runlog.names import moment_text
 from gatemark.core.runlog.run import Compat
-from gatemark.flow.concepts import ExtractorSpec, load_extractor
+from gatemark.flow.concepts import ExtractorSpec, find_extractor, load_extractor
 from gatemark.flow.house import House
 from gatemark.flow.runlog_clock import refuse_no_moment
 from gatemark.flow.runlog_files import find_traces, read_trace
@@ -46,7 +47,7 @@ class StoplistsMade(msgspec.Struct, frozen=True):
     threshold: float
     stopped: dict[str, list[str]]
     counted: int
-    extractor: dict[str, object]
+    extractor: dict[str, Any]
     files: dict[str, bytes]
 
 
@@ -55,6 +56,7 @@ class _Found(msgspec.Struct, frozen=True):
     cuis: list[str]
     surfaces: list[str]
     end_ms: int
+    extractor: dict[str, Any]
 
 
 def make_stoplists(
@@ -64,16 +66,18 @@ def make_stoplists(
     if request.extractor.stoplists is not None:
         raise UsageError("stoplists are made with stoplists off; leave --stoplists out")
     refuse_no_moment(request.generated_at, "--generated-at")
-    extractor = load_extractor(request.extractor)
+    find_extractor(request.extractor)
     paths = [str(path) for path in find_traces(request.traces)]
     found: dict[str, tuple[list[str], list[str]]] = {}
     end_ms = 0
+    extractor: dict[str, Any] = {}
     for data in house.engine.run(partial(_look, request), paths):
         case = msgspec.msgpack.decode(data, type=_Found)
         if case.case_id in found:
             raise BadInputError(f"{request.traces}: holds two traces of {case.case_id}")
         found[case.case_id] = (case.cuis, case.surfaces)
         end_ms = max(end_ms, case.end_ms)
+        extractor = case.extractor
         if on_progress is not None:
             on_progress(len(found), len(paths))
     counted = count_frequencies(found, request.threshold)
@@ -83,7 +87,7 @@ def make_stoplists(
         threshold=counted.threshold,
         stopped={"cuis": counted.stopped("CUI"), "entities": counted.stopped("SURFACE")},
         counted=len(counted.rows),
-        extractor=extractor_provenance(extractor),
+        extractor=extractor,
         files=stoplist_files(
             counted,
             generated_at=request.generated_at or moment_text(end_ms),
@@ -95,12 +99,14 @@ def make_stoplists(
 def _look(request: StoplistRequest, path: str) -> bytes:
     read = read_trace(path, allow_stub=request.allow_stub)
     text = canonical_text(read.trace, request.compat)
-    cuis, surfaces = load_extractor(request.extractor).cuis_and_surfaces(text)
+    extractor = load_extractor(request.extractor)
+    cuis, surfaces = extractor.cuis_and_surfaces(text)
     return msgspec.msgpack.encode(
         _Found(
             case_id=read.trace.meta.case_id,
             cuis=sorted(cuis),
             surfaces=sorted(surfaces),
             end_ms=read.trace.end_ms,
+            extractor=extractor_provenance(extractor),
         )
     )
