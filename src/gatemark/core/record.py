@@ -79,7 +79,8 @@ class Form(msgspec.Struct, frozen=True):
     field that names a record, empty where only its place in the file does; ``rules`` look at a
     decoded record and list what no single field can show. ``unique`` are the fields whose values
     together come only once in a file, where the identity alone may come again; they include the
-    identity.
+    identity. ``judged_by`` are the fields that the rules look at, where these are few and come
+    again and again: then each combination of their values is judged once.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Form(msgspec.Struct, frozen=True):
     bad: tuple[BadExample, ...]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
+    judged_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:

@@ -1,20 +1,21 @@
-"""One case of an evaluation: its trace read, replayed through every variant, its logs written.
+"""Cases of an evaluation: traces read, replayed through every variant, logs written.
 
-This is what a worker process does; it gives back what is to be told about the case.
+This is what a worker process does; it gives back what is to be told about each case.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.runlog.names import run_file_name
 from gatemark.core.runlog.trace_rules import Mode
-from gatemark.disk.atomic import write_whole
+from gatemark.disk.atomic import sync_folders, write_whole
 from gatemark.flow.runlog_files import ReadTrace, read_trace
 from gatemark.flow.runlog_models import ModelChoice, open_model
 from gatemark.runlog.config import LoadedVariant
@@ -23,6 +24,8 @@ from gatemark.runlog.moments import MANY_FALLBACKS
 from gatemark.runlog.run_meta import RunFacts, make_log, model_ms
 from gatemark.runlog.variants import Models, run_variant
 from gatemark.runlog.writer import json_lines, packed
+
+WRITERS: Final = 4
 
 
 class CaseOutcome(msgspec.Struct, frozen=True):
@@ -69,37 +72,90 @@ class CaseDone(msgspec.Struct, frozen=True):
     ended_ms: int | None = None
 
 
-def run_case(job: CaseJob, task: CaseTask) -> bytes:
-    """One case through every variant; what cannot be done is a reason, and leaves no log."""
-    recorders = _open_models(job)
-    outcomes: list[CaseOutcome] = []
-    ended_ms = None
+class _Written(NamedTuple):
+    """A log on its way to the disk, and what to tell once it is there."""
+
+    task: CaseTask
+    variant: LoadedVariant
+    outcome: CaseOutcome
+    writing: Future[None]
+
+
+def run_some(job: CaseJob, tasks: tuple[CaseTask, ...]) -> bytes:
+    """Some cases through every variant; what cannot be done is a reason, and leaves no log.
+
+    Logs are written by threads of their own: waiting for the disk is most of what that takes.
+    """
+    with ThreadPoolExecutor(WRITERS) as pool:
+        done = [_run_case(job, task, pool) for task in tasks]
+    folders = (Path(job.output) / variant.variant_id for variant in job.variants)
+    sync_folders(folder for folder in folders if folder.is_dir())
+    return msgspec.msgpack.encode([_settled(job, *case) for case in done])
+
+
+def _run_case(
+    job: CaseJob, task: CaseTask, pool: ThreadPoolExecutor
+) -> tuple[list[_Written | CaseOutcome], list[RecordedReply], int | None]:
+    models = _open_models(job)
     try:
-        if task.path is None:
-            raise BadInputError(f"the trace of {task.case_id} is missing")
-        read = read_trace(task.path, mode=job.mode, allow_stub=job.allow_stub)
-        if read.content_hash != task.content_hash:
-            raise BadInputError(
-                f"{task.path}: is not the trace of the manifest "
-                f"(its content is {read.content_hash}, the manifest says {task.content_hash})"
-            )
-        if read.trace.meta.case_id != task.case_id:
-            raise BadInputError(
-                f"{task.path}: holds case {read.trace.meta.case_id!r}, expected {task.case_id!r}"
-            )
+        read = _read(job, task)
     except GatemarkError as error:
         reason = error.lines()[0]
-        outcomes = [_failed(job, task, variant, reason) for variant in job.variants]
-    else:
-        ended_ms = read.trace.end_ms
-        for variant in job.variants:
-            outcomes.append(_run_variant(job, task, variant, read, recorders))
-    return msgspec.msgpack.encode(CaseDone(outcomes, _recorded(recorders), ended_ms))
+        return [_failed(job, task, variant, reason) for variant in job.variants], [], None
+    told = [
+        _run_variant(job, task, variant, read=read, models=models, pool=pool)
+        for variant in job.variants
+    ]
+    return told, _recorded(models), read.trace.end_ms
+
+
+def _settled(
+    job: CaseJob,
+    told: list[_Written | CaseOutcome],
+    recorded: list[RecordedReply],
+    ended_ms: int | None,
+) -> CaseDone:
+    outcomes = []
+    for one in told:
+        if isinstance(one, CaseOutcome):
+            outcomes.append(one)
+            continue
+        error = one.writing.exception()
+        if error is None:
+            outcomes.append(one.outcome)
+        elif isinstance(error, GatemarkError):
+            outcomes.append(_failed(job, one.task, one.variant, error.lines()[0]))
+        else:
+            raise error
+    return CaseDone(outcomes, recorded, ended_ms)
+
+
+def _read(job: CaseJob, task: CaseTask) -> ReadTrace:
+    """The trace of a case, if it is the one that the manifest pins."""
+    if task.path is None:
+        raise BadInputError(f"the trace of {task.case_id} is missing")
+    read = read_trace(task.path, mode=job.mode, allow_stub=job.allow_stub)
+    if read.content_hash != task.content_hash:
+        raise BadInputError(
+            f"{task.path}: is not the trace of the manifest "
+            f"(its content is {read.content_hash}, the manifest says {task.content_hash})"
+        )
+    if read.trace.meta.case_id != task.case_id:
+        raise BadInputError(
+            f"{task.path}: holds case {read.trace.meta.case_id!r}, expected {task.case_id!r}"
+        )
+    return read
 
 
 def _run_variant(
-    job: CaseJob, task: CaseTask, variant: LoadedVariant, read: ReadTrace, models: Models
-) -> CaseOutcome:
+    job: CaseJob,
+    task: CaseTask,
+    variant: LoadedVariant,
+    *,
+    read: ReadTrace,
+    models: Models,
+    pool: ThreadPoolExecutor,
+) -> _Written | CaseOutcome:
     facts = job.facts
     try:
         done = run_variant(
@@ -110,17 +166,17 @@ def _run_variant(
             chunk_size_ctu=job.chunks.get(variant.variant_id),
             keep_inputs=job.keep_inputs,
         )
-        log = make_log(read.trace, variant, done, facts, file_hash=read.file_hash, models=models)
-        write_whole(_log_path(job, task, variant), [packed(json_lines(log.records()))])
     except GatemarkError as error:
         return _failed(job, task, variant, error.lines()[0])
+    log = make_log(read.trace, variant, done, facts, file_hash=read.file_hash, models=models)
+    data = packed(json_lines(log.records()))
     warnings = [f"{task.case_id}: {remark.message}" for remark in read.remarks]
     if done.moments.made_up > MANY_FALLBACKS:
         warnings.append(
             f"{task.case_id} {variant.variant_id}: {done.moments.made_up} timestamps are made up, "
             "because their windows do not end with a delta"
         )
-    return CaseOutcome(
+    outcome = CaseOutcome(
         case_id=task.case_id,
         variant_id=variant.variant_id,
         summaries=len(log.events),
@@ -129,6 +185,9 @@ def _run_variant(
         deltas=read.delta_count,
         warnings=tuple(warnings),
     )
+    path = _log_path(job, task, variant)
+    writing = pool.submit(write_whole, path, [data], sync_folder=False)
+    return _Written(task, variant, outcome, writing)
 
 
 def _failed(job: CaseJob, task: CaseTask, variant: LoadedVariant, reason: str) -> CaseOutcome:

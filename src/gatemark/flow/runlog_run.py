@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.runlog.manifest import Manifest, TraceEntry
+from gatemark.core.runlog.manifest import Manifest
 from gatemark.core.runlog.names import (
     UNKNOWN_COMMIT,
     case_of_trace_file,
@@ -21,7 +21,7 @@ from gatemark.core.runlog.run import Compat
 from gatemark.core.runlog.trace_rules import Mode
 from gatemark.disk.atomic import write_whole
 from gatemark.engines.port import Engine
-from gatemark.flow.runlog_case import CaseDone, CaseJob, CaseOutcome, CaseTask, run_case
+from gatemark.flow.runlog_case import CaseDone, CaseJob, CaseOutcome, CaseTask, run_some
 from gatemark.flow.runlog_chunks import chunk_sizes
 from gatemark.flow.runlog_files import find_manifest, find_traces, read_manifest
 from gatemark.flow.runlog_models import ModelChoice, open_model
@@ -34,6 +34,7 @@ from gatemark.runlog.run_meta import RunFacts, extractor_from
 from gatemark.runlog.writer import plain_json
 
 SUMMARIES = "run_summaries"
+BATCH_CASES = 8
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,11 +127,18 @@ def run_cases(
     for choice in {request.buffer_model, request.summarizer_model}:
         open_model(choice)
     done: list[CaseDone] = []
-    for data in engine.run(partial(run_case, job), tasks):
-        done.append(msgspec.msgpack.decode(data, type=CaseDone))
+    for data in engine.run(partial(run_some, job), _batches(tasks)):
+        done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
         if on_progress is not None:
             on_progress(len(done), len(tasks))
     return _finish(request, job, done, warnings)
+
+
+def _batches(tasks: Sequence[CaseTask]) -> list[tuple[CaseTask, ...]]:
+    """A few cases at a time: enough to be worth a message, few enough to share them out."""
+    return [
+        tuple(tasks[start : start + BATCH_CASES]) for start in range(0, len(tasks), BATCH_CASES)
+    ]
 
 
 def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
@@ -149,7 +157,11 @@ def _tasks(
     entries = [entry for entry in manifest.entries if request.case in entry.case_id]
     if not entries:
         raise BadInputError(f"no case of the manifest holds {request.case!r} in its name")
-    by_case = {entry.case_id: _file_of(entry, files) for entry in entries}
+    named = {path.name: path for path in files.values()}
+    by_case = {
+        entry.case_id: named.get(Path(entry.file).name) or files.get(entry.case_id)
+        for entry in entries
+    }
     if not any(by_case.values()):
         raise BadInputError(
             f"{request.traces}: holds none of the {len(entries)} traces of the manifest"
@@ -163,11 +175,6 @@ def _tasks(
         CaseTask(entry.case_id, _text(by_case[entry.case_id]), entry.sha256) for entry in entries
     ]
     return tasks, warnings
-
-
-def _file_of(entry: TraceEntry, files: dict[str, Path]) -> Path | None:
-    named = {path.name: path for path in files.values()}
-    return named.get(Path(entry.file).name) or files.get(entry.case_id)
 
 
 def _text(path: Path | None) -> str | None:

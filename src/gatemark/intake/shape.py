@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Union
+from typing import Any, Final, Protocol, Union
 
 import msgspec
 
@@ -12,6 +12,9 @@ from gatemark.core.identity import is_one_line
 from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.intake.diagnose import diagnose, record_problems
 from gatemark.intake.strict_json import parse_strictly, shown
+
+MOST_JUDGED: Final = 4096
+"""How many good combinations of values are remembered."""
 
 
 class Shape(Protocol):
@@ -56,22 +59,14 @@ class TaggedForms:
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(
             Union[tuple(form.type for form in schema.forms)]  # noqa: UP007 - made at run time
         ).decode
-        self._looks = {
-            form.type: (operator.attrgetter(form.identity) if form.identity else None, form.rules)
-            for form in schema.forms
-        }
+        self._looks = {form.type: _Look(form) for form in schema.forms}
 
     def keeps_rules(self, batch: Sequence[Any]) -> bool:
-        looks = self._looks
-        for record in batch:
-            name_of, rules = looks[type(record)]
-            if name_of is not None:
-                name = name_of(record)
-                if not name.isprintable() and not is_one_line(name):
-                    return False
-            for rule in rules:
-                if rule(record):
-                    return False
+        kinds = set(map(type, batch))
+        for kind in kinds:
+            mine = batch if len(kinds) == 1 else [one for one in batch if type(one) is kind]
+            if not self._looks[kind].all_good(mine):
+                return False
         return True
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
@@ -89,6 +84,40 @@ class TaggedForms:
             return (Problem("$", f"key {shown(tag)} is missing"),)
         allowed = ", ".join(shown(form.name) for form in self._schema.forms)
         return (Problem(f"$.{tag}", f"got {shown(value[tag])}, allowed: {allowed}"),)
+
+
+class _Look:
+    """How records of one form are judged; where the rules look at few values, each once."""
+
+    def __init__(self, form: Form) -> None:
+        self._name_of = operator.attrgetter(form.identity) if form.identity else None
+        self._rules = form.rules
+        self._key_of = operator.attrgetter(*form.judged_by) if form.judged_by else None
+        self._judged: set[Any] = set()
+
+    def all_good(self, records: Sequence[Any]) -> bool:
+        """Whether every record keeps the rules."""
+        if self._key_of is None:
+            return all(map(self._is_good, records))
+        fresh = set(map(self._key_of, records)) - self._judged
+        if fresh:
+            examples = {self._key_of(one): one for one in records}
+            if not all(self._is_good(examples[key]) for key in fresh):
+                return False
+            if len(self._judged) > MOST_JUDGED:
+                self._judged.clear()
+            self._judged |= fresh
+        return True
+
+    def _is_good(self, record: Any) -> bool:
+        if self._name_of is not None:
+            name = self._name_of(record)
+            if not name.isprintable() and not is_one_line(name):
+                return False
+        for rule in self._rules:  # noqa: SIM110 - a generator costs more than the rules
+            if rule(record):
+                return False
+        return True
 
 
 _tagged: dict[tuple[type[Any], ...], TaggedForms] = {}

@@ -113,6 +113,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a suffix", _FIRST | {"case_id": "case-1.trace"}, "$.case_id"),
             ),
             rules=(delta_problems,),
+            judged_by=("case_id", "agent_id"),
         ),
         Form(
             name="turn_boundary",

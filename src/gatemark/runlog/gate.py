@@ -82,18 +82,31 @@ class TokenGate:
     def add(self, agent_id: str, text: str, now_ms: int, seq: int) -> Flushed | None:
         """Take the next piece of an agent's text; gives what comes through because of it."""
         buffer = self._buffers.get(agent_id)
+        flushed = None
         if buffer is None:
             buffer = self._buffers[agent_id] = _Buffer()
             buffer.start_ms = now_ms
         elif buffer.parts and now_ms - buffer.last_ms >= self._silence_ms:
             flushed = self._open(agent_id, buffer, "silence_timer")
-            self._append(buffer, text, now_ms, seq)
+        if not buffer.parts:
+            buffer.start_seq = seq
+            if self._rearm:
+                buffer.start_ms = now_ms
+        # A piece that goes on where the last one stopped inside a word adds one word less.
+        count = len(text.split())
+        if count and buffer.in_word and not text[0].isspace():
+            count -= 1
+        words = buffer.words = buffer.words + count
+        buffer.in_word = not text[-1].isspace()
+        buffer.parts.append(text)
+        buffer.last_ms = now_ms
+        buffer.last_seq = seq
+        if flushed is not None:
             return flushed
-        self._append(buffer, text, now_ms, seq)
         if buffer.start_ms is not None and now_ms - buffer.start_ms >= self._max_wait_ms:
             return self._open(agent_id, buffer, "max_wait_timeout")
-        if buffer.words >= self._min_words:
-            if buffer.words >= self._max_words:
+        if words >= self._min_words:
+            if words >= self._max_words:
                 return self._open(agent_id, buffer, "max_words")
             if self._ends_well(buffer, text):
                 return self._open(agent_id, buffer, "boundary_cue")
@@ -120,21 +133,6 @@ class TokenGate:
         for agent_id, buffer in self._buffers.items():
             if buffer.parts:
                 yield self._open(agent_id, buffer, reason)
-
-    def _append(self, buffer: _Buffer, text: str, now_ms: int, seq: int) -> None:
-        if not buffer.parts:
-            buffer.start_seq = seq
-            if self._rearm:
-                buffer.start_ms = now_ms
-        # A piece that goes on where the last one stopped inside a word adds one word less.
-        count = len(text.split())
-        if count and buffer.in_word and not text[0].isspace():
-            count -= 1
-        buffer.words += count
-        buffer.in_word = not text[-1].isspace()
-        buffer.parts.append(text)
-        buffer.last_ms = now_ms
-        buffer.last_seq = seq
 
     def _ends_well(self, buffer: _Buffer, text: str) -> bool:
         """Whether the buffer ends with a cue; mostly the last piece alone can tell."""

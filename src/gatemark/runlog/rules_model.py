@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from gatemark.core.runlog.names import ctu
@@ -94,10 +95,10 @@ def virtual_ms(prompt: str, reply: str) -> int:
 
 
 def _analysis(question: Question) -> dict[str, Any]:
-    text = " ".join(segment.text for segment in question.new).lower()
-    words = _WORD.findall(text)
-    kinds = {KINDS[word] for word in words if word in KINDS}
-    alert = ALERTS.search(text)
+    text = " ".join(segment.text for segment in question.new)
+    words = _long_words(text)
+    kinds = {KINDS[word] for word in KINDS.keys() & _words(text)}
+    alert = ALERTS.search(text.lower())
     shifts = bool(question.context) and _overlap(words, question.context) < SHIFT_BELOW
     state = "CRITICAL_ALERT" if alert else "TOPIC_SHIFT" if shifts else "SAME_TOPIC_CONTINUING"
     answer: dict[str, Any] = {
@@ -111,22 +112,28 @@ def _analysis(question: Question) -> dict[str, Any]:
     return answer
 
 
-def _overlap(words: list[str], context: tuple[Segment, ...]) -> float:
-    mine = {word for word in words if len(word) > _SHORT_WORDS}
-    theirs = {
-        word
-        for segment in context
-        for word in _WORD.findall(segment.text.lower())
-        if len(word) > _SHORT_WORDS
-    }
-    both = mine | theirs
-    return len(mine & theirs) / len(both) if both else 1.0
+@lru_cache(maxsize=1024)
+def _words(text: str) -> frozenset[str]:
+    """The words of a text; the same held text and summaries are looked at repeatedly."""
+    return frozenset(_WORD.findall(text.lower()))
 
 
-def _is_novel(words: list[str], history: tuple[str, ...]) -> bool:
+@lru_cache(maxsize=1024)
+def _long_words(text: str) -> frozenset[str]:
+    """The words that tell something."""
+    return frozenset(word for word in _words(text) if len(word) > _SHORT_WORDS)
+
+
+def _overlap(mine: frozenset[str], context: tuple[Segment, ...]) -> float:
+    theirs = frozenset().union(*(_long_words(segment.text) for segment in context))
+    both = len(mine | theirs)
+    return len(mine & theirs) / both if both else 1.0
+
+
+def _is_novel(mine: frozenset[str], history: tuple[str, ...]) -> bool:
     """New when most of the telling words were in none of the latest summaries."""
-    telling = {word for word in words if len(word) > _SHORT_WORDS and word not in KINDS}
-    known = {word for text in history for word in _WORD.findall(text.lower())}
+    telling = mine - KINDS.keys()
+    known = frozenset().union(*(_long_words(text) for text in history))
     return len(telling - known) * 2 > len(telling)
 
 
@@ -137,9 +144,7 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
         found = [part.strip() for part in _SENTENCE.findall(segment.text)]
         sentences.extend(part for part in found if part)
         counts[segment.agent_id] = counts.get(segment.agent_id, 0) + len(segment.text.split())
-    kinds = [
-        {KINDS[word] for word in _WORD.findall(part.lower()) if word in KINDS} for part in sentences
-    ]
+    kinds = [{KINDS[word] for word in KINDS.keys() & _words(part)} for part in sentences]
     fields = {"status_action": _fitting(sentences[-1:], "status_action")}
     for field, kind in _FIELD_KINDS.items():
         holding = (part for part, found in zip(sentences, kinds, strict=True) if kind in found)

@@ -55,7 +55,8 @@ class SummaryFields(Struct, frozen=True, forbid_unknown_fields=True):
 class Summary(Struct, frozen=True):
     """A summary, or the attempt at one; ``fields`` are empty texts when there is none.
 
-    ``semantics`` is what the summary says, without who contributed to it.
+    ``semantics`` is what the summary says, without who contributed to it; ``for_history`` is the
+    summary as later prompts show it.
     """
 
     fields: dict[str, str]
@@ -69,16 +70,12 @@ class Summary(Struct, frozen=True):
     prompt: str
     block: str
     semantics: str
+    for_history: str
 
     @property
     def content(self) -> SummaryContent:
         """The six fields as the log holds them."""
         return SummaryContent(**self.fields)
-
-    @property
-    def for_history(self) -> str:
-        """The summary as later prompts show it."""
-        return history_text(self.fields)
 
     @property
     def input_hash(self) -> str:
@@ -141,6 +138,7 @@ class Summarizer:
             prompt=prompt,
             block=block,
             semantics=semantics,
+            for_history=history_text(fields),
         )
 
     def _ask(self, question: Question, replies: list[Reply]) -> dict[str, str]:

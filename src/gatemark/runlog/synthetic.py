@@ -44,8 +44,8 @@ class SyntheticSettings(Struct, frozen=True, forbid_unknown_fields=True):
     cases: Annotated[int, Meta(ge=1, le=1_000_000)] = 12
     seed: int = 7
     domains: tuple[str, ...] = tuple(DOMAINS)
-    rounds: tuple[int, int] = (3, 6)
-    sentences: tuple[int, int] = (4, 9)
+    rounds: tuple[int, int] = (5, 12)
+    sentences: tuple[int, int] = (5, 14)
     piece_ms: tuple[int, int] = (15, 60)
     pause_every: Annotated[int, Meta(ge=1)] = 400
     pause_ms: tuple[int, int] = (1000, 2500)

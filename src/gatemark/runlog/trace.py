@@ -7,13 +7,14 @@ control plane; everything else is content.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Final, Literal, cast
 
 from msgspec import Struct
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.runlog.trace import StreamDelta, TraceMeta, TraceRecord, TurnBoundary
+from gatemark.core.runlog.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.core.runlog.trace_rules import TraceRules, TurnNotes
 
 Plane = Literal["control_plane", "content_plane"]
@@ -40,12 +41,16 @@ class Turn(Struct, frozen=True, gc=False):
 
 
 class Trace(Struct, frozen=True):
-    """One case's trace: meta, all other records in the order of ``seq``, and the turns."""
+    """One case's trace: meta, all other records in the order of ``seq``, and the turns.
+
+    ``end_ms`` is when the last thing happened, in milliseconds since 1970.
+    """
 
     meta: TraceMeta
     records: tuple[StreamDelta | TurnBoundary, ...]
     turns: tuple[Turn, ...]
     labels: frozenset[str]
+    end_ms: int
 
     @property
     def is_stub(self) -> bool:
@@ -65,12 +70,7 @@ class Trace(Struct, frozen=True):
     @property
     def last_seq(self) -> int:
         """The highest ``seq`` of the trace; -1 when it has no records."""
-        return max((record.seq for record in self.records), default=-1)
-
-    @property
-    def end_ms(self) -> int:
-        """When the last thing happened, in milliseconds since 1970."""
-        return max((moment_of(record) for record in self.records), default=self.meta.t0_emitted_ms)
+        return self.records[-1].seq if self.records else -1
 
 
 def moment_of(record: StreamDelta | TurnBoundary) -> int:
@@ -83,23 +83,34 @@ def trace_of(rules: TraceRules) -> Trace:
     meta = rules.meta
     if meta is None:
         raise BadInputError("a trace needs a trace_meta record")
-    records = [record for record in rules.records if not isinstance(record, TraceMeta)]
-    records.sort(key=_seq)
-    labels = agent_labels(records)
-    turns = tuple(_turn(notes, labels) for notes in rules.turns.values())
-    return Trace(meta=meta, records=tuple(records), turns=turns, labels=labels)
+    records = [record for record in rules.records if type(record) is not TraceMeta]
+    if not rules.in_order:
+        records.sort(key=attrgetter("seq"))
+    labels = agent_labels(rules.turns.values())
+    return Trace(
+        meta=meta,
+        records=cast("tuple[StreamDelta | TurnBoundary, ...]", tuple(records)),
+        turns=tuple(_turn(notes, labels) for notes in rules.turns.values()),
+        labels=labels,
+        end_ms=max(
+            (moment_of(record) for notes in rules.turns.values() for record in _edges(notes)),
+            default=meta.t0_emitted_ms,
+        ),
+    )
 
 
-def _seq(record: StreamDelta | TurnBoundary) -> int:
-    return record.seq
-
-
-def agent_labels(records: Iterable[TraceRecord]) -> frozenset[str]:
+def agent_labels(turns: Iterable[TurnNotes]) -> frozenset[str]:
     """The names by which an orchestrator may call agents; only boundaries tell them."""
-    found = {
-        record.agent_id.strip().lower() for record in records if isinstance(record, TurnBoundary)
-    }
+    boundaries = (boundary for turn in turns for boundary in (turn.start, turn.end))
+    found = {boundary.agent_id.strip().lower() for boundary in boundaries if boundary is not None}
     return frozenset(found - NO_LABELS)
+
+
+def _edges(notes: TurnNotes) -> Iterator[StreamDelta | TurnBoundary]:
+    """The records among which the first and the last of a turn are."""
+    for record in (notes.start, notes.first, notes.last, notes.end):
+        if record is not None:
+            yield record
 
 
 def classify(text: str, labels: frozenset[str]) -> tuple[Plane, str, str | None]:
@@ -118,9 +129,7 @@ def classify(text: str, labels: frozenset[str]) -> tuple[Plane, str, str | None]
 def _turn(notes: TurnNotes, labels: frozenset[str]) -> Turn:
     text = notes.text
     plane, reason, flag = classify(text, labels)
-    seqs = [boundary.seq for boundary in (notes.start, notes.end) if boundary is not None]
-    if notes.texts:
-        seqs += [notes.first_seq, notes.last_seq]
+    seqs = [record.seq for record in _edges(notes)]
     return Turn(
         turn_id=notes.turn_id,
         agent_id=notes.agent_id,

@@ -76,13 +76,10 @@ class TurnNotes:
 
     __slots__ = (
         "agent_id",
-        "delta_count",
         "end",
         "end_line",
-        "first_ms",
-        "first_seq",
-        "last_ms",
-        "last_seq",
+        "first",
+        "last",
         "line",
         "start",
         "start_line",
@@ -97,8 +94,8 @@ class TurnNotes:
         self.start: TurnBoundary | None = None
         self.end: TurnBoundary | None = None
         self.start_line = self.end_line = line
-        self.first_ms = self.last_ms = -1
-        self.first_seq = self.last_seq = -1
+        self.first: StreamDelta | None = None
+        self.last: StreamDelta | None = None
         self.texts: list[str] = []
 
     @property
@@ -110,7 +107,8 @@ class TurnNotes:
 class TraceRules(FileRules):
     """The rules of a trace. ``inspect`` turns problems of order and time into warnings.
 
-    What was seen stays: ``meta``, the records in order, and the notes on every turn.
+    What was seen stays: ``meta``, the records as they came, whether ``seq`` only ever rose, and
+    the notes on every turn.
     """
 
     def __init__(self, mode: Mode = "strict") -> None:
@@ -119,6 +117,7 @@ class TraceRules(FileRules):
         self.records: list[TraceRecord] = []
         self.turns: dict[int, TurnNotes] = {}
         self.delta_count = 0
+        self.in_order = True
         self._t0 = 0
         self._case_id: str | None = None
         self._last_line = 1
@@ -128,18 +127,27 @@ class TraceRules(FileRules):
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
         self.records.extend(records)
+        turn: TurnNotes | None = None
+        turn_id = 0
         for line, record in zip(lines, records, strict=True):
             if type(record) is StreamDelta:
+                seq, emitted_ms = record.seq, record.t_emitted_ms
                 if (
-                    record.seq != self._next_seq
-                    or record.t_emitted_ms < self._last_ms
-                    or record.t_rel_ms != record.t_emitted_ms - self._t0
+                    seq != self._next_seq
+                    or emitted_ms < self._last_ms
+                    or record.t_rel_ms != emitted_ms - self._t0
                     or record.case_id != self._case_id
                 ):
                     yield from self._delta_remarks(line, record)
-                self._next_seq = record.seq + 1
-                self._last_ms = record.t_emitted_ms
-                self._note_delta(line, record)
+                self._next_seq = seq + 1
+                self._last_ms = emitted_ms
+                self.delta_count += 1
+                if turn is None or record.turn_id != turn_id:
+                    turn, turn_id = self._turn(line, record), record.turn_id
+                    if turn.first is None:
+                        turn.first = record
+                turn.last = record
+                turn.texts.append(record.delta_text)
             elif type(record) is TurnBoundary:
                 yield from self._see_boundary(line, record)
             else:
@@ -205,16 +213,7 @@ class TraceRules(FileRules):
         if record.seq != self._next_seq and not (self._excused and record.seq > self._next_seq):
             message = f"must be {self._next_seq}: seq counts from 0 without gaps, got {record.seq}"
             yield self._remark(line, "seq", "$.seq", message)
-
-    def _note_delta(self, line: int, delta: StreamDelta) -> None:
-        self.delta_count += 1
-        turn = self.turns.get(delta.turn_id)
-        if turn is None:
-            turn = self._turn(line, delta)
-        if turn.first_ms < 0:
-            turn.first_ms, turn.first_seq = delta.t_emitted_ms, delta.seq
-        turn.last_ms, turn.last_seq = delta.t_emitted_ms, delta.seq
-        turn.texts.append(delta.delta_text)
+        self.in_order = self.in_order and record.seq >= self._next_seq
 
     def _turn(self, line: int, record: StreamDelta | TurnBoundary) -> TurnNotes:
         turn = self.turns.get(record.turn_id)
@@ -254,20 +253,16 @@ class TraceRules(FileRules):
 
     def _time_remarks(self, turn: TurnNotes) -> Iterator[Remark]:
         """A turn starts before its first delta and ends after its last one, give or take."""
-        for word, boundary, line in (
-            ("start", turn.start, turn.start_line),
-            ("end", turn.end, turn.end_line),
-        ):
-            if boundary is None:
-                continue
-            late_ms = (
-                boundary.t_ms - turn.first_ms if word == "start" else turn.last_ms - boundary.t_ms
-            )
-            if late_ms <= 0:
-                continue
-            side = "after its first delta" if word == "start" else "before its last delta"
-            message = f"turn {turn.turn_id} {word}s {late_ms} ms {side}"
-            if late_ms <= TOLERANCE_MS:
-                yield Remark(line, "turn_times", "$.t_ms", message, "warning")
-            else:
+        found: list[tuple[int, int, str]] = []
+        if turn.start is not None and turn.first is not None:
+            late_ms = turn.start.t_ms - turn.first.t_emitted_ms
+            found.append((late_ms, turn.start_line, f"starts {late_ms} ms after its first delta"))
+        if turn.end is not None and turn.last is not None:
+            early_ms = turn.last.t_emitted_ms - turn.end.t_ms
+            found.append((early_ms, turn.end_line, f"ends {early_ms} ms before its last delta"))
+        for off_ms, line, words in found:
+            message = f"turn {turn.turn_id} {words}"
+            if off_ms > TOLERANCE_MS:
                 yield self._remark(line, "turn_times", "$.t_ms", message)
+            elif off_ms > 0:
+                yield Remark(line, "turn_times", "$.t_ms", message, "warning")
