@@ -16,7 +16,7 @@ from bench.measure import Cost, Line, gatemark, run
 
 CASES = 40
 VARIANTS = 5
-SETTINGS = {"cases": CASES, "domains": ["clinical"], "rounds": [9, 13], "sentences": [8, 16]}
+SETTINGS = {"cases": CASES, "domains": ["clinical"], "rounds": [18, 26], "sentences": [8, 16]}
 
 
 def make_logs(folder: Path, cases: int) -> None:

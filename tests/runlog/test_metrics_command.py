@@ -10,6 +10,7 @@ import pytest
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.runlog import names
+from gatemark.flow.house import House
 
 from .worlds import World, packed, small_world
 
@@ -495,3 +496,9 @@ def test_sealed_metrics_can_be_shown_again(
     shown = gatemark("show", ran.json["result_id"], "--store", store)
     assert shown.code == 0
     assert "run-log metrics" in shown.out
+
+
+def test_a_few_cases_are_not_worth_a_second_process_unless_a_user_says_so() -> None:
+    assert House().engine_for(3, few=20).jobs == 1
+    assert House(jobs=2).engine_for(3, few=20).jobs == 2
+    assert House(jobs=2).engine_for(20, few=20).jobs == 2

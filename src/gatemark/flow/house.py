@@ -45,6 +45,13 @@ class House:
         """Where folds run."""
         return LocalEngine(self._jobs or os.cpu_count() or 1)
 
+    def engine_for(self, task_count: int, few: int) -> Engine:
+        """The engine for some tasks: one process for a few, unless a user named a number.
+
+        Starting a process, and loading in it what the tasks need, can cost more than they do.
+        """
+        return LocalEngine(1) if self._jobs is None and task_count < few else self.engine
+
     @cached_property
     def actor(self) -> str:
         """Who acts, as far as this machine knows."""

@@ -52,6 +52,7 @@ PER_CASE_FILE = "per_case.metrics.jsonl"
 AGGREGATE_FILE = "aggregate.metrics.json"
 PAIRED_FILE = "paired.metrics.json"
 PROVENANCE_FILE = "metrics.provenance.json"
+FEW_CASES = 20
 OnBadCase = Literal["error", "exclude"]
 
 Progress = Callable[[int, int], None]
@@ -117,7 +118,8 @@ def examine_runlog(
     exam = build_exam(_exam_job(request, inputs.variants))
     # Step 2.
     outcomes: list[CaseOutcome] = []
-    for data in house.engine.run(partial(measure_case, inputs.job), inputs.tasks):
+    engine = house.engine_for(len(inputs.tasks), FEW_CASES)
+    for data in engine.run(partial(measure_case, inputs.job), inputs.tasks):
         outcomes.append(msgspec.msgpack.decode(data, type=CaseOutcome))
         if on_progress is not None:
             on_progress(len(outcomes), len(inputs.tasks))

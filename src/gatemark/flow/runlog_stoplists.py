@@ -23,6 +23,8 @@ from gatemark.runlog.concepts.stoplists import (
 )
 from gatemark.runlog.text import canonical_text
 
+FEW_TRACES = 50
+
 Progress = Callable[[int, int], None]
 """Called with (traces done, traces in all)."""
 
@@ -71,7 +73,8 @@ def make_stoplists(
     found: dict[str, tuple[list[str], list[str]]] = {}
     end_ms = 0
     extractor: dict[str, Any] = {}
-    for data in house.engine.run(partial(_look, request), paths):
+    engine = house.engine_for(len(paths), FEW_TRACES)
+    for data in engine.run(partial(_look, request), paths):
         case = msgspec.msgpack.decode(data, type=_Found)
         if case.case_id in found:
             raise BadInputError(f"{request.traces}: holds two traces of {case.case_id}")
