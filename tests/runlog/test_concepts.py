@@ -355,3 +355,21 @@ def test_no_name_of_the_built_in_lexicon_stands_for_two_concepts() -> None:
     spoken = [name.lower() for entry in found for name in (entry.name, *entry.aliases)]
     assert len(set(spoken)) == len(spoken)
     assert len({entry.id for entry in found}) == len(found) == 98
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_bytes_are_a_lexicon_or_refused(data: bytes) -> None:
+    try:
+        found = lexicon.read_lexicon(data, "x.jsonl")
+    except BadInputError:
+        return
+    assert all(isinstance(entry, lexicon.Entry) for entry in found)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=80))
+def test_any_text_can_be_searched(small_lexicon: lexicon.LexiconSource, text: str) -> None:
+    extractor = ConceptExtractor(small_lexicon)
+    assert extractor.concepts(text) <= {"X:1", "X:2", "X:3", "X:4"}
+    assert extractor.concepts(f"{text} . pain") >= {"X:2"}

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError
 from gatemark.core.runlog import names
 from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.runlog_rows import examine_metrics_files
 
 from .worlds import World, packed, small_world
 
@@ -367,9 +370,6 @@ def test_a_report_shows_variants_curves_and_one_timeline(
 def test_rows_that_were_computed_before_can_sit_the_exam_again(
     world: World, metrics: Metrics, tmp_path: Path
 ) -> None:
-    from gatemark.flow.reading import ReadingChoices
-    from gatemark.flow.runlog_rows import examine_metrics_files
-
     ran = metrics(world, "--out", tmp_path / "out", "--json")
     path = str(tmp_path / "out" / "per_case.metrics.jsonl")
     options = {"bootstrap_samples": 200}
@@ -502,3 +502,44 @@ def test_a_few_cases_are_not_worth_a_second_process_unless_a_user_says_so() -> N
     assert House().engine_for(3, few=20).jobs == 1
     assert House(jobs=2).engine_for(3, few=20).jobs == 2
     assert House(jobs=2).engine_for(20, few=20).jobs == 2
+
+
+def test_a_log_of_before_1_5_is_refused_because_nothing_ties_it_to_its_trace(
+    world: World, metrics: Metrics, tmp_path: Path
+) -> None:
+    meta = world.meta("case-1", "V0", schema_version="1.3.0")
+    for name in ("trace_file_hash", "trace_dataset_hash", "tokengate_config_hash"):
+        del meta[name]
+    world.write_log("case-1", "V0", [meta, world.event("case-1", "V0", 0, "Fever.", (1, 3))])
+    refused(
+        world,
+        metrics,
+        tmp_path,
+        "trace_dataset_hash is missing, so nothing ties it to the manifest",
+        "trace_file_hash is missing, so nothing ties it to the trace file",
+    )
+
+
+def test_rows_that_come_twice_or_unasked_cannot_sit_the_exam(
+    world: World, metrics: Metrics, tmp_path: Path
+) -> None:
+    assert metrics(world, "--out", tmp_path / "out").code == 0
+    path = tmp_path / "out" / "per_case.metrics.jsonl"
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(path.read_bytes())
+    with pytest.raises(BadInputError, match=r"case-0 under V0 is also in .*per_case"):
+        examine_metrics_files([str(path), str(copy)], {}, ReadingChoices())
+    with pytest.raises(BadInputError, match="'case-3' is not among the expected ids"):
+        examine_metrics_files(
+            [str(path)],
+            {},
+            ReadingChoices(),
+            expected_ids=frozenset({"case-0", "case-1", "case-2"}),
+        )
+    copy.write_bytes(path.read_bytes() + path.read_bytes())
+    with pytest.raises(BadInputError, match="was seen before on line 1"):
+        examine_metrics_files([str(copy)], {}, ReadingChoices())
+    aggregate = tmp_path / "out" / "aggregate.metrics.json"
+    copy.write_bytes(json.dumps(json.loads(aggregate.read_bytes())).encode())
+    with pytest.raises(BadInputError, match="holds no per_case records"):
+        examine_metrics_files([str(copy)], {}, ReadingChoices())

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
@@ -116,3 +119,17 @@ def test_metadata_that_is_no_metadata_is_refused(tmp_path: Path) -> None:
 def test_no_cases_give_no_stoplists() -> None:
     with pytest.raises(BadInputError, match="at least one case"):
         count_frequencies({})
+
+
+@settings(deadline=None, max_examples=60)
+@given(entities=st.binary(max_size=40), cuis=st.binary(max_size=40), told=st.binary(max_size=40))
+def test_any_bytes_are_stoplists_or_refused(entities: bytes, cuis: bytes, told: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        names = {ENTITIES_FILE: entities, CUIS_FILE: cuis, METADATA_FILE: told}
+        for name, data in names.items():
+            (Path(folder) / name).write_bytes(data)
+        try:
+            found = read_stoplists(folder)
+        except BadInputError:
+            return
+        assert found.stop_cuis_hash == digest_bytes(cuis)

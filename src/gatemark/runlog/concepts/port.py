@@ -21,7 +21,7 @@ Normalisation = Literal["uppercase", "lowercase", "none"]
 NOT_USED = "none"
 """What the run log's extractor fields say about a part that did not run."""
 
-CACHED_TEXTS = 4096
+CACHED_TEXTS = 1024
 CANDIDATES_MAX = 64
 """How many candidates a source gives per mention, and so the largest cut that means anything."""
 SCORE_DIGITS = 6

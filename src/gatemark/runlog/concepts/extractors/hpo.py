@@ -55,9 +55,12 @@ def read_ontology(path: Path) -> Ontology:
     """Names, synonyms and UMLS identifiers of the living terms of an OBO file."""
     try:
         data = path.read_bytes()
+        text = data.decode("utf-8").replace("\r\n", "\n")
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
-    head, *stanzas = data.decode("utf-8").replace("\r\n", "\n").split("\n\n")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not UTF-8") from error
+    head, *stanzas = text.split("\n\n")
     aliases: dict[str, set[str]] = {}
     for stanza in stanzas:
         names, cuis = _term(stanza)
@@ -86,7 +89,7 @@ def _term(stanza: str) -> tuple[list[str], list[str]]:
         elif synonym := _SYNONYM.match(line):
             names.append(synonym[1].replace('\\"', '"'))
         elif line.startswith(_UMLS):
-            cuis.append(line.removeprefix(_UMLS).split()[0])
+            cuis.extend(line.removeprefix(_UMLS).split()[:1])
     return [name.strip() for name in names if name.strip()], cuis
 
 
