@@ -83,21 +83,18 @@ def replay_command(**flags: Any) -> None:
 
 def _turn_words(turn: TurnLine) -> str:
     flag = f" [{turn.flag}]" if turn.flag else ""
-    return one_line(
-        f"{turn.turn_id:>4} {turn.agent_id:<12} {turn.plane:<13} {turn.reason}{flag}: "
-        f"{turn.opening}"
-    )
+    said = one_line(f"{turn.reason}{flag}: {turn.opening}")
+    return f"{turn.turn_id:>4}  {one_line(turn.agent_id):<12} {turn.plane:<13} {said}"
 
 
 def _tell_events(view: TraceView) -> None:
     for event in view.events:
         text = "" if event.delta_text is None else repr(event.delta_text[:SHOWN_TEXT])
-        click.echo(
-            one_line(
-                f"{event.virtual_time_ms:>9} ms  {event.kind:<10} {event.agent_id:<12} "
-                f"turn {event.turn_id:<3} {text}"
-            ).rstrip()
+        words = (
+            f"{event.virtual_time_ms:>9} ms  {event.kind:<10} {one_line(event.agent_id):<12} "
+            f"turn {event.turn_id:<3} {one_line(text)}"
         )
+        click.echo(words.rstrip())
     hidden = view.event_count - len(view.events)
     if hidden:
         click.echo(f"and {hidden} more events (raise --limit to see them)")
