@@ -28,6 +28,7 @@ from gatemark.intake.source import inspect_source
 from gatemark.runlog.trace import Trace, trace_of
 
 MANIFEST_END = ".manifest.jsonl"
+CASE_LIST_END = ".case_list.jsonl"
 
 
 class ReadTrace(msgspec.Struct, frozen=True):

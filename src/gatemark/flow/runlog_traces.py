@@ -20,7 +20,7 @@ from gatemark.core.runlog.names import (
 )
 from gatemark.disk.atomic import write_whole
 from gatemark.engines.port import Engine
-from gatemark.flow.runlog_files import MANIFEST_END
+from gatemark.flow.runlog_files import CASE_LIST_END, MANIFEST_END
 from gatemark.intake.settings_file import read_settings
 from gatemark.intake.source import inspect_source
 from gatemark.runlog.dataset import (
@@ -48,8 +48,6 @@ from gatemark.runlog.synthetic import (
     synthetic_trace,
 )
 from gatemark.runlog.writer import json_lines, packed
-
-CASE_LIST_END = ".case_list.jsonl"
 
 
 class TracesRequest(msgspec.Struct, frozen=True):

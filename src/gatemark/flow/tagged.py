@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -52,16 +53,14 @@ def read_tagged(
         check_duplicate_keys=choices.check_duplicate_keys,
         max_refusals=choices.max_errors,
     )
-    kinds: dict[type, int] = {}
+    kinds: Counter[type] = Counter()
     remarks = _Kept(choices.max_errors)
     rejected = 0
     for batch in reader.records(read_blocks(whole_file(source), choices.limits, watch)):
         if reader.rejected != rejected and rules is not None:
             rules.lost()
         rejected = reader.rejected
-        for record in batch:
-            kind = type(record)
-            kinds[kind] = kinds.get(kind, 0) + 1
+        kinds.update(map(type, batch))
         if rules is not None:
             remarks.add(rules.see(reader.batch_lines, batch))
     if rules is not None:

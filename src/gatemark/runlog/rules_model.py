@@ -25,7 +25,7 @@ BASE_MS: Final = 20
 READ_CTU_PER_MS: Final = 40
 WRITTEN_CTU_PER_MS: Final = 2
 NOTHING: Final = "Nothing new."
-SHIFT_BELOW: Final = 0.05
+SHIFT_BELOW: Final = 0.15
 """The topic shifts when held and new text share less than this part of their words."""
 
 KINDS: Final[dict[str, str]] = {

@@ -38,17 +38,17 @@ class SyntheticSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How many traces, of which domains, and how much is said in them.
 
     ``piece_ms`` is the time between two deltas; about one in ``pause_every`` is followed by a
-    pause long enough for the token gate's silence timer.
+    pause. Pauses of a second and more reach the token gate's silence timer.
     """
 
     cases: Annotated[int, Meta(ge=1, le=1_000_000)] = 12
     seed: int = 7
     domains: tuple[str, ...] = tuple(DOMAINS)
-    rounds: tuple[int, int] = (5, 12)
-    sentences: tuple[int, int] = (5, 14)
-    piece_ms: tuple[int, int] = (15, 60)
-    pause_every: Annotated[int, Meta(ge=1)] = 400
-    pause_ms: tuple[int, int] = (1000, 2500)
+    rounds: tuple[int, int] = (3, 7)
+    sentences: tuple[int, int] = (16, 40)
+    piece_ms: tuple[int, int] = (8, 30)
+    pause_every: Annotated[int, Meta(ge=1)] = 200
+    pause_ms: tuple[int, int] = (200, 900)
 
     def __post_init__(self) -> None:
         for name in ("rounds", "sentences", "piece_ms", "pause_ms"):
