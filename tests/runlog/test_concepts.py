@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.tokens import Span
 
+from gatemark.core.canonical import is_digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.flow.concepts import ExtractorSpec, load_extractor
+from gatemark.flow.plugins import extractors
 from gatemark.runlog.concepts.extractors import hpo, lexicon, scispacy
 from gatemark.runlog.concepts.port import (
+    CANDIDATES_MAX,
     Candidate,
     ConceptExtractor,
     Mention,
@@ -376,3 +379,22 @@ def test_any_text_can_be_searched(small_lexicon: lexicon.LexiconSource, text: st
     extractor = ConceptExtractor(small_lexicon)
     assert extractor.concepts(text) <= {"X:1", "X:2", "X:3", "X:4"}
     assert extractor.concepts(f"{text} . pain") >= {"X:2"}
+
+
+@pytest.mark.parametrize("name", ["lexicon", "hpo"])
+def test_every_extractor_finds_the_same_twice_and_says_what_it_is_made_of(name: str) -> None:
+    extractor = load_extractor(ExtractorSpec(name=name))
+    found = extractor.description
+    assert name in extractors().names()
+    assert found.name == name
+    assert found.libraries
+    assert is_digest(found.knowledge_digest)
+    assert is_digest(extractor.digest)
+    text = "Seizures and ataxia, then a fever. No seizures since."
+    mentions = extractor.source.find(text)
+    assert mentions == extractor.source.find(text)
+    assert {mention.surface.lower() for mention in mentions} >= {"ataxia", "fever"}
+    for mention in mentions:
+        assert all(0 <= candidate.score <= 1 for candidate in mention.candidates)
+        assert len(mention.candidates) <= CANDIDATES_MAX
+    assert extractor.source.find("") == []

@@ -8,13 +8,13 @@ import click
 
 from gatemark.cli.options import (
     FiniteRange,
-    jobs_option,
     json_option,
     max_errors_option,
     output_option,
     store_option,
 )
 from gatemark.cli.runlog_options import (
+    cases_option,
     chosen_extractor,
     compat_option,
     extractor_options,
@@ -129,7 +129,7 @@ class Gate(click.ParamType[tuple[str, float]]):
 )
 @max_errors_option
 @click.option("--seal", is_flag=True, help="Keep the result and its evidence in the store.")
-@jobs_option
+@cases_option
 @store_option
 @json_option
 @output_option

@@ -75,6 +75,18 @@ def stoplists_option(function: F) -> F:
     )(function)
 
 
+def cases_option(function: F) -> F:
+    """``-j``: how many cases at once."""
+    return click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, 256),
+        default=None,
+        help="Cases at once, a process for each; one for few cases and else as many as there are "
+        "cores when left out.",
+    )(function)
+
+
 def compat_option(function: F) -> F:
     """``--compat``: whose way of joining text."""
     return click.option(

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from gatemark.cli.options import FiniteRange, jobs_option, json_option
+from gatemark.cli.options import FiniteRange, json_option
 from gatemark.cli.runlog_options import (
+    cases_option,
     chosen_extractor,
     compat_option,
     extractor_options,
@@ -46,7 +47,7 @@ from gatemark.flow.runlog_stoplists import StoplistRequest, make_stoplists
     help="The time to write into the metadata; the end of the last trace when left out.",
 )
 @click.option("--commit", metavar="COMMIT", help="The commit to write into the metadata.")
-@jobs_option
+@cases_option
 @json_option
 def stoplists_command(**flags: Any) -> int:
     """List the concepts that nearly every trace holds.
