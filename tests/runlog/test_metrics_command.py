@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatemark.cli.runlog import RUNLOG_VERBS
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.core.runlog import names
@@ -563,3 +564,14 @@ def test_phenotypes_are_measured_under_their_umls_ids(
     # Fever and cough bring names along that look like theirs; sepsis is only in the summary.
     assert first["m4_trace_coverage"] == 1.0
     assert 0 < first["m5_unsupported_global_rate"] < 1
+
+
+@pytest.mark.parametrize("verb", ["metrics", "stoplists", "errors"])
+def test_the_summary_of_a_command_is_the_first_line_of_its_help(
+    gatemark: Callable[..., Any], verb: str
+) -> None:
+    ran = gatemark("runlog", verb, "--help")
+    assert ran.code == 0
+    assert RUNLOG_VERBS[verb][1] in ran.out
+    assert "Examples:" in ran.out
+    assert f"  {verb} " in gatemark("runlog", "--help").out
