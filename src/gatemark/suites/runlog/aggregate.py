@@ -69,19 +69,28 @@ def _pool(name: str, row: Row) -> tuple[float, float] | None:
 
 def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[str, Any]:
     """One variant's part of an ``exaid.metrics`` aggregate; extras stand beside its own keys."""
-    jaccards = _pooled(row.jaccards for row in rows)
     return {
         "n_cases": len(rows),
+        **_metric_parts(rows, found),
+        **_run_parts(rows),
+        "faithfulness_valid_event_count": sum(row.valid_events for row in rows),
+        "excluded_from_faithfulness_count": sum(row.excluded_events for row in rows),
+        "schema_failures": sum(row.failures for row in rows),
+        "stub_trace_count": sum(row.is_stub for row in rows),
+        "traces_without_concepts_count": sum(row.trace_concepts == 0 for row in rows),
+        "outlier_case_count": sum(bool(row.flags) for row in rows),
+        "intervals": _intervals(found),
+    }
+
+
+def _metric_parts(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[str, Any]:
+    """M1 to M10 under the keys of the schema."""
+    return {
         "m1_update_count_mean": _mean(found, "m1_update_count"),
         "m2_output_ctu_mean": _mean(found, "m2_output_ctu"),
         "m3_redundancy": {
             "jaccard_mean": _mean(found, "m3_redundancy_jaccard_mean"),
-            "threshold_rates": {
-                name: sum(value >= least for value in jaccards) / len(jaccards)
-                if jaccards
-                else None
-                for name, least in THRESHOLD_KEYS.items()
-            },
+            "threshold_rates": _threshold_rates(_pooled(row.jaccards for row in rows)),
         },
         "m4_trace_coverage": _with_ends(found["m4_trace_coverage"], empty=0.0),
         "m5_unsupported": {
@@ -111,9 +120,12 @@ def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[st
             "schema_failure_count": sum(row.failures for row in rows),
             "summary_event_count": sum(row.events for row in rows),
         },
-        "faithfulness_valid_event_count": sum(row.valid_events for row in rows),
-        "excluded_from_faithfulness_count": sum(row.excluded_events for row in rows),
-        "schema_failures": sum(row.failures for row in rows),
+    }
+
+
+def _run_parts(rows: Sequence[Row]) -> dict[str, Any]:
+    """Flushes, throughput in virtual time, and where the latency went."""
+    return {
         "flush_statistics": {
             "flush_count_mean": sum(row.flush_count for row in rows) / len(rows),
             "flush_reason_counts_mean": reason_means(rows),
@@ -131,21 +143,29 @@ def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[st
             "summary_ctu_per_s_mean": _known_mean(row.summary_ctu_per_s for row in rows),
         },
         "overhead_attribution": _overhead(rows),
-        "stub_trace_count": sum(row.is_stub for row in rows),
-        "traces_without_concepts_count": sum(row.trace_concepts == 0 for row in rows),
-        "outlier_case_count": sum(bool(row.flags) for row in rows),
-        "intervals": {
-            name: {
-                "mean": estimate.found.mean,
-                "ci_low": estimate.found.low,
-                "ci_high": estimate.found.high,
-                "n_cases": estimate.found.n,
-                "cases_left_out": estimate.left_out,
-                "direction": METRICS[name].direction,
-            }
-            for name, estimate in found.items()
-            if estimate.found is not None
-        },
+    }
+
+
+def _threshold_rates(jaccards: Sequence[float]) -> dict[str, float | None]:
+    return {
+        name: sum(value >= least for value in jaccards) / len(jaccards) if jaccards else None
+        for name, least in THRESHOLD_KEYS.items()
+    }
+
+
+def _intervals(found: dict[str, Estimate]) -> dict[str, Any]:
+    """Every metric's interval, those that the schema does not ask for included."""
+    return {
+        name: {
+            "mean": estimate.found.mean,
+            "ci_low": estimate.found.low,
+            "ci_high": estimate.found.high,
+            "n_cases": estimate.found.n,
+            "cases_left_out": estimate.left_out,
+            "direction": METRICS[name].direction,
+        }
+        for name, estimate in found.items()
+        if estimate.found is not None
     }
 
 
