@@ -361,7 +361,7 @@ def test_a_report_shows_variants_curves_and_one_timeline(
         "lower is better",
         "Coverage of the trace within a budget",
         "Flushes of the token gate by reason",
-        "Model latency, split by what it was for",
+        "Model latency by what it was for (lower is better)",
         "case-2 under V0",
     ):
         assert words in text

@@ -152,7 +152,7 @@ def latency_split(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
     )
     if any(sum(bar.amounts) > 0 for bar in bars):
         yield Stacks(
-            title="Model latency, split by what it was for",
+            title="Model latency by what it was for (lower is better)",
             axis="seconds per case",
             parts=("deciding", "summarising"),
             bars=bars,
