@@ -5,8 +5,9 @@ This is what a worker process does; it gives back what is to be told about each 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +20,7 @@ from gatemark.disk.atomic import sync_folders, write_whole
 from gatemark.flow.runlog_files import ReadTrace, read_trace
 from gatemark.flow.runlog_models import ModelChoice, open_model
 from gatemark.runlog.config import LoadedVariant
-from gatemark.runlog.model import LanguageModel, RecordedReply, RecordingModel
+from gatemark.runlog.model import RecordedReply, RecordingModel
 from gatemark.runlog.moments import MANY_FALLBACKS
 from gatemark.runlog.run_meta import RunFacts, make_log, model_ms
 from gatemark.runlog.variants import Models, run_variant
@@ -86,17 +87,17 @@ def run_some(job: CaseJob, tasks: tuple[CaseTask, ...]) -> bytes:
 
     Logs are written by threads of their own: waiting for the disk is most of what that takes.
     """
-    with ThreadPoolExecutor(WRITERS) as pool:
-        done = [_run_case(job, task, pool) for task in tasks]
+    with _opened(job) as models, ThreadPoolExecutor(WRITERS) as pool:
+        done = [_run_case(job, task, models, pool) for task in tasks]
     folders = (Path(job.output) / variant.variant_id for variant in job.variants)
     sync_folders(folder for folder in folders if folder.is_dir())
     return msgspec.msgpack.encode([_settled(job, *case) for case in done])
 
 
 def _run_case(
-    job: CaseJob, task: CaseTask, pool: ThreadPoolExecutor
+    job: CaseJob, task: CaseTask, opened: Models, pool: ThreadPoolExecutor
 ) -> tuple[list[_Written | CaseOutcome], list[RecordedReply], int | None]:
-    models = _open_models(job)
+    models = _recording(opened) if job.recording else opened
     try:
         read = _read(job, task)
     except GatemarkError as error:
@@ -200,20 +201,24 @@ def _log_path(job: CaseJob, task: CaseTask, variant: LoadedVariant) -> Path:
     return Path(job.output) / variant.variant_id / run_file_name(task.case_id)
 
 
-def _open_models(job: CaseJob) -> Models:
-    buffer = _opened(job.buffer_model)
+@contextmanager
+def _opened(job: CaseJob) -> Iterator[Models]:
+    """The models of some cases; one that answers for both agents is opened once."""
+    buffer = open_model(job.buffer_model)
     same = job.summarizer_model == job.buffer_model
-    summarizer = buffer if same else _opened(job.summarizer_model)
-    if not job.recording:
-        return Models(buffer, summarizer)
-    kept: LanguageModel = RecordingModel(buffer)
-    return Models(kept, kept if same else RecordingModel(summarizer))
+    summarizer = buffer if same else open_model(job.summarizer_model)
+    try:
+        yield Models(buffer, summarizer)
+    finally:
+        buffer.close()
+        if not same:
+            summarizer.close()
 
 
-@cache
-def _opened(choice: ModelChoice) -> LanguageModel:
-    """Opened once per process: a recording may be large, and connections are worth keeping."""
-    return open_model(choice)
+def _recording(opened: Models) -> Models:
+    buffer = RecordingModel(opened.buffer)
+    same = opened.summarizer is opened.buffer
+    return Models(buffer, buffer if same else RecordingModel(opened.summarizer))
 
 
 def _recorded(models: Models) -> list[RecordedReply]:

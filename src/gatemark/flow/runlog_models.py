@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -63,7 +64,9 @@ def open_model(choice: ModelChoice) -> LanguageModel:
     return TargetModel(choice.path)
 
 
+@cache
 def _recorded(path: str) -> RecordedModel:
+    """A recording, read once per process: it may be large."""
     source = inspect_source(path)
     (shard,) = split_sources((source,), parts=1, min_bytes=1)
     whole = bytearray()
@@ -131,6 +134,10 @@ class TargetModel:
 
     def identity(self) -> dict[str, Any]:
         return {"kind": "target", **self._target.identity()}
+
+    def close(self) -> None:
+        self._loop.run(self._target.close())
+        self._loop.close()
 
 
 def _with_conversation(raw: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def run_cases(
         recording=request.record is not None,
     )
     for choice in {request.buffer_model, request.summarizer_model}:
-        open_model(choice)
+        open_model(choice).close()
     done: list[CaseDone] = []
     for data in engine.run(partial(run_some, job), _batches(tasks)):
         done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))

@@ -78,6 +78,9 @@ class LanguageModel(Protocol):
     def identity(self) -> dict[str, Any]:
         """What ``run_meta`` says about the backend; never a secret."""
 
+    def close(self) -> None:
+        """Let go of connections and processes."""
+
 
 def segment_block(segments: tuple[Segment, ...] | list[Segment]) -> str:
     """Segments as text: consecutive ones of an agent under its name, joined by spaces."""
@@ -135,6 +138,9 @@ class RecordedModel:
     def identity(self) -> dict[str, Any]:
         return {"kind": "recorded", "digest": self._digest}
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 class RecordingModel:
     """Passes questions on and keeps every answer, so that the run can be replayed."""
@@ -159,6 +165,9 @@ class RecordingModel:
 
     def identity(self) -> dict[str, Any]:
         return self._inner.identity()
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 def recording_bytes(lines: dict[tuple[Task, str], RecordedReply]) -> bytes:

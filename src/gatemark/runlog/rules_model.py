@@ -88,6 +88,9 @@ class RulesModel:
             "latency_ms": f"{BASE_MS} + ctu_in/{READ_CTU_PER_MS} + ctu_out/{WRITTEN_CTU_PER_MS}",
         }
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 def virtual_ms(prompt: str, reply: str) -> int:
     """How long the rules pretend to think."""

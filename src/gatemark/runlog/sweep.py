@@ -144,14 +144,18 @@ def sweep_case(trace: Trace) -> SweepCase:
     """The content plane of a trace; ``word_times_ms`` says when the n-th word began."""
     events = tuple(replay(trace, "content_plane"))
     times: list[int] = []
-    in_word = False
+    inside: set[str] = set()
     for event in events:
         text = event.delta_text
-        if event.kind != "delta" or not text:
-            continue
-        fresh = len(text.split()) - (in_word and not text[0].isspace())
-        in_word = not text[-1].isspace()
-        times.extend([event.virtual_time_ms] * fresh)
+        if event.kind != "delta":
+            inside.discard(event.agent_id)
+        elif text:
+            goes_on = event.agent_id in inside and not text[0].isspace()
+            times.extend([event.virtual_time_ms] * (len(text.split()) - goes_on))
+            if text[-1].isspace():
+                inside.discard(event.agent_id)
+            else:
+                inside.add(event.agent_id)
     return SweepCase(trace.meta.case_id, events, tuple(times))
 
 

@@ -145,9 +145,11 @@ class _Talk:
             yield self._turn(agent_id, self._pieces())
             if domain.parallel and draw.random() < 0.5:
                 # Somebody else speaks up before the first one is done.
+                done_ms = self._now_ms
                 self._now_ms -= draw.randint(500, 3000)
                 others = [other for other in domain.agents if other != agent_id]
                 yield self._turn(draw.choice(others), self._pieces())
+                self._now_ms = max(done_ms, self._now_ms)
         yield self._turn(domain.chair, ["TERMI", "NATE"])
 
     def _turn(self, agent_id: str, pieces: Sequence[str]) -> ScriptTurn:
