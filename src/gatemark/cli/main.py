@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from gatemark import __version__
+from gatemark.cli.lazy import LazyGroup
 from gatemark.core.errors import GatemarkError
 from gatemark.core.exits import ExitCode
 
@@ -59,6 +59,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.ledger",
         "Check, sign, export and look into the ledger of a store.",
     ),
+    "runlog": (
+        "gatemark.cli.runlog",
+        "Replay multi-agent traces through variants, and look at the logs.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b
@@ -66,35 +70,9 @@ Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 
 Every option has an environment twin, such as GATEMARK_STORE."""
 
 
-class LazyGroup(click.Group):
-    """A group that imports a verb's module only when that verb is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(
-        self,
-        ctx: click.Context,
-        cmd_name: str,
-    ) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(VERBS[cmd_name][0])
-        command = getattr(module, f"{cmd_name}_command")
-        assert isinstance(command, click.Command)  # noqa: S101 - a test loads every verb
-        return command
-
-    def format_commands(
-        self,
-        ctx: click.Context,
-        formatter: click.HelpFormatter,
-    ) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, summary) for verb, (_, summary) in VERBS.items()])
-
-
 @click.group(
     cls=LazyGroup,
+    verbs=VERBS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GATEMARK"},
 )

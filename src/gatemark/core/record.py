@@ -1,10 +1,15 @@
-"""What an evidence schema is: typed forms, rules across fields, and examples of both kinds."""
+"""What an evidence schema is: typed forms, rules across fields, and examples of both kinds.
+
+A file holds records of one form, or, where a schema has a ``tag``, records of several forms that
+tell a story together: then ``across`` makes the rules that look at the whole file.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +26,48 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
 
+Grade = Literal["error", "warning", "note"]
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """What shows about one line only beside the other lines of its file.
+
+    ``rule`` names what was looked at. An error makes the file invalid; a warning does not, and a
+    note says what an older file does not tell.
+    """
+
+    line: int
+    rule: str
+    path: str
+    message: str
+    grade: Grade = "error"
+
+
+class FileRules(ABC):
+    """Rules across the records of one file. Each file gets a new one, from its first record on."""
+
+    @abstractmethod
+    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterable[Remark]:
+        """Look at the next records, which stood on these lines."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """Some lines were refused; the gaps that they leave are not to be told again."""
+
+    @abstractmethod
+    def end(self) -> Iterable[Remark]:
+        """What shows only after the last record."""
+
+
+class BadFile(msgspec.Struct, frozen=True):
+    """Records that must be refused together: on which line, by which rule."""
+
+    title: str
+    records: tuple[Any, ...]
+    line: int
+    rule: str
+
+
 class BadExample(msgspec.Struct, frozen=True):
     """A record that must be refused, and the path at which."""
 
@@ -33,9 +80,11 @@ class Form(msgspec.Struct, frozen=True):
     """One shape a record of a schema may take.
 
     ``marks`` are the keys whose presence tells this form from its siblings; ``identity`` is the
-    field that names a record; ``rules`` look at a decoded record and list what no single field
-    can show. ``unique`` are the fields whose values together come only once in a file, where the
-    identity alone may come again; they include the identity.
+    field that names a record, empty where only its place in the file does; ``rules`` look at a
+    decoded record and list what no single field can show. ``unique`` are the fields whose values
+    together come only once in a file, where the identity alone may come again; they include the
+    identity. ``judged_by`` are the fields that the rules look at, where these are few and come
+    again and again: then each combination of their values is judged once.
     """
 
     name: str
@@ -46,6 +95,7 @@ class Form(msgspec.Struct, frozen=True):
     bad: tuple[BadExample, ...]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
+    judged_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
@@ -54,13 +104,16 @@ class Form(msgspec.Struct, frozen=True):
     def namer(self) -> Callable[[Any], str]:
         """What names a record of this form within its file, as one text."""
         if self.unique is None:
+            if self.identity is None:
+                raise InvalidValueError(f"form {self.name}: its records have no name")
             return operator.attrgetter(self.identity)
         fields = self.unique
         return lambda record: KEY_SEPARATOR.join(str(getattr(record, name)) for name in fields)
 
     def key_of(self, record: Any) -> tuple[Any, ...]:
         """The values that no other record of a file may have together."""
-        return tuple(getattr(record, field) for field in self.unique or (self.identity,))
+        fields = self.unique or ((self.identity,) if self.identity else ())
+        return tuple(getattr(record, field) for field in fields)
 
     def key_words(self, key: tuple[Any, ...]) -> str:
         """A key for a message; a lone identity is called an id, whatever its field is called."""
@@ -68,12 +121,29 @@ class Form(msgspec.Struct, frozen=True):
         return ", ".join(f"{field} {value!r}" for field, value in zip(fields, key, strict=True))
 
 
+class Dialect(msgspec.Struct, frozen=True):
+    """How files of an earlier version were written; ``accepts`` tells one by its first record."""
+
+    accepts: Callable[[Mapping[str, Any]], bool]
+    schema: RecordSchema
+
+
 class RecordSchema(msgspec.Struct, frozen=True):
-    """An evidence schema: its name, what it is for, and its forms."""
+    """An evidence schema: its name, what it is for, and its forms.
+
+    With a ``tag``, that key of a record names its form, a file may mix the forms, and ``across``
+    makes the rules over a whole file. ``bad_files`` are examples for those rules. ``older`` are
+    earlier versions that are still read.
+    """
 
     name: str
     summary: str
     forms: tuple[Form, ...]
+    tag: str | None = None
+    across: Callable[[], FileRules] | None = None
+    good_files: tuple[tuple[Any, ...], ...] = ()
+    bad_files: tuple[BadFile, ...] = ()
+    older: tuple[Dialect, ...] = ()
 
     def form(self, name: str) -> Form:
         """The form of that name."""
@@ -84,7 +154,17 @@ class RecordSchema(msgspec.Struct, frozen=True):
         raise UsageError(f"schema {self.name} has no form {name!r} (it has: {known})")
 
     def form_of(self, record: Mapping[str, Any]) -> Form | None:
-        """The form that a record's keys point to; None when they point nowhere."""
+        """The form that a record's tag or keys point to; None when they point nowhere."""
+        if self.tag is not None:
+            word = record.get(self.tag)
+            return next((form for form in self.forms if form.name == word), None)
         keys = set(record)
         fitting = [form for form in self.forms if form.marks <= keys]
         return max(fitting, key=lambda form: len(form.marks), default=None)
+
+    def version_of(self, first: Mapping[str, Any]) -> RecordSchema:
+        """The schema itself, or the earlier version that a file's first record belongs to."""
+        for dialect in self.older:
+            if dialect.accepts(first):
+                return dialect.schema
+        return self

@@ -57,6 +57,13 @@ class House:
             return RayEngine(jobs, os.environ.get("RAY_ADDRESS"))
         return LocalEngine(jobs)
 
+    def engine_for(self, task_count: int, few: int) -> Engine:
+        """The engine for some tasks: one process for a few, unless a user named a number.
+
+        Starting a process, and loading in it what the tasks need, can cost more than they do.
+        """
+        return LocalEngine(1) if self._jobs is None and task_count < few else self.engine
+
     @cached_property
     def actor(self) -> str:
         """Who acts, as far as this machine knows."""

@@ -6,18 +6,16 @@ then goes line by line and says what.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from gatemark.core.identity import is_one_line
-from gatemark.core.record import Form, Problem
-from gatemark.intake.diagnose import diagnose, record_problems
+from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
+from gatemark.intake.shape import Shape, shape_of
 
 _COLON = ord(":")
 
@@ -32,20 +30,26 @@ class RefusedLine(msgspec.Struct, frozen=True):
 class Admission:
     """Turns blocks into records while keeping count. One per shard.
 
+    Lines are all of one form, or of the several forms of a tagged schema.
     ``received == accepted + rejected`` holds after every block; blank lines are not received.
     """
 
     def __init__(
-        self, form: Form, limits: Limits, *, check_duplicate_keys: bool, max_refusals: int
+        self,
+        expected: Form | RecordSchema | Shape,
+        limits: Limits,
+        *,
+        check_duplicate_keys: bool,
+        max_refusals: int,
     ) -> None:
-        self._form = form
+        shape = shape_of(expected) if isinstance(expected, Form | RecordSchema) else expected
+        self._shape = shape
         self._limits = limits
         self._check_keys = check_duplicate_keys
         self._max_refusals = max_refusals
-        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(form.type).decode
+        self._decode = shape.decode
         self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
         self._encoder = msgspec.json.Encoder()
-        self._identity = operator.attrgetter(form.identity)
         self.line_count = 0
         self.accepted = 0
         self.rejected = 0
@@ -87,13 +91,9 @@ class Admission:
             batch = [decode(line) for line in lines if line]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        if not self._names_are_one_line(batch):
-            return None
         if self._check_keys and not self._keys_are_unique(data, batch):
             return None
-        if self._form.rules and any(record_problems(record, self._form) for record in batch):
-            return None
-        return batch
+        return batch if self._shape.keeps_rules(batch) else None
 
     def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
         """Note which lines a good block's records stood on; blank lines are rare."""
@@ -103,10 +103,6 @@ class Admission:
             self.batch_lines = range(first, self.line_count + 1)
         else:
             self.batch_lines = [first + index for index, line in enumerate(lines) if line]
-
-    def _names_are_one_line(self, batch: list[Any]) -> bool:
-        printable = all(map(str.isprintable, map(self._identity, batch)))
-        return printable or all(map(is_one_line, map(self._identity, batch)))
 
     def _keys_are_unique(self, data: bytes, batch: list[Any]) -> bool:
         """Prove that no object in the block repeats a key, or fail to.
@@ -146,7 +142,7 @@ class Admission:
         batch = self._fast(line, (line,))
         if batch:
             return batch[0]
-        problems = diagnose(line, self._form, max_depth=self._limits.depth)
+        problems = self._shape.problems(line, self._limits.depth)
         if not problems:
             return self._decode(line)
         self._refuse(problems)

@@ -25,19 +25,25 @@ def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
     if value is None and problems:
         return problems
     found = list(problems)
-    for error in _validator(form).iter_errors(value):
-        found.extend(_described(error))
+    found.extend(document_problems(_validator(form), value))
     if not found:
         found.extend(_typed_problems(line, form))
     return tuple(found)
 
 
+def document_problems(validator: Any, value: Any) -> Iterator[Problem]:
+    """Everything that a JSON Schema's validator has against a value."""
+    for error in validator.iter_errors(value):
+        yield from _described(error)
+
+
 def record_problems(record: Any, form: Form) -> list[Problem]:
     """What the types alone cannot refuse: a name of two lines, and the form's own rules."""
-    identity = getattr(record, form.identity)
     found = []
-    if not is_one_line(identity):
-        found.append(Problem(f"$.{form.identity}", f"{shown(identity)} has a control character"))
+    if form.identity:
+        name = getattr(record, form.identity)
+        if not is_one_line(name):
+            found.append(Problem(f"$.{form.identity}", f"{shown(name)} has a control character"))
     for rule in form.rules:
         found.extend(rule(record))
     return found
