@@ -69,11 +69,9 @@ def postgres(new_postgres_url: Callable[[], str]) -> Iterator[psycopg.Connection
 
 
 @pytest.mark.parametrize("table", COLUMN)
-def test_sqlite_refuses_to_change_or_remove_any_row(
-    sqlite: sqlite3.Connection, table: str
-) -> None:
+def test_sqlite_refuses_to_change_or_remove_any_row(sqlite: sqlite3.Connection, table: str) -> None:
     assert sqlite.execute(f"SELECT count(*) FROM {table}").fetchone()[0] > 0
-    with pytest.raises(sqlite3.IntegrityError, match="append-only|tombstone"):
+    with pytest.raises(sqlite3.IntegrityError, match=r"append-only|tombstone"):
         sqlite.execute(f"DELETE FROM {table}")
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         sqlite.execute(f"UPDATE {table} SET {COLUMN[table]} = {COLUMN[table]}")
@@ -89,9 +87,7 @@ EVENT = "INSERT INTO events VALUES ({seq}, {prev}, 'k', 't', 'a', NULL, {zero}, 
 
 
 @pytest.mark.parametrize("seq", [0, 1, 3, 7, 9, -1])
-def test_sqlite_refuses_an_event_that_is_not_the_next(
-    sqlite: sqlite3.Connection, seq: int
-) -> None:
+def test_sqlite_refuses_an_event_that_is_not_the_next(sqlite: sqlite3.Connection, seq: int) -> None:
     prev = "(SELECT digest FROM events ORDER BY seq DESC LIMIT 1)"
     with pytest.raises(sqlite3.IntegrityError, match="follow each other without a gap"):
         sqlite.execute(EVENT.format(seq=seq, prev=prev, zero="zeroblob(32)"))
@@ -119,7 +115,7 @@ def test_postgresql_refuses_to_change_or_remove_any_row(
         f"UPDATE {table} SET {COLUMN[table]} = {COLUMN[table]}",
         f"TRUNCATE {table}",
     ):
-        with pytest.raises(psycopg.Error, match="append-only|tombstone"):
+        with pytest.raises(psycopg.Error, match=r"append-only|tombstone"):
             postgres.execute(act)
 
 
@@ -127,7 +123,7 @@ def test_postgresql_refuses_an_event_that_is_not_the_next(postgres: psycopg.Conn
     prev = "(SELECT digest FROM events ORDER BY seq DESC LIMIT 1)"
     zero = "decode(repeat('00', 32), 'hex')"
     for seq, before in ((9, prev), (3, prev), (8, zero)):
-        with pytest.raises(psycopg.Error, match="follow each other|duplicate key"):
+        with pytest.raises(psycopg.Error, match=r"follow each other|duplicate key"):
             postgres.execute(EVENT.format(seq=seq, prev=before, zero=zero))
 
 
