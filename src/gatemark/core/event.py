@@ -25,7 +25,9 @@ GENESIS: Final = DIGEST_PREFIX + "0" * 64
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 MAX_NAME_LENGTH: Final = 512
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
-_MANY_DIGITS: Final = re.compile(rb"[0-9]{16}")
+# Every digit made a 0 and all else a blank: 16 digits in a row are then found in no time.
+_DIGITS: Final = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
+_MANY_DIGITS: Final = b"0" * 16
 _SALT: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -168,7 +170,9 @@ def read_payload(data: bytes) -> Payload:
         raise InvalidValueError(f"the payload cannot be read: {error}") from error
     # Canonical bytes are their own re-encoding; repeated keys, which readers disagree about, are
     # not. The fast encoder agrees with RFC 8785 but for some numbers and rare characters in keys.
-    content = _large_floats(form.payload) if _MANY_DIGITS.search(data) else form.payload
+    content = form.payload
+    if _MANY_DIGITS in data.translate(_DIGITS):
+        content = _large_floats(content)
     if _encode_sorted(form) != data:
         again = canonical_bytes({"payload": content, "salt": form.salt})
         if again != data:
