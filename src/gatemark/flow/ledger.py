@@ -145,29 +145,30 @@ def erase(house: House, what: str, reason: str) -> Event:
         raise UsageError("an erasure needs a reason")
     store = house.existing_store()
     if is_digest(what):
-        return _erase_blob(house, store, what, reason)
-    if not what.isdigit():
+        event = _erase_blob(house, store, what, reason)
+    elif what.isdigit():
+        event = _erase_payload(house, store, int(what), reason)
+    else:
         raise UsageError(f"{what!r} is neither the number of an event nor the digest of a blob")
-    seq = int(what)
-    found = store.events.rows_at([seq])
-    if seq not in found:
+    store.forget()
+    return event
+
+
+def _erase_payload(house: House, store: Store, seq: int, reason: str) -> Event:
+    if seq not in store.events.rows_at([seq]):
         raise UsageError(f"the ledger has no event {seq}")
     event, payload = next(iter(store.events.events(after=seq - 1)))
+    if payload is None:
+        return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
     if event.kind in NEVER_ERASED:
         raise RefusedError(f"event {seq} is a {event.kind}: decisions rest on it, it stays")
-    if payload is None:
-        raise RefusedError(f"event {seq} has no payload any more")
     said = PayloadErased(seq, event.payload_digest, reason)
     draft = EventDraft(PAYLOAD_ERASED, house.clock(), house.actor, event.subject, as_payload(said))
     return store.events.erase_payload(seq, draft)
 
 
 def _erase_blob(house: House, store: Store, digest: str, reason: str) -> Event:
-    told = [
-        event
-        for event, payload in store.events.events(kind=BLOB_ERASED)
-        if payload is not None and payload["digest"] == digest
-    ]
+    told = _tombstone(store, BLOB_ERASED, "digest", digest)
     if not told:
         if not store.blobs.has(digest):
             raise UsageError(f"the store holds no blob {digest}")
@@ -177,6 +178,15 @@ def _erase_blob(house: House, store: Store, digest: str, reason: str) -> Event:
     # Also after an erasure that was cut short between tombstone and removal.
     store.blobs.remove(digest, told[0].seq)
     return told[0]
+
+
+def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event]:
+    """The event that tells of an earlier erasure, if there is one."""
+    return [
+        event
+        for event, payload in store.events.events(kind=kind)
+        if payload is not None and payload[field] == value
+    ]
 
 
 def set_clock_back(house: House, reason: str) -> Event:
