@@ -191,7 +191,7 @@ def _words(fact: Fact) -> tuple[str, Tone] | None:
 
 _VERBS: Final = {"approve": "approved", "reject": "rejected", "abstain": "abstained from"}
 _TELL: Final[dict[type, Callable[[Any], tuple[str, Tone]]]] = {
-    VersionAdded: lambda fact: (f"added by {fact.author}", "note"),
+    VersionAdded: lambda fact: (f"added, made from {fact.parent or 'nothing before'}", "note"),
     ExamSet: lambda fact: (
         f"the full pack is now {fact.exam.pack} v{fact.exam.version}",
         "note",

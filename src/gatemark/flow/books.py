@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from gatemark.core.errors import IntegrityError
-from gatemark.core.event import Event
+from gatemark.core.event import Event, Head
 from gatemark.core.governance import NEVER_ERASED, RESULT_SEALED, ResultSealed
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded
 from gatemark.flow.house import House
@@ -39,6 +39,7 @@ class _Page(msgspec.Struct):
     """What was read about one asset so far."""
 
     asset: Asset
+    head: Head | None = None
     read_to: int = 0
     sealed_at: dict[str, datetime] = {}
 
@@ -63,19 +64,22 @@ class Books:
         self._house_read_to = 0
         self._pages: dict[str, _Page] = {}
 
-    def read(self, asset: str) -> State:
-        """The state of an asset by now."""
+    def read(self, asset: str, head: Head | None = None) -> State:
+        """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
+        page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
+        state = State(self._house, page.asset)
+        if head is not None and page.head == head:
+            return state
         for event, payload in self._events.events(self._house_read_to, subject=HOUSE_SUBJECT):
             self._advance(State(self._house, Asset(name=asset)), event, payload)
             self._house_read_to = event.seq
-        page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
-        state = State(self._house, page.asset)
         for event, payload in self._events.events(page.read_to, subject=asset):
             if event.kind == RESULT_SEALED:
                 _note_seal(page, event, payload)
             else:
                 self._advance(state, event, payload)
             page.read_to = event.seq
+        page.head = head
         return state
 
     def sealed_at(self, asset: str, result_id: str) -> datetime | None:

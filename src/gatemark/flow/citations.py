@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
@@ -36,34 +36,44 @@ def result_ids(house: House, references: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def cited(house: House, asset: str, wanted: Iterable[str]) -> dict[str, Cited]:
-    """What is known of each result; one that is not there is left out, a changed one is an error.
+class Citations(Mapping[str, Cited]):
+    """What is known of results, looked up when somebody asks and only then.
 
-    The evidence that a result rests on must still be there, byte for byte.
+    A result that is not there is left out. One that was changed, or whose evidence was, is an
+    error; with ``must_go_on`` it is as good as missing, and its evidence is not looked at: that is
+    for what must not be stopped, going back and telling what may serve.
     """
-    found = {}
-    for result_id in sorted(set(wanted)):
-        result = _get(house, result_id)
-        if result is not None:
-            _check_evidence(house, result)
-            found[result_id] = summed_up(house, asset, result)
-    return found
 
+    def __init__(self, house: House, asset: str, *, must_go_on: bool) -> None:
+        self._house = house
+        self._asset = asset
+        self._must_go_on = must_go_on
+        self._known: dict[str, Cited | None] = {}
 
-def cited_if_valid(house: House, asset: str, wanted: Iterable[str]) -> dict[str, Cited]:
-    """The same for those that verify; one that does not is as good as missing.
+    def __getitem__(self, result_id: str) -> Cited:
+        if result_id not in self._known:
+            self._known[result_id] = self._look_up(result_id)
+        found = self._known[result_id]
+        if found is None:
+            raise KeyError(result_id)
+        return found
 
-    For what must not be stopped: going back, and telling what may serve.
-    """
-    found = {}
-    for result_id in sorted(set(wanted)):
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, found in self._known.items() if found is not None])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _look_up(self, result_id: str) -> Cited | None:
         try:
-            result = _get(house, result_id)
+            result = _get(self._house, result_id)
+            if result is not None and not self._must_go_on:
+                _check_evidence(self._house, result)
         except IntegrityError:
-            continue
-        if result is not None:
-            found[result_id] = summed_up(house, asset, result)
-    return found
+            if self._must_go_on:
+                return None
+            raise
+        return None if result is None else summed_up(self._house, self._asset, result)
 
 
 def _get(house: House, result_id: str) -> Result | None:

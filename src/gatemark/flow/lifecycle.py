@@ -7,7 +7,6 @@ ones. Commands are in ``gatemark.lifecycle.commands`` and can be imported from h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,8 +17,8 @@ from gatemark.core.event import Event, EventDraft
 from gatemark.core.governance import SYSTEM, as_payload
 from gatemark.core.lifecycle import Actor, AssetName
 from gatemark.core.lifecycle_events import KIND_OF, Fact, subject_of
-from gatemark.flow.books import read_state
-from gatemark.flow.citations import cited, cited_if_valid
+from gatemark.flow.books import books_of, read_state
+from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
 from gatemark.lifecycle.commands import (
     AddVersion,
@@ -41,8 +40,6 @@ from gatemark.lifecycle.commands import (
     Waive,
 )
 from gatemark.lifecycle.decide import decide
-from gatemark.lifecycle.evidence import Cited
-from gatemark.lifecycle.state import State
 
 __all__ = [
     "Acted",
@@ -90,8 +87,8 @@ def act(house: House, command: Command) -> Acted:
     asset = _asset_of(command)
     for _ in range(ATTEMPTS):
         head = house.events.head()
-        state = read_state(house, asset)
-        decided = decide(state, _with_evidence(house, state, command), now)
+        state = books_of(house).read(asset, head)
+        decided = decide(state, _with_evidence(house, command), now)
         if not decided.facts:
             return Acted((), ())
         at = decided.at
@@ -119,7 +116,7 @@ def _draft(fact: Fact, actor: str, at: datetime) -> EventDraft:
 def preview(house: House, command: Command) -> tuple[Fact, ...]:
     """What a command would come to now, without writing anything; refuses as ``act`` would."""
     state = read_state(house, _asset_of(command))
-    return decide(state, _with_evidence(house, state, command), house.clock()).facts
+    return decide(state, _with_evidence(house, command), house.clock()).facts
 
 
 def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
@@ -142,20 +139,10 @@ def _asset_of(command: Command) -> str:
         raise RefusedError(f"asset {command.asset!r}: {error}") from error
 
 
-def _with_evidence(house: House, state: State, command: Command) -> Command:
-    """The command with what is known of every result that its decision may rest on."""
-    found: Mapping[str, Cited]
-    if isinstance(command, Promote | Approve):
-        track = state.asset.track(command.environment, command.version)
-        wanted = {*command.result_ids, *track.result_ids}
-        found = cited(house, state.asset.name, wanted)
-    elif isinstance(command, Demote | RollBack | Tick):
-        place = state.asset.place(command.environment)
-        earlier = [place.tracks[name].result_ids for name in place.lineage]
-        found = cited_if_valid(
-            house, state.asset.name, {one for several in earlier for one in several}
-        )
-    else:
+def _with_evidence(house: House, command: Command) -> Command:
+    """The command with a way to look up every result that its decision may rest on."""
+    if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
         return command
-    changes: dict[str, Any] = {"evidence": found}
+    must_go_on = isinstance(command, Demote | RollBack | Tick)
+    changes: dict[str, Any] = {"evidence": Citations(house, command.asset, must_go_on=must_go_on)}
     return msgspec.structs.replace(command, **changes)

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.books import read_state
-from gatemark.flow.citations import cited_if_valid
+from gatemark.flow.citations import Citations
 from gatemark.flow.house import DEFAULT_STORE, House
 from gatemark.lifecycle.assignment import Assignment
 from gatemark.lifecycle.assignment import assign as assign_key
@@ -25,9 +25,10 @@ def route(house: House, asset: str, environment: str = PRODUCTION) -> Route:
 
 
 def _validity(house: House, state: State, environment: str) -> Callable[[str], bool]:
+    evidence = Citations(house, state.asset.name, must_go_on=True)
+
     def is_valid(version: str) -> bool:
         track = state.asset.track(environment, version)
-        evidence = cited_if_valid(house, state.asset.name, track.result_ids)
         digest = state.asset.versions[version].digest
         return bool(track.result_ids) and not citation_problems(track.result_ids, evidence, digest)
 

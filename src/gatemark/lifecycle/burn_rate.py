@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
 from gatemark.core.lifecycle_events import ServiceReported
 from gatemark.lifecycle.release_policy import ErrorBudget
+
+TOLERANCE: Final = 1e-12
+"""What binary fractions may take off a rate that lies exactly on the line."""
 
 
 class Burn(msgspec.Struct, frozen=True):
@@ -61,11 +65,12 @@ def judge_burn(spans: Sequence[ServiceReported], budget: ErrorBudget, now: datet
         pair = burn(spans, budget, long, now), burn(spans, budget, short, now)
         burns.extend(pair)
         known = [one.rate for one in pair if one.rate is not None]
-        if len(known) == 2 and min(known) >= factor:
+        line = factor * (1 - TOLERANCE)
+        if len(known) == 2 and min(known) >= line:
             words = f"burns {pair[0].rate:.1f}x over {long} min and {pair[1].rate:.1f}x over"
             reason = f"the error budget {words} {short} min, must stay below {factor:g}x"
             return BurnVerdict(is_breached=True, reason=reason, burns=tuple(burns))
-        if not known or min(known) >= factor:
+        if not known or min(known) >= line:
             unknown.extend(one.reason for one in pair if one.reason is not None)
     if unknown:
         return BurnVerdict(is_breached=None, reason=unknown[0], burns=tuple(burns))

@@ -200,6 +200,9 @@ _ENDS: Final[frozenset[Stage]] = frozenset({"retired", "demoted", "rolled_back",
 
 def _move_enabled(place: Place, fact: VersionMoved) -> None:
     version = fact.version
+    if "enabled" in (fact.before, fact.after):
+        # What drifted was the version that was live before.
+        place.drift = {}
     if fact.after in _ENDS and version in place.lineage:
         place.lineage = [name for name in place.lineage if name != version]
     if fact.after == "enabled":
@@ -209,8 +212,6 @@ def _move_enabled(place: Place, fact: VersionMoved) -> None:
             place.lineage = [*(name for name in place.lineage if name != version), version]
         place.enabled = version
         place.has_fallen = fact.cause == "rollback"
-        # What drifted was the version that was live before.
-        place.drift = {}
     elif fact.before == "enabled":
         place.enabled = None
         if place.rollout is not None and place.rollout.version == version:

@@ -71,7 +71,8 @@ def _obstacle(state: State, command: Promote, row: Move) -> str | None:
     if row.after == "canary_1":
         if place.canary is not None:
             return f"{place.canary} is already a canary"
-        if place.rollout is not None and place.rollout.watch_until is not None:
+        # A watch that has nothing to compare with makes room; it could judge invariants only.
+        if place.rollout is not None and place.rollout.baseline is not None:
             until = f"{place.rollout.watch_until:%Y-%m-%d %H:%M:%SZ}"
             return f"the watch over {place.rollout.version} runs until {until}"
     if row.before in CANARY and clean_streak(state, command.environment) is None:

@@ -26,10 +26,10 @@ PAUSABLE = frozenset({"eligible", "shadow", "enabled", *CANARY})
 def decide_approve(state: State, command: Approve, moment: Moment) -> tuple[Fact, ...]:
     """A vote on the next step, bound to what stands now. Nobody votes on their own work."""
     known_version(state, command.version)
-    require_role(state.house, command.actor, APPROVING, "approve")
     conflict = conflict_of_interest(state, command.actor, command.version)
     if conflict is not None:
         raise RefusedError(conflict)
+    require_role(state.house, command.actor, APPROVING, "approve")
     named = state.house.policy.approvals.approvers
     if named and command.actor not in named:
         raise RefusedError(f"{command.actor} is not among the approvers: {', '.join(named)}")
