@@ -58,11 +58,21 @@ class Form(msgspec.Struct, frozen=True):
 
 
 class RecordSchema(msgspec.Struct, frozen=True):
-    """An evidence schema: its name, what it is for, and its forms."""
+    """An evidence schema: its name, what it is for, and its forms.
+
+    Where the first line of a file says what the rest is, ``head`` is the form of that line and
+    ``body`` gives, from the decoded first line, the name of the form of all others.
+    """
 
     name: str
     summary: str
     forms: tuple[Form, ...]
+    head: str | None = None
+    body: Callable[[Any], str] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.head is None) != (self.body is None):
+            raise InvalidValueError(f"schema {self.name}: head and body come together")
 
     def form(self, name: str) -> Form:
         """The form of that name."""

@@ -12,6 +12,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.record import Form, RecordSchema
 from gatemark.flow.admitted import first_record, whole_file
 from gatemark.flow.evidence import find_sources
+from gatemark.flow.headed import HeadedReader
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place
 from gatemark.intake.admit import Admission
@@ -47,12 +48,17 @@ def validate_files(
 
 
 def _check(source: Source, schema: RecordSchema, form: Form, choices: ReadingChoices) -> FileCheck:
-    reader = Admission(
-        form, choices.limits, check_duplicate_keys=True, max_refusals=choices.max_errors
-    )
+    reader: Admission | HeadedReader
+    if schema.head is None:
+        reader = Admission(
+            form, choices.limits, check_duplicate_keys=True, max_refusals=choices.max_errors
+        )
+    else:
+        reader = HeadedReader(schema, choices)
     seen: dict[tuple[object, ...], int] = {}
     repeated: list[str] = []
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
+        form = reader.form
         for line, record in zip(reader.batch_lines, batch, strict=True):
             first = seen.setdefault(form.key_of(record), line)
             if first != line:
@@ -65,6 +71,8 @@ def _check(source: Source, schema: RecordSchema, form: Form, choices: ReadingCho
     ]
     if reader.received == 0:
         problems.append(f"{source.name}: holds no records")
+    elif schema.head is not None and reader.received == 1 and not problems:
+        problems.append(f"{source.name}: holds nothing after its first line")
     problems.extend(repeated)
     return FileCheck(
         file=source.name,

@@ -38,7 +38,7 @@ class Admission:
     def __init__(
         self, form: Form, limits: Limits, *, check_duplicate_keys: bool, max_refusals: int
     ) -> None:
-        self._form = form
+        self.form = form
         self._limits = limits
         self._check_keys = check_duplicate_keys
         self._max_refusals = max_refusals
@@ -91,7 +91,7 @@ class Admission:
             return None
         if self._check_keys and not self._keys_are_unique(data, batch):
             return None
-        if self._form.rules and any(record_problems(record, self._form) for record in batch):
+        if self.form.rules and any(record_problems(record, self.form) for record in batch):
             return None
         return batch
 
@@ -146,7 +146,7 @@ class Admission:
         batch = self._fast(line, (line,))
         if batch:
             return batch[0]
-        problems = diagnose(line, self._form, max_depth=self._limits.depth)
+        problems = diagnose(line, self.form, max_depth=self._limits.depth)
         if not problems:
             return self._decode(line)
         self._refuse(problems)
