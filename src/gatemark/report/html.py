@@ -9,9 +9,9 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gatemark import __version__
-from gatemark.core.exhibit import Exhibit, Matrix, Reliability
+from gatemark.core.exhibit import Exhibit, Matrix, Reliability, Shifts
 from gatemark.core.result import Result
-from gatemark.report import bars, charts, outline, reliability_chart, words
+from gatemark.report import bars, charts, outline, reliability_chart, shift_chart, words
 
 ROWS_MAX: Final = 200
 
@@ -110,6 +110,8 @@ def _picture(exhibit: Exhibit) -> Picture | None:
         return _matrix_picture(exhibit)
     if isinstance(exhibit, Reliability):
         return _reliability_picture(exhibit)
+    if isinstance(exhibit, Shifts):
+        return _shift_picture(exhibit)
     return None
 
 
@@ -155,6 +157,31 @@ def _reliability_picture(exhibit: Reliability) -> Picture | None:
             "of accuracy. Dashed line: accuracy equal to stated confidence; a dot below it was "
             "too sure. Bars: answers per bin."
         ),
+    )
+
+
+def _shift_picture(exhibit: Shifts) -> Picture | None:
+    if len(exhibit.bins) > shift_chart.CHART_BINS_MAX:
+        return None
+    windows = exhibit.bins[-1].last
+    highest = max(bin_.high for bin_ in exhibit.bins)
+    bound = "" if exhibit.bound is None else f", the budget {words.number(exhibit.bound)}"
+    grouped = len(exhibit.bins) < windows
+    return Picture(
+        light=_data_address(shift_chart.shift_svg(exhibit, "light")),
+        dark=_data_address(shift_chart.shift_svg(exhibit, "dark")),
+        description=(
+            f"Shift of {words.counted(windows, 'window')} in order ({exhibit.axis}): the mean is "
+            f"{words.number(exhibit.mean)}{bound}, the highest {words.number(highest)}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Shifts as a table",
+        legend=(
+            "Dot: the middle of neighbouring windows. Line through it: their range. "
+            if grouped
+            else "Dot: one window. "
+        )
+        + "Above zero the guards made it worse. Solid line: mean. Dashed line: budget.",
     )
 
 
