@@ -122,11 +122,13 @@ def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
     found = []
     left = dict(zip(bare.ids, zip(bare.contents, bare.weights, strict=True), strict=True))
     right = dict(zip(other.ids, zip(other.contents, other.weights, strict=True), strict=True))
-    for present, absent, side, lacking in (
-        (left, right, "bare", role),
-        (right, left, role, "bare"),
+    for present, absent, arm, side, lacking in (
+        (left, right, other, "bare", role),
+        (right, left, bare, role, "bare"),
     ):
-        lonely = [name for name in present if name not in absent]
+        # A window that is there but unusable has a defect of its own.
+        unusable = {hole.window_id for hole in arm.holes}
+        lonely = [name for name in present if name not in absent and name not in unusable]
         if lonely:
             found.append(
                 defect("pair.windows", f"only the {side} arm, not the {lacking}, has", lonely)
