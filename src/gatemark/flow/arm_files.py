@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -45,9 +46,9 @@ def read_arm(
     try:
         source = inspect_source(path)
     except BadInputError as error:
-        return Arm(role=role, name=path, absent=str(error))
+        return Arm(role=role, name=path, absent=str(error).replace(path, Path(path).name))
     if source.byte_count == 0:
-        return Arm(role=role, name=path, absent=f"{path}: is empty")
+        return Arm(role=role, name=path, absent=f"{Path(path).name}: is empty")
     return _read(role, source, choices, on_progress)
 
 

@@ -41,6 +41,11 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     hole_count: int = 0
 
     @property
+    def label(self) -> str:
+        """The file without its folder, so that a report reads the same wherever it was made."""
+        return self.name.replace("\\", "/").rpartition("/")[2]
+
+    @property
     def expected(self) -> int:
         """How many windows the plan promises; 0 when nothing is known."""
         return 0 if self.meta is None else int(self.meta["plan"]["windows"])

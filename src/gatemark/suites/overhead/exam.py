@@ -234,7 +234,7 @@ def _arm_part(arm: Arm) -> ArmPart:
     meta = arm.meta or {}
     guards = meta.get("guards")
     return ArmPart(
-        file=arm.name,
+        file=arm.label,
         digest=arm.digest,
         seeds=meta.get("seeds"),
         device=meta.get("device"),

@@ -75,7 +75,7 @@ def _whole(arm: Arm, role: Role) -> list[Defect]:
     side = "bare" if role == "noise" else role
     if arm.meta["arm"] != side:
         found.append(
-            defect("arm.role", f"{arm.name} was given as {role} but says it is {arm.meta['arm']}")
+            defect("arm.role", f"{arm.label} was given as {role} but says it is {arm.meta['arm']}")
         )
     if arm.meta["arm"] == "bare" and arm.meta.get("guards"):
         active = ", ".join(arm.meta["guards"])
@@ -103,7 +103,7 @@ def _whole(arm: Arm, role: Role) -> list[Defect]:
 
 def _holes(arm: Arm, role: Role) -> Defect:
     told = [
-        f"{hole.window_id or 'unreadable id'} ({arm.name}:{hole.line}: {hole.problem})"
+        f"{hole.window_id or 'unreadable id'} ({arm.label}:{hole.line}: {hole.problem})"
         for hole in arm.holes[:SHOWN_IDS]
     ]
     more = f" and {arm.hole_count - len(told)} more" if arm.hole_count > len(told) else ""

@@ -22,7 +22,6 @@ from gatemark.statistics.overhead_numbers import (
 )
 from gatemark.suites.overhead.document import (
     NAME,
-    ArmPart,
     Auto,
     Axes,
     Axis,
@@ -204,15 +203,10 @@ def _meta(facts: Facts) -> MetaPart:
     return MetaPart(
         seeds=bare.seeds if bare.seeds == guarded.seeds else None,
         device=bare.device if bare.device == guarded.device else None,
-        bare=_only_name(bare),
-        guarded=_only_name(guarded),
-        noise=_only_name(facts.arms["noise"]) if "noise" in facts.arms else None,
+        bare=bare,
+        guarded=guarded,
+        noise=facts.arms.get("noise"),
     )
-
-
-def _only_name(arm: ArmPart) -> ArmPart:
-    """The arm without the folder its file lay in, which says nothing about what was measured."""
-    return msgspec.structs.replace(arm, file=arm.file.replace("\\", "/").rpartition("/")[2])
 
 
 def _overrides(options: Options, settings: Settings) -> tuple[ToldOverride, ...]:

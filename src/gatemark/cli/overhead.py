@@ -1,0 +1,21 @@
+"""``gatemark overhead``: run both arms of a guard-overhead measurement, verify reports."""
+
+from __future__ import annotations
+
+import click
+
+from gatemark.cli.overhead_verify import verify
+
+
+@click.group("overhead")
+def overhead_command() -> None:
+    """Run bare and guarded arms, and verify reports about them.
+
+    \b
+    Examples:
+      gatemark overhead run overhead.yaml
+      gatemark overhead verify report.json --bare bare.jsonl --guarded guarded.jsonl
+    """
+
+
+overhead_command.add_command(verify)
