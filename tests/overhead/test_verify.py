@@ -135,7 +135,7 @@ def test_every_name_of_a_check_can_fail(made: Any) -> None:
         for mark in test_an_edited_report_is_caught_under_a_stable_name.pytestmark  # type: ignore[attr-defined]
         for index in range(len(mark.args[1]))
     }
-    elsewhere = {"policy.overrides", "policy.provenance", "arm.noise"}
+    elsewhere = {"policy.overrides", "policy.provenance", "arm.noise", "costs"}
     assert tried | elsewhere == set(CHECKS)
 
 
@@ -169,7 +169,7 @@ def test_time_and_memory_cannot_be_believed_without_their_file(made: Any, verify
     put("axes.memory.overhead", 0.0)(report)
     ran = verify(report, *arms)
     assert (ran.code, ran.out) == (2, "")
-    assert "give the recorded file with --costs" in ran.err
+    assert "give the file with --costs" in ran.err
 
 
 def test_a_failed_report_that_claims_to_pass_is_caught(
@@ -257,10 +257,12 @@ def test_a_second_bare_run_is_verified_too(gatemark: Run, verify: Run, tmp_path:
     arms = ppl_pair(tmp_path, 10, 10.05)
     noise = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 1e-5] * 12)
     report = gatemark("score", "overhead", *arms, "--noise", noise, "--json").json
+    assert verify(report, *arms).code == 0
+    moved = shutil.move(noise, tmp_path / "moved.jsonl")
     without = verify(report, *arms)
     assert (without.code, without.out) == (2, "")
-    assert "give it with --noise" in without.err
-    assert verify(report, *arms, "--noise", noise).code == 0
+    assert "give the file with --noise" in without.err
+    assert verify(report, *arms, "--noise", moved).code == 0
     louder = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 2e-5] * 12)
     ran = verify(report, *arms, "--noise", louder)
     assert (ran.code, ran.json["checks"]["arm.noise"]) == (4, "fail")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gatemark.cli.overhead_run import run
 from gatemark.cli.overhead_verify import verify
 
 
@@ -18,4 +19,5 @@ def overhead_command() -> None:
     """
 
 
+overhead_command.add_command(run)
 overhead_command.add_command(verify)

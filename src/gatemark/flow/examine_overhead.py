@@ -11,6 +11,7 @@ import msgspec
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.flow.arm_files import read_arm
+from gatemark.flow.evidence import digest_source
 from gatemark.flow.examine import Examined, exam_job
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.shard import build_exam
@@ -51,13 +52,26 @@ def examine_overhead(
     tick = _ticker(paths, on_progress)
     roles: tuple[Role, ...] = ("bare", "guarded", "noise") if has_noise else ("bare", "guarded")
     arms = {role: read_arm(role, paths.get(role), choices, tick) for role in roles}
-    costs_path = paths.get("costs")
-    begun = exam.begin(arms, None if costs_path is None else read_costs(costs_path))
+    begun, costs_file = _begun(exam, arms, paths.get("costs"))
     state = exam.zero(0)
     for start in range(0, len(begun.rows), FOLD_BATCH):
         state = exam.step(state, begun.rows[start : start + FOLD_BATCH])
     report = exam.finish(exam.merge(begun.state, state))
-    return Examined(exam, report, _account(arms, begun.pairing, choices))
+    return Examined(exam, report, _account(arms, begun.pairing, costs_file, choices))
+
+
+def _begun(
+    exam: Any, arms: Mapping[Role, Arm], costs_path: str | None
+) -> tuple[Any, EvidenceFile | None]:
+    # Loaded here, so that every other command lives on without this plugin.
+    from gatemark.suites.overhead.document import CostsPart  # noqa: PLC0415
+
+    if costs_path is None:
+        return exam.begin(arms), None
+    source = inspect_source(costs_path)
+    file = digest_source(source)
+    part = CostsPart(file=Path(costs_path).name, digest=file.digest)
+    return exam.begin(arms, read_costs(costs_path), part), file
 
 
 def read_costs(path: str) -> Costs:
@@ -73,7 +87,12 @@ def read_costs(path: str) -> Costs:
         raise BadInputError(f"{path}: {error}") from error
 
 
-def _account(arms: Mapping[Role, Arm], pairing: Any, choices: ReadingChoices) -> Evidence:
+def _account(
+    arms: Mapping[Role, Arm],
+    pairing: Any,
+    costs_file: EvidenceFile | None,
+    choices: ReadingChoices,
+) -> Evidence:
     accepted = sum(len(arm.ids) + (arm.meta is not None) for arm in arms.values())
     rejected = sum(arm.hole_count for arm in arms.values())
     # A refused line and an extra copy are counted as such, not once more as missing.
@@ -86,10 +105,13 @@ def _account(arms: Mapping[Role, Arm], pairing: Any, choices: ReadingChoices) ->
         usable=pairing.paired_count,
         missing=max(0, missing - lost),
         expected=pairing.expected_count or None,
-        files=tuple(
-            EvidenceFile(arm.name, arm.digest, arm.byte_count)
-            for arm in arms.values()
-            if arm.digest is not None
+        files=(
+            *(
+                EvidenceFile(arm.name, arm.digest, arm.byte_count)
+                for arm in arms.values()
+                if arm.digest is not None
+            ),
+            *(() if costs_file is None else (costs_file,)),
         ),
         duplicates=pairing.duplicate_count,
         checks={

@@ -18,6 +18,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.core.verdict import EXIT_BY_OUTCOME, Outcome
+from gatemark.flow.evidence import digest_source
 from gatemark.flow.examine_overhead import examine_overhead
 from gatemark.flow.house import House
 from gatemark.flow.overhead_policy import PolicyRequest, overhead_options
@@ -64,6 +65,7 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("meta.bare", "arm.bare"),
     ("meta.guarded", "arm.guarded"),
     ("meta.noise", "arm.noise"),
+    ("meta.costs", "costs"),
     ("meta", "meta"),
     ("resolved_policy", "policy.resolved"),
     ("policy_provenance.policy_digest", "policy.digest"),
@@ -128,12 +130,12 @@ def verify_overhead(house: House, request: VerifyRequest, choices: ReadingChoice
     if stored is None:
         found = [Disagreement(SCHEMA_CHECK, "$", schema_problem, "the closed schema")]
         return _verified(request, found, None, None)
-    _refuse_missing_files(request, stored)
+    paths = _all_paths(request, stored)
     # Step 2.
     options, found = _options(house, request, stored)
     # Step 3.
     started_at = house.clock()
-    examined = examine_overhead(request.paths, options, choices)
+    examined = examine_overhead(paths, options, choices)
     summary = judge_exam("overhead", examined, house, started_at=started_at).summary
     # Step 4.
     found.extend(_policy_digests(stored))
@@ -165,13 +167,32 @@ def _typed(document: dict[str, Any]) -> tuple[OverheadReport | None, str | None]
         return None, str(error)
 
 
-def _refuse_missing_files(request: VerifyRequest, stored: OverheadReport) -> None:
-    if stored.guard_overhead.noise.given and request.paths.get("noise") is None:
-        raise UsageError("the report rests on a second bare run; give it with --noise")
+def _all_paths(request: VerifyRequest, stored: OverheadReport) -> dict[str, str | None]:
+    """The files to recompute from; those beside the arms are found by name and digest."""
+    paths = dict(request.paths)
+    meta = stored.meta
     axes = (stored.axes.latency, stored.axes.memory)
-    told = any(axis.overhead is not None or axis.budget is not None for axis in axes)
-    if told and request.paths.get("costs") is None:
-        raise UsageError("the report tells of time or memory; give the recorded file with --costs")
+    has_costs = any(axis.overhead is not None or axis.budget is not None for axis in axes)
+    for role, part, is_needed, told in (
+        ("noise", meta.noise, stored.guard_overhead.noise.given, "rests on a second bare run"),
+        ("costs", meta.costs, has_costs or meta.costs is not None, "tells of time or memory"),
+    ):
+        if not is_needed or paths.get(role) is not None:
+            continue
+        if part is not None and part.digest is not None:
+            paths[role] = _beside(request, part.file, part.digest)
+        if paths.get(role) is None:
+            raise UsageError(f"the report {told}; give the file with --{role}")
+    return paths
+
+
+def _beside(request: VerifyRequest, name: str, wanted: str) -> str | None:
+    """A file of that name and digest in the folder of the report or of the bare arm."""
+    for neighbour in (request.report, request.paths.get("bare")):
+        candidate = Path(str(neighbour)).parent / Path(name).name
+        if candidate.is_file() and digest_source(inspect_source(str(candidate))).digest == wanted:
+            return str(candidate)
+    return None
 
 
 def _options(

@@ -130,6 +130,13 @@ class ArmPart(_Closed, frozen=True):
     windows: int
 
 
+class CostsPart(_Closed, frozen=True):
+    """The file of recorded time and memory."""
+
+    file: str
+    digest: str
+
+
 class MetaPart(_Closed, frozen=True):
     """Seeds and device: once where both arms agree, null where they do not, and per arm."""
 
@@ -138,6 +145,7 @@ class MetaPart(_Closed, frozen=True):
     bare: ArmPart
     guarded: ArmPart
     noise: ArmPart | None
+    costs: CostsPart | None
 
 
 class ToldOverride(_Closed, frozen=True):

@@ -25,7 +25,7 @@ from gatemark.statistics.overhead_numbers import (
 )
 from gatemark.suites.overhead.arms import Arm, Defect, Role
 from gatemark.suites.overhead.costs import NOT_MEASURED, Costs, Spent, schedule_digest, spent
-from gatemark.suites.overhead.document import ArmPart
+from gatemark.suites.overhead.document import ArmPart, CostsPart
 from gatemark.suites.overhead.exhibits import Facts, Worst, exhibits_of
 from gatemark.suites.overhead.pairing import Pairing, prove
 from gatemark.suites.overhead.policy import (
@@ -63,6 +63,7 @@ class Header(msgspec.Struct, frozen=True):
     expected: int
     schedule: str | None
     spent: Spent
+    costs: CostsPart | None = None
 
 
 class State(msgspec.Struct):
@@ -92,7 +93,12 @@ class OverheadExam(Exam[State]):
         self.options = options
         self.settings = resolve(options)
 
-    def begin(self, arms: Mapping[Role, Arm], costs: Costs | None = None) -> Begun:
+    def begin(
+        self,
+        arms: Mapping[Role, Arm],
+        costs: Costs | None = None,
+        costs_file: CostsPart | None = None,
+    ) -> Begun:
         """Prove that the arms pair; without that proof there are no rows."""
         bare, guarded, noise = arms["bare"], arms["guarded"], arms.get("noise")
         pairing = prove(bare, guarded)
@@ -110,6 +116,7 @@ class OverheadExam(Exam[State]):
             spent=_nothing_spent("the arms do not pair")
             if pairing.defects
             else spent(costs, bare, resampling),
+            costs=costs_file,
         )
         rows: Sequence[WindowPair] = ()
         if not pairing.defects:
@@ -165,6 +172,7 @@ class OverheadExam(Exam[State]):
             resampling=resampling,
             noise=noise,
             noise_overhead=noise_overhead,
+            costs=header.costs if header else None,
         )
         return ExamReport(
             measurements=tuple(numbers),

@@ -15,7 +15,7 @@ from gatemark.statistics.overhead import PairedOverhead
 from gatemark.statistics.overhead_numbers import BARE, GUARDED, OVERHEAD, Basis, Resampling
 from gatemark.suites.overhead.arms import Defect
 from gatemark.suites.overhead.costs import Spent
-from gatemark.suites.overhead.document import ArmPart
+from gatemark.suites.overhead.document import ArmPart, CostsPart
 from gatemark.suites.overhead.policy import LATENCY, MEMORY, PROFILES, Options, resolve
 
 SHOWN_BINS: Final = 240
@@ -46,6 +46,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     resampling: Resampling
     noise: Measurement | None
     noise_overhead: float | None
+    costs: CostsPart | None
 
 
 def exhibits_of(

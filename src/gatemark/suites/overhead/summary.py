@@ -206,6 +206,7 @@ def _meta(facts: Facts) -> MetaPart:
         bare=bare,
         guarded=guarded,
         noise=facts.arms.get("noise"),
+        costs=facts.costs,
     )
 
 
