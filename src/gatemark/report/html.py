@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any, Final
 
 import msgspec
@@ -161,7 +162,8 @@ def _reliability_picture(exhibit: Reliability) -> Picture | None:
 
 
 def _shift_picture(exhibit: Shifts) -> Picture | None:
-    if len(exhibit.bins) > shift_chart.CHART_BINS_MAX:
+    low, high = shift_chart.span(exhibit)
+    if len(exhibit.bins) > shift_chart.CHART_BINS_MAX or not math.isfinite(high - low):
         return None
     windows = exhibit.bins[-1].last
     highest = max(bin_.high for bin_ in exhibit.bins)
