@@ -78,7 +78,7 @@ def run_overhead(
     from gatemark.overhead.runner import run_arms  # noqa: PLC0415
 
     config = read_config(config_path)
-    folder = Path(config_path).resolve().parent
+    folder = Path(config_path).parent
     target = build_target(config.target, config.options, config.seeds, folder)
     run = run_arms(target, config.seeds, clock=clock, on_progress=on_progress)
     place = Path(out) if out is not None else folder / config.out

@@ -52,8 +52,8 @@ def told(examined: Examined) -> str:
     bare, guarded = numbers["bare_value"], numbers["guarded_value"]
     unit = "%" if bare.unit == "perplexity" else "points"
     return (
-        f"guard overhead {overhead.value * 100:+.3f} {unit}: {bare.unit} {bare.value:.5g} bare, "
-        f"{guarded.value:.5g} guarded (budget {budget * 100:g} {unit})"
+        f"guard overhead {overhead.value * 100:+.3f} {unit} (budget {budget * 100:g} {unit}): "
+        f"{bare.unit} {bare.value:.5g} to {guarded.value:.5g}"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.statistics.overhead import time_overhead
@@ -85,8 +85,8 @@ def schedule_digest(arm: Arm) -> str | None:
     """What was evaluated, in order: plan, window ids, contents and weights."""
     if arm.meta is None:
         return None
-    rows = [arm.ids, arm.contents, arm.weights]
-    return digest({"plan": arm.meta["plan"], "windows": rows})
+    columns = msgspec.json.encode([arm.ids, arm.contents, arm.weights])
+    return digest_bytes(canonical_bytes(arm.meta["plan"]) + b"\n" + columns)
 
 
 def spent(costs: Costs | None, bare: Arm, resampling: Resampling) -> Spent:

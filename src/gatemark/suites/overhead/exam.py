@@ -199,8 +199,10 @@ class OverheadExam(Exam[State]):
             return Quality(quality_unmeasured(reason), None)
         if not rows:
             return Quality(quality_unmeasured("no windows"), None)
-        columns = [np.array(column) for column in list(zip(*rows, strict=True))[2:5]]
-        return measure_quality(rows[0].basis, columns[0], columns[1], columns[2], resampling)
+        weights = np.array([row.weight for row in rows])
+        bare = np.array([row.bare for row in rows])
+        guarded = np.array([row.guarded for row in rows])
+        return measure_quality(rows[0].basis, weights, bare, guarded, resampling)
 
     def _with_caveats(self, quality: Quality, bare: ArmPart | None) -> list[Measurement]:
         """The numbers, the overhead with what its reader must know."""
@@ -278,8 +280,9 @@ def _noise_floor(
         reason = f"the second bare run does not pair: {first.check}: {first.message}"
     if not rows or any(row.noise is None for row in rows):
         return unmeasured(NOISE, reason, direction="lower_is_better"), None
-    columns = list(zip(*rows, strict=True))
-    weights, bare, noise = (np.array(columns[at]) for at in (2, 3, 5))
+    weights = np.array([row.weight for row in rows])
+    bare = np.array([row.bare for row in rows])
+    noise = np.array([row.noise for row in rows])
     found = measure_quality(rows[0].basis, weights, bare, noise, resampling).found
     if found is None:
         reason = "the second bare run has no value"

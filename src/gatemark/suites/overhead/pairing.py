@@ -52,7 +52,7 @@ def prove(bare: Arm, guarded: Arm, other_role: Role = "guarded") -> Pairing:
         *_whole(bare, "bare"),
         *_whole(guarded, other_role),
     ]
-    duplicates = len(bare.ids) - len(set(bare.ids)) + len(guarded.ids) - len(set(guarded.ids))
+    duplicates = _extra_copies(bare) + _extra_copies(guarded)
     expected = max(bare.expected, guarded.expected, len(bare.ids), len(guarded.ids))
     if bare.meta is None or guarded.meta is None:
         return Pairing(tuple(defects), 0, expected, duplicates)
@@ -85,8 +85,8 @@ def _whole(arm: Arm, role: Role) -> list[Defect]:
         found.append(defect("arm.damaged", f"{role} arm: {arm.damage}"))
     if arm.hole_count:
         found.append(_holes(arm, role))
-    repeated = [name for name, count in Counter(arm.ids).items() if count > 1]
-    if repeated:
+    if _extra_copies(arm):
+        repeated = [name for name, count in Counter(arm.ids).items() if count > 1]
         found.append(
             defect("arm.duplicate_window", f"{role} arm has windows more than once", repeated)
         )
@@ -117,7 +117,7 @@ def _holes(arm: Arm, role: Role) -> Defect:
 
 
 def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
-    if (bare.ids, bare.contents, bare.weights) == (other.ids, other.contents, other.weights):
+    if _is_same(bare, other):
         return []
     found = []
     left = dict(zip(bare.ids, zip(bare.contents, bare.weights, strict=True), strict=True))
@@ -149,7 +149,18 @@ def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
     return found
 
 
+def _extra_copies(arm: Arm) -> int:
+    return len(arm.ids) - len(set(arm.ids))
+
+
+def _is_same(bare: Arm, other: Arm) -> bool:
+    return (bare.ids, bare.contents, bare.weights) == (other.ids, other.contents, other.weights)
+
+
 def _paired_count(bare: Arm, other: Arm) -> int:
+    if _is_same(bare, other):
+        return len(set(bare.ids))
+
     def rows(arm: Arm) -> set[tuple[str, str, int]]:
         return set(zip(arm.ids, arm.contents, arm.weights, strict=True))
 
