@@ -5,15 +5,23 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError
+from gatemark.flow import arm_files
+from gatemark.flow.examine_overhead import examine_overhead
+from gatemark.flow.reading import ReadingChoices
 from gatemark.suites.overhead.document import OverheadReport
 
 from .arms import accuracy_pair, count_arm, counts, loss_arm, losses, meta, ppl_pair, write
@@ -411,6 +419,18 @@ def test_the_report_is_strict_json_and_of_a_closed_schema(score: Run, tmp_path: 
             msgspec.convert(text | {"skipped": True}, OverheadReport)
 
 
+def test_the_schema_of_the_report_is_published_and_refuses_other_keys(
+    gatemark: Run, score: Run, tmp_path: Path
+) -> None:
+    schema = gatemark("schema", "gatemark.overhead-report/1").json
+    assert "gatemark.overhead-costs/1" in gatemark("schema").out
+    report = score(*ppl_pair(tmp_path, 10, 10.05)).json
+    check = jsonschema.Draft202012Validator(schema)
+    assert list(check.iter_errors(report)) == []
+    assert list(check.iter_errors(report | {"skipped": True}))
+    assert list(check.iter_errors(report | {"guard_overhead": "garbage"}))
+
+
 def test_people_read_the_verdict_and_the_values_first(gatemark: Run, tmp_path: Path) -> None:
     markdown, page = tmp_path / "r.md", tmp_path / "r.html"
     ran = gatemark("score", "overhead", *pair(tmp_path, *noisy(30)), "-o", markdown, "-o", page)
@@ -480,3 +500,29 @@ def test_a_result_can_be_sealed_with_both_arms(gatemark: Run, tmp_path: Path) ->
         str(arms[1]),
         str(arms[3]),
     }
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000))
+def test_no_arm_that_breaks_off_ever_passes(cut: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        arms = ppl_pair(Path(name), 10, 10)
+        data = arms[3].read_bytes()
+        # The last line is whole without its newline.
+        kept = data[: cut % (len(data) - 1)]
+        arms[3].write_bytes(kept)
+        paths = {"bare": str(arms[1]), "guarded": str(arms[3])}
+        try:
+            found = examine_overhead(paths, {"profile": "dev"}, ReadingChoices())
+        except BadInputError:
+            return
+        assert found.report.measurements[0].value is None
+
+
+def test_more_windows_than_memory_allows_are_refused(
+    score: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arm_files, "MAX_WINDOWS", 11)
+    ran = score(*ppl_pair(tmp_path, 10, 10))
+    assert (ran.code, ran.out) == (2, "")
+    assert "holds more than 11 windows" in ran.err

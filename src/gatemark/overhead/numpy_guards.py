@@ -33,7 +33,7 @@ class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 PRESETS: Final[dict[Preset, GuardSettings]] = {
-    "harmless": GuardSettings(clip=1.5, spectral_cap=0.8, variance=0.03),
+    "harmless": GuardSettings(clip=1.5, spectral_cap=0.95, variance=0.03),
     "harmful": GuardSettings(clip=0.5, spectral_cap=0.5, variance=0.02),
 }
 
