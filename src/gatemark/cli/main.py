@@ -25,6 +25,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Compare a candidate's samples with a baseline's, item by item.",
     ),
     "score": ("gatemark.cli.score", "Score evidence and judge it, without a store."),
+    "overhead": (
+        "gatemark.cli.overhead",
+        "Run bare and guarded arms, and verify reports about them.",
+    ),
     "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
     "lint": ("gatemark.cli.lint", "Look a pack over before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),

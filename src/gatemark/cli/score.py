@@ -6,6 +6,7 @@ import click
 
 from gatemark.cli.score_agreement import agreement
 from gatemark.cli.score_calibration import calibration
+from gatemark.cli.score_overhead import overhead
 from gatemark.cli.score_preference import preference
 
 
@@ -16,4 +17,5 @@ def score_command() -> None:
 
 score_command.add_command(agreement)
 score_command.add_command(calibration)
+score_command.add_command(overhead)
 score_command.add_command(preference)

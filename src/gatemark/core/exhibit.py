@@ -222,4 +222,44 @@ def _refuse_unfit_names(title: str, names: Sequence[str]) -> None:
         raise InvalidValueError(f"{title!r} needs names that differ, got {list(names)}")
 
 
-Exhibit = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline
+class ShiftBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Neighbouring items, from the ``first`` to the ``last``, and the range of their shifts."""
+
+    first: int
+    last: int
+    low: float
+    middle: float
+    high: float
+
+    def __post_init__(self) -> None:
+        name = f"shift bin {self.first} to {self.last}"
+        if not 1 <= self.first <= self.last:
+            raise InvalidValueError(f"{name} must count up from 1")
+        if not all(math.isfinite(value) for value in (self.low, self.middle, self.high)):
+            raise InvalidValueError(f"{name} must have finite shifts")
+        if not self.low <= self.middle <= self.high:
+            raise InvalidValueError(f"{name} must have low <= middle <= high")
+
+
+class Shifts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="shifts"):
+    """How far each item moved between two runs, in the order of the items; up is worse.
+
+    ``mean`` is the shift of all items together, ``bound`` the most that it may be.
+    """
+
+    title: str
+    axis: str
+    bins: tuple[ShiftBin, ...]
+    mean: float
+    bound: float | None
+
+    def __post_init__(self) -> None:
+        if not self.bins:
+            raise InvalidValueError(f"shifts {self.title!r} must have a bin")
+        if any(later.first != bin_.last + 1 for bin_, later in pairwise(self.bins)):
+            raise InvalidValueError(f"shifts {self.title!r} has bins with gaps or overlaps")
+        if not all(math.isfinite(value) for value in (self.mean, self.bound or 0.0)):
+            raise InvalidValueError(f"shifts {self.title!r} must have finite lines")
+
+
+Exhibit = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline | Shifts

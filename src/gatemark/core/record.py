@@ -134,6 +134,8 @@ class RecordSchema(msgspec.Struct, frozen=True):
     With a ``tag``, that key of a record names its form, a file may mix the forms, and ``across``
     makes the rules over a whole file. ``bad_files`` are examples for those rules. ``older`` are
     earlier versions that are still read.
+    Where the first line of a file says what the rest is, ``head`` is the form of that line and
+    ``body`` gives, from the decoded first line, the name of the form of all others.
     """
 
     name: str
@@ -144,6 +146,12 @@ class RecordSchema(msgspec.Struct, frozen=True):
     good_files: tuple[tuple[Any, ...], ...] = ()
     bad_files: tuple[BadFile, ...] = ()
     older: tuple[Dialect, ...] = ()
+    head: str | None = None
+    body: Callable[[Any], str] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.head is None) != (self.body is None):
+            raise InvalidValueError(f"schema {self.name}: head and body come together")
 
     def form(self, name: str) -> Form:
         """The form of that name."""

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any, Final
 
 import msgspec
 
 from gatemark import __version__
-from gatemark.core.exhibit import Curves, Exhibit, Forest, Matrix, Reliability, Stacks, Timeline
+from gatemark.core.exhibit import (
+    Curves,
+    Exhibit,
+    Forest,
+    Matrix,
+    Reliability,
+    Shifts,
+    Stacks,
+    Timeline,
+)
 from gatemark.core.result import Result
 from gatemark.report import (
     bars,
@@ -17,6 +27,7 @@ from gatemark.report import (
     outline,
     reliability_chart,
     series_charts,
+    shift_chart,
     timeline_chart,
     words,
 )
@@ -112,6 +123,8 @@ def _picture(exhibit: Exhibit) -> Picture | None:
         return _forest_picture(exhibit)
     if isinstance(exhibit, Timeline):
         return _timeline_picture(exhibit)
+    if isinstance(exhibit, Shifts):
+        return _shift_picture(exhibit)
     return None
 
 
@@ -223,6 +236,32 @@ def _timeline_picture(exhibit: Timeline) -> Picture | None:
         ),
         table_name="Entries as a table",
         legend="Bar: something that lasted. Tick: a moment.",
+    )
+
+
+def _shift_picture(exhibit: Shifts) -> Picture | None:
+    low, high = shift_chart.span(exhibit)
+    if len(exhibit.bins) > shift_chart.CHART_BINS_MAX or not math.isfinite(high - low):
+        return None
+    windows = exhibit.bins[-1].last
+    highest = max(bin_.high for bin_ in exhibit.bins)
+    bound = "" if exhibit.bound is None else f", the budget {words.number(exhibit.bound)}"
+    grouped = len(exhibit.bins) < windows
+    return Picture(
+        light=_data_address(shift_chart.shift_svg(exhibit, "light")),
+        dark=_data_address(shift_chart.shift_svg(exhibit, "dark")),
+        description=(
+            f"Shift of {words.counted(windows, 'window')} in order ({exhibit.axis}): the mean is "
+            f"{words.number(exhibit.mean)}{bound}, the highest {words.number(highest)}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Shifts as a table",
+        legend=(
+            "Dot: the middle of neighbouring windows. Line through it: their range. "
+            if grouped
+            else "Dot: one window. "
+        )
+        + "Above zero the guards made it worse. Solid line: mean. Dashed line: budget.",
     )
 
 
