@@ -210,3 +210,51 @@ def test_a_sat_exam_can_be_derived_again_from_the_store(gatemark: Run, folder: P
     (folder / "before.jsonl").unlink()
     verified = gatemark("ledger", "verify", "--rescore", "--store", folder / "store", "--json")
     assert verified.code == 0, verified.out
+
+
+@pytest.mark.parametrize(("shift", "code"), [(0.001, 0), (0.05, 1)])
+def test_guard_overhead_can_be_a_suite_of_a_pack(
+    gatemark: Run, tmp_path: Path, shift: float, code: int
+) -> None:
+    for arm, extra in (("bare", 0.0), ("guarded", shift)):
+        meta = {
+            "record_type": "arm_meta",
+            "arm": arm,
+            "metric_kind": "ppl_causal",
+            "seeds": {"python": 7, "numpy": 7, "torch": None, "bootstrap": 7},
+            "device": "cpu",
+            "snapshot_hash": "sha256:aa",
+            "plan": {"seq_len": 8, "stride": 8, "windows": 40},
+        }
+        windows = [
+            {
+                "record_type": "window",
+                "window_id": f"w{n}",
+                "content_hash": f"h{n}",
+                "tokens": 10,
+                "loss": 2.0 + n / 100 + extra,
+            }
+            for n in range(40)
+        ]
+        lines = [json.dumps(record) + "\n" for record in (meta, *windows)]
+        (tmp_path / f"{arm}.jsonl").write_text("".join(lines))
+    (tmp_path / "pack.yaml").write_text(
+        """
+gatemark: 1
+name: guards
+version: 1
+asset: {kind: model, name: guarded}
+score_min: 0.5
+regression_max: 0.02
+suites:
+  - id: cost
+    kind: overhead
+    weight: 1
+    evidence: {bare: bare.jsonl, guarded: guarded.jsonl}
+    baseline_evidence: none
+"""
+    )
+    ran = run(gatemark, tmp_path, tmp_path / "pack.yaml")
+    assert ran.code == code, ran.err + ran.out
+    verified = gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store")
+    assert verified.code == 0, verified.out

@@ -13,6 +13,7 @@ from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.flow.arm_files import read_arm
 from gatemark.flow.evidence import digest_source
 from gatemark.flow.examine import Examined, exam_job
+from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.shard import build_exam
 from gatemark.intake.source import STDIN, inspect_source
@@ -58,6 +59,13 @@ def examine_overhead(
         state = exam.step(state, begun.rows[start : start + FOLD_BATCH])
     report = exam.finish(exam.merge(begun.state, state))
     return Examined(exam, report, _account(arms, begun.pairing, costs_file, choices))
+
+
+def sit_overhead(
+    _house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+) -> Examined:
+    """Sit the exam for a pack."""
+    return examine_overhead(files, options, choices)
 
 
 def _begun(

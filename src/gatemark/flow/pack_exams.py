@@ -36,7 +36,11 @@ RECORDS: Final = "records"
 Sitting = Callable[[House, dict[str, Any], Mapping[str, str], ReadingChoices], Examined]
 """Sits one exam over files that are named by their role."""
 
-_SITTINGS: Final = {"agreement": "gatemark.flow.score_agreement:sit_agreement"}
+_SITTINGS: Final = {
+    "agreement": "gatemark.flow.score_agreement:sit_agreement",
+    "overhead": "gatemark.flow.examine_overhead:sit_overhead",
+    "runlog": "gatemark.flow.runlog_rows:sit_runlog",
+}
 
 
 class SuiteFiles(msgspec.Struct, frozen=True):
@@ -117,7 +121,7 @@ def files_of_result(
 def check_exam(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be sat; reads no record."""
     _exam_plugin(suite)
-    build_exam(exam_job(suite.kind, dict(suite.options), ReadingChoices()))
+    build_exam(exam_job(suite.kind, _exam_options(suite), ReadingChoices()))
     for files in (suite.evidence, suite.baseline_evidence):
         for path in files.values() if isinstance(files, dict) else ():
             inspect_source(str(folder / path), name=path)
@@ -132,10 +136,18 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
     return plugin
 
 
+def _exam_options(suite: SuiteSpec) -> dict[str, Any]:
+    """The suite's options, with what its files say about the rules."""
+    options = dict(suite.options)
+    if suite.kind == "overhead":
+        options["noise"] = "noise" in (suite.evidence or {})
+    return options
+
+
 def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     """The rules and settings that an exam brings; they depend on the pack alone."""
     _exam_plugin(suite)
-    exam = build_exam(exam_job(suite.kind, dict(suite.options), ReadingChoices()))
+    exam = build_exam(exam_job(suite.kind, _exam_options(suite), ReadingChoices()))
     policy = exam.policy()
     rules = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
     return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.record import Remark
 from gatemark.core.runlog.metrics import PerCaseMetrics
 from gatemark.core.runlog.metrics_rules import MetricsRules
 from gatemark.flow.evidence import digest_source, find_sources
 from gatemark.flow.examine import Examined, exam_job
+from gatemark.flow.house import House
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.shard import build_exam
 from gatemark.flow.tagged import read_tagged
 from gatemark.intake.source import Source
+
+METRICS: Final = "metrics"
 
 
 class _Rows(MetricsRules):
@@ -42,6 +45,15 @@ def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
     if not rules.rows:
         raise BadInputError(f"{source.name}: holds no per_case records")
     return rules.rows
+
+
+def sit_runlog(
+    _house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+) -> Examined:
+    """Sit the exam for a pack, over one file of per-case metrics."""
+    if set(files) != {METRICS}:
+        raise UsageError(f"runlog reads one file, under the name {METRICS!r}")
+    return examine_metrics_files([files[METRICS]], options, choices)
 
 
 def examine_metrics_files(
