@@ -32,6 +32,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
+    "advisory": (
+        "gatemark.cli.advisory",
+        "Dry-run advisory services: ask, compare, record; never act.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

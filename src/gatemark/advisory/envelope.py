@@ -1,0 +1,105 @@
+"""The envelope in which an input reaches a service, and why one is turned away.
+
+The same envelope goes to Python functions, commands and HTTP services. It carries an opaque
+request id and the payload; neither the fixture's name nor its expected decision travels with it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.errors import RefusedError
+
+PROTOCOL: Final = "gatemark.advisory/1"
+Mode = Literal["dry_run", "shadow", "health_only", "offline_fixture"]
+
+FLAG_OF_ACTION: Final = {
+    "route_atlas": "can_route_atlas",
+    "write_memory": "can_write_memory",
+    "execute_tool": "can_execute_tools",
+    "restart_service": "can_restart_services",
+    "send_message": "can_send_outbound",
+    "scan_private_root": "can_scan_private_roots",
+    "mutate_vector_store": "can_mutate_vector_store",
+    "post_gateway_event": "can_post_advisory_event",
+}
+"""The actions that nobody may ask for, and the flag each would need."""
+WANTED_FLAGS: Final = {
+    **dict.fromkeys(FLAG_OF_ACTION.values(), False),
+    "can_change_gateway_config": False,
+    "requires_human_approval": True,
+    "advisory_only": True,
+}
+"""How every authority flag must stand."""
+ALLOWED_ACTIONS: Final = (
+    "record_metric",
+    "compare_with_expected_label",
+    "include_in_digest",
+    "open_review_ticket_candidate",
+    "recommend_human_review",
+)
+
+
+class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One request to a service."""
+
+    protocol: Literal["gatemark.advisory/1"]
+    operation: Literal["advise", "health"]
+    request_id: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+    input_class: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,63}$")]
+    mode: Mode
+    payload: Any = None
+    authority: dict[str, bool] = {}
+    actions: tuple[str, ...] = ()
+
+
+class EnvelopeRefusedError(RefusedError):
+    """An envelope that is turned away; ``code`` is short and safe to write down."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def asks_authority(value: Any) -> bool:
+    """Whether an envelope or a reply wants more than to advise."""
+    return bool(requested_flags(value))
+
+
+def requested_flags(value: Any) -> frozenset[str]:
+    """The authority flags that are not as they must be, by what ``value`` says of itself.
+
+    An action or a flag that nobody knows counts against ``advisory_only``: whatever it is, it is
+    not advice. Keys that are absent ask for nothing.
+    """
+    if not isinstance(value, dict):
+        return frozenset()
+    found: set[str] = set()
+    authority = value.get("authority")
+    for flag, wish in authority.items() if isinstance(authority, dict) else ():
+        if flag not in WANTED_FLAGS:
+            found.add("advisory_only")
+        elif wish is not WANTED_FLAGS[flag]:
+            found.add(flag)
+    actions = value.get("actions")
+    for action in actions if isinstance(actions, list | tuple) else ():
+        if action not in ALLOWED_ACTIONS:
+            known = isinstance(action, str) and action in FLAG_OF_ACTION
+            found.add(FLAG_OF_ACTION[action] if known else "advisory_only")
+    return frozenset(found)
+
+
+def admit(value: Any) -> Envelope:
+    """The envelope, or the reason why it is turned away."""
+    flags = requested_flags(value)
+    if flags:
+        raise EnvelopeRefusedError(
+            "authority_requested",
+            f"envelope asks for authority that no advisory service has: {', '.join(sorted(flags))}",
+        )
+    try:
+        return msgspec.convert(value, Envelope)
+    except msgspec.ValidationError as error:
+        raise EnvelopeRefusedError("malformed", f"envelope is malformed: {error}") from error
