@@ -54,7 +54,6 @@ def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
         for name, lane in gateway.health()["lanes"].items():
             note = "" if lane["fallback"] is None else f" ({lane['fallback']['reason']})"
             click.echo(f"  {name}: {lane['device']} {lane['precision']}{note}")
-        click.get_text_stream("stdout").flush()
         stop.wait()
         gateway.finish()
         serving.join()
