@@ -31,7 +31,10 @@ class Form(msgspec.Struct, frozen=True):
     ``marks`` are the keys whose presence tells this form from its siblings; ``identity`` is the
     field that names a record; ``rules`` look at a decoded record and list what no single field
     can show. ``unique`` are the fields whose values together come only once in a file, where the
-    identity alone may come again; they include the identity.
+    identity alone may come again; they include the identity. ``breaches`` list what a record
+    can say and must not: validation refuses it, and an exam that looks for it can count it.
+    ``screen`` says of a whole batch that surely every rule holds; it errs only by saying no.
+    ``shows_values`` is false where a refused value may be private and no message may repeat it.
     """
 
     name: str
@@ -42,10 +45,22 @@ class Form(msgspec.Struct, frozen=True):
     bad: tuple[BadExample, ...]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
+    breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
+    screen: Callable[[Sequence[Any]], bool] | None = None
+    shows_values: bool = True
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
             raise InvalidValueError(f"form {self.name}: unique must include {self.identity!r}")
+
+    @property
+    def strictest(self) -> Form:
+        """The same form with its breaches among its rules."""
+        if not self.breaches:
+            return self
+        return msgspec.structs.replace(
+            self, rules=(*self.rules, *self.breaches), breaches=(), screen=None
+        )
 
     def key_of(self, record: Any) -> tuple[Any, ...]:
         """The values that no other record of a file may have together."""

@@ -48,7 +48,7 @@ def validate_files(
 
 def _check(source: Source, schema: RecordSchema, form: Form, choices: ReadingChoices) -> FileCheck:
     reader = Admission(
-        form, choices.limits, check_duplicate_keys=True, max_refusals=choices.max_errors
+        form.strictest, choices.limits, check_duplicate_keys=True, max_refusals=choices.max_errors
     )
     seen: dict[tuple[object, ...], int] = {}
     repeated: list[str] = []

@@ -91,9 +91,13 @@ class Admission:
             return None
         if self._check_keys and not self._keys_are_unique(data, batch):
             return None
-        if self._form.rules and any(record_problems(record, self._form) for record in batch):
-            return None
-        return batch
+        return batch if self._rules_hold(batch) else None
+
+    def _rules_hold(self, batch: list[Any]) -> bool:
+        form = self._form
+        if not form.rules or (form.screen is not None and form.screen(batch)):
+            return True
+        return not any(record_problems(record, form) for record in batch)
 
     def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
         """Note which lines a good block's records stood on; blank lines are rare."""
