@@ -10,7 +10,6 @@ import openvino as ov
 
 from gatemark.advisory.counter import DEFAULT_COUNTER, busy_delta, read_counter
 from gatemark.advisory.envelope import (
-    ALLOWED_ACTIONS,
     PROTOCOL,
     WANTED_FLAGS,
     Envelope,
@@ -18,6 +17,7 @@ from gatemark.advisory.envelope import (
 )
 from gatemark.advisory.models import DeviceChoice, LaneModel, load_cards
 from gatemark.advisory.reading import Ruling, row_of, settled_by_rule
+from gatemark.core.advisory_record import ALLOWED_ACTIONS
 from gatemark.core.errors import BadInputError
 
 MAX_EVIDENCE_REFS: Final = 8
@@ -68,7 +68,7 @@ class Advisor:
             ruling = settled_by_rule(envelope.input_class, envelope.payload)
             said = self._ruled(lane, ruling) if ruling else self._inferred(lane, envelope)
             said["evidence_refs"] = _evidence(envelope.payload)
-            said |= {"authority": WANTED_FLAGS, "actions": list(ALLOWED_ACTIONS)}
+            said |= {"authority": WANTED_FLAGS, "actions": sorted(ALLOWED_ACTIONS)}
         return {**said, "service_ms": (time.perf_counter() - started) * 1000}
 
     def _ruled(self, lane: LaneModel, ruling: Ruling) -> dict[str, Any]:

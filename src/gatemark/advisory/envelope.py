@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from gatemark.core.advisory_record import ALLOWED_ACTIONS, CLOSED_FLAGS, Mode
 from gatemark.core.errors import RefusedError
 
 PROTOCOL: Final = "gatemark.advisory/1"
-Mode = Literal["dry_run", "shadow", "health_only", "offline_fixture"]
 
 FLAG_OF_ACTION: Final = {
     "route_atlas": "can_route_atlas",
@@ -26,20 +26,8 @@ FLAG_OF_ACTION: Final = {
     "post_gateway_event": "can_post_advisory_event",
 }
 """The actions that nobody may ask for, and the flag each would need."""
-WANTED_FLAGS: Final = {
-    **dict.fromkeys(FLAG_OF_ACTION.values(), False),
-    "can_change_gateway_config": False,
-    "requires_human_approval": True,
-    "advisory_only": True,
-}
+WANTED_FLAGS: Final[dict[str, bool]] = msgspec.structs.asdict(CLOSED_FLAGS)
 """How every authority flag must stand."""
-ALLOWED_ACTIONS: Final = (
-    "record_metric",
-    "compare_with_expected_label",
-    "include_in_digest",
-    "open_review_ticket_candidate",
-    "recommend_human_review",
-)
 
 
 class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

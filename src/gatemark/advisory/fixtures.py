@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from gatemark.advisory.cases.case import Half
-from gatemark.advisory.lanes import CaseKind, Severity
+from gatemark.advisory.lanes import CaseKind
+from gatemark.core.advisory_record import FallbackKind, PrivacyClass, Severity
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError
 
@@ -17,7 +18,6 @@ FIXTURE_SET: Final = "npu_advisory_eval_v1"
 MANIFEST: Final = "manifest.json"
 MAX_PAYLOAD_BYTES: Final = 64 * 1024
 
-PrivacyClass = Literal["synthetic", "public", "non_private", "redacted", "private_disallowed"]
 Code = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,63}$")]
 
 
@@ -42,7 +42,7 @@ class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     privacy_class: PrivacyClass
     payload: Any
     expected: Expected | None = None
-    expected_fallback: Code | None = None
+    expected_fallback: FallbackKind | None = None
 
     @property
     def content_hash(self) -> str:

@@ -6,28 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Severity = Literal["none", "info", "low", "medium", "high", "critical"]
 CaseKind = Literal["normal", "low_confidence", "false_alarm", "action_needed", "malformed"]
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("none", "info", "low", "medium", "high", "critical")
-CASE_KINDS: Final[tuple[CaseKind, ...]] = (
-    "normal",
-    "low_confidence",
-    "false_alarm",
-    "action_needed",
-    "malformed",
-)
-LABELS: Final = (
-    "suppress",
-    "log",
-    "summarize",
-    "escalate",
-    "retrieve_more_context",
-    "skip_private_root",
-    "needs_human",
-    "no_action",
-    "unknown",
-)
 
 
 class Lane(msgspec.Struct, frozen=True):

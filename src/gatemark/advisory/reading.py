@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from gatemark.advisory.audio import MAX_WAV_BYTES, read_wav, render_wav, sound_of
 from gatemark.advisory.envelope import asks_authority
 from gatemark.advisory.features import Row, audio_features, text_features
-from gatemark.advisory.lanes import DOCUMENTS, ENVELOPES, VOICE, Severity
+from gatemark.advisory.lanes import DOCUMENTS, ENVELOPES, VOICE
+from gatemark.core.advisory_record import FallbackKind, Severity
 from gatemark.core.errors import BadInputError
 
 OPERATIONS: Final = ("classify", "generate", "triage")
@@ -24,7 +25,7 @@ class Ruling(NamedTuple):
     label: str
     severity: Severity
     reason: str
-    fallback: str | None = None
+    fallback: FallbackKind | None = None
 
 
 def wire_payload(input_class: str, payload: Any) -> Any:

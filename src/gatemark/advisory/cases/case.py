@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from gatemark.advisory.lanes import CaseKind, Severity
+from gatemark.advisory.lanes import CaseKind
+from gatemark.core.advisory_record import FallbackKind, Severity
 
 T = TypeVar("T")
 Half = Literal["training", "evaluation"]
@@ -62,7 +63,7 @@ class Case(msgspec.Struct, frozen=True):
     severity: Severity
     evaluation_count: int
     build: Callable[[Draw], Any]
-    expected_fallback: str | None = None
+    expected_fallback: FallbackKind | None = None
 
     def count(self, half: Half) -> int:
         """How many fixtures of a half show this case."""
