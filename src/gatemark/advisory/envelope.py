@@ -28,6 +28,7 @@ FLAG_OF_ACTION: Final = {
 """The actions that nobody may ask for, and the flag each would need."""
 WANTED_FLAGS: Final[dict[str, bool]] = msgspec.structs.asdict(CLOSED_FLAGS)
 """How every authority flag must stand."""
+NOT_ADVICE: Final = frozenset({"advisory_only"})
 
 
 class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -59,24 +60,38 @@ def asks_authority(value: Any) -> bool:
 def requested_flags(value: Any) -> frozenset[str]:
     """The authority flags that are not as they must be, by what ``value`` says of itself.
 
-    An action or a flag that nobody knows counts against ``advisory_only``: whatever it is, it is
-    not advice. Keys that are absent ask for nothing.
+    Flags are looked for under their own names and the two that the record's schema uses. A flag or
+    an action that nobody knows counts against ``advisory_only``: whatever it is, it is not advice.
+    Keys that are absent or null ask for nothing.
     """
     if not isinstance(value, dict):
         return frozenset()
-    found: set[str] = set()
-    authority = value.get("authority")
-    for flag, wish in authority.items() if isinstance(authority, dict) else ():
-        if flag not in WANTED_FLAGS:
-            found.add("advisory_only")
-        elif wish is not WANTED_FLAGS[flag]:
-            found.add(flag)
-    actions = value.get("actions")
-    for action in actions if isinstance(actions, list | tuple) else ():
-        if action not in ALLOWED_ACTIONS:
-            known = isinstance(action, str) and action in FLAG_OF_ACTION
-            found.add(FLAG_OF_ACTION[action] if known else "advisory_only")
-    return frozenset(found)
+    loose = {name: value[name] for name in WANTED_FLAGS if name in value}
+    wishes = [loose, *(value.get(name) for name in ("authority", "authority_flags"))]
+    lists = [value.get(name) for name in ("actions", "allowed_actions")]
+    found = [_flags_of(wish) for wish in wishes] + [_flags_for(actions) for actions in lists]
+    return frozenset().union(*found)
+
+
+def _flags_of(wishes: Any) -> frozenset[str]:
+    if wishes is None:
+        return frozenset()
+    if not isinstance(wishes, dict):
+        return NOT_ADVICE
+    wrong = {flag for flag, wish in wishes.items() if wish is not WANTED_FLAGS.get(flag, wish)}
+    unknown = wishes.keys() - WANTED_FLAGS.keys()
+    return frozenset(wrong) | (NOT_ADVICE if unknown else frozenset())
+
+
+def _flags_for(actions: Any) -> frozenset[str]:
+    if actions is None:
+        return frozenset()
+    if not isinstance(actions, list | tuple):
+        return NOT_ADVICE
+    names = [action if isinstance(action, str) else "" for action in actions]
+    return frozenset(
+        FLAG_OF_ACTION.get(name, "advisory_only") for name in names if name not in ALLOWED_ACTIONS
+    )
 
 
 def admit(value: Any) -> Envelope:
