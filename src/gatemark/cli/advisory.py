@@ -7,6 +7,10 @@ import importlib
 import click
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "run": (
+        "gatemark.cli.advisory_run",
+        "Ask advisory services about fixtures and record every answer.",
+    ),
     "gateway": (
         "gatemark.cli.advisory_gateway",
         "Serve the reference models on the loopback interface.",

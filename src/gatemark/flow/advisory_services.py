@@ -15,6 +15,7 @@ import msgspec
 
 from gatemark.core.advisory_record import Mode
 from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.flow.advisory_hosted import HostedGateway
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Target
 from gatemark.targets.script import ScriptTarget
@@ -23,9 +24,11 @@ from gatemark.targets.spec import TargetSpec, build
 EVERY_LANE: Final = "all"
 ADVISE_PATH: Final = "/v1/advise"
 MAX_REPLY_BYTES: Final = 256 * 1024
+HOSTED: Final = "gateway"
+DEVICES: Final = ("AUTO", "NPU", "CPU")
 FORMS: Final = (
-    "http://127.0.0.1:PORT, python:MODULE:FUNCTION, command:PROGRAM …, script:PROGRAM … or "
-    "recorded:DECISIONS.jsonl"
+    "http://127.0.0.1:PORT, gateway, python:MODULE:FUNCTION, command:PROGRAM …, "
+    "script:PROGRAM … or recorded:DECISIONS.jsonl"
 )
 
 Build = Callable[[], Target]
@@ -85,6 +88,8 @@ def _service(target: str, jobs: int) -> ServiceSpec:
     folder = Path.cwd()
     if form in ("http", "https"):
         return _http(target)
+    if form == HOSTED and (rest or "AUTO") in DEVICES:
+        return _hosted(target, rest or "AUTO")
     if form == "python" and rest:
         return _from_spec(target, _target_spec(python=rest), rest, folder, jobs)
     if form == "command" and rest:
@@ -114,6 +119,22 @@ def _http(target: str) -> ServiceSpec:
     address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or ADVISE_PATH}"
     spec = _target_spec(http=HttpSpec(url=address, response="", body="{{input}}"))
     return _from_spec(target, spec, f"{parts.netloc}{urlsplit(address).path}", Path.cwd(), 1)
+
+
+def _hosted(target: str, device: str) -> ServiceSpec:
+    """The reference gateway, started for this run."""
+
+    def connect(address: str) -> Target:
+        opened = _http(address).open
+        if opened is None:
+            raise UsageError(f"service {address!r} cannot be opened")
+        return opened()
+
+    return ServiceSpec(
+        spelled=target,
+        endpoint=f"{HOSTED}{ADVISE_PATH}",
+        open=lambda: HostedGateway(("--device", device), connect),
+    )
 
 
 def _is_loopback(host: str) -> bool:
