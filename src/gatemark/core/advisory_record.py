@@ -2,7 +2,8 @@
 
 The nouns of ``npu_advisory_decision_v1``. A key that the document calls optional may be absent or
 null; every other key must be there. Types only say what can be read: what a record must not say
-is told in ``gatemark.core.advisory_rules``.
+is told in ``gatemark.core.advisory_rules``. Fields stand in the document's order, in which they are
+found fastest.
 """
 
 from __future__ import annotations
@@ -96,27 +97,27 @@ Redaction = Literal["none_needed", "hash_only", "paths_only", "metadata_only", "
 Retention = Literal["ephemeral", "local_audit", "review_artifact"]
 
 
-class Source(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Source(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """Where the input came from; never the input itself."""
 
     kind: SourceKind
-    privacy_class: PrivacyClass
     fixture_id: OptionalText = UNSET
     fixture_set: OptionalText = UNSET
     artifact_ref: OptionalText = UNSET
     content_hash: ContentHash | UnsetType | None = UNSET
+    privacy_class: PrivacyClass
 
 
-class Service(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Service(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """The advisory service that recommended."""
 
     name: Name
-    mode: Mode
     endpoint: OptionalText = UNSET
+    mode: Mode
     model: OptionalText = UNSET
 
 
-class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """What the service recommends, with reason codes and bounded references."""
 
     label: Label
@@ -126,16 +127,16 @@ class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     raw_output_ref: OptionalText = UNSET
 
 
-class Confidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Confidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """How sure the service is; a score that is null or absent belongs to the bucket unknown."""
 
+    score: Share | UnsetType | None = UNSET
     bucket: Bucket
     bucket_rule: Name
     calibrated: bool
-    score: Share | UnsetType | None = UNSET
 
 
-class AuthorityFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class AuthorityFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """What the recommendation may do by itself: nothing. A flag that is absent is a violation."""
 
     can_route_atlas: bool | UnsetType = UNSET
@@ -151,16 +152,16 @@ class AuthorityFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     advisory_only: bool | UnsetType = UNSET
 
 
-class ActualAction(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class ActualAction(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """What really happened."""
 
     kind: ActionKind
     performed: bool
-    side_effects: tuple[str, ...]
     performed_by: Performer | UnsetType | None = UNSET
+    side_effects: tuple[str, ...]
 
 
-class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """What the recommendation is compared with; source missing has neither label nor severity."""
 
     source: ReferenceSource
@@ -171,45 +172,45 @@ class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     timestamp: Moment | UnsetType | None = UNSET
 
 
-class Outcome(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Outcome(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """How the harness compared; scoring compares again and counts where the two differ."""
 
     comparison: Comparison
+    error_type: ErrorType | UnsetType | None = UNSET
     human_review_required: bool
     promotion_blocker: bool
-    error_type: ErrorType | UnsetType | None = UNSET
 
 
-class NpuProof(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class NpuProof(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """Whether a real NPU ran; ``proof_ok`` null means not measurable, never false."""
 
     proof_mode: ProofMode
-    inference_ran: bool
-    proof_ok: bool | None
     busy_delta_us: Microseconds | UnsetType | None = UNSET
     service_reported_delta_us: Microseconds | UnsetType | None = UNSET
+    inference_ran: bool
+    proof_ok: bool | None
     counter_path: OptionalText = UNSET
 
 
-class Latency(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Latency(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """How long it took; what was not measured is null."""
 
     total_ms: Milliseconds | None
-    timeout: bool
     service_ms: Milliseconds | UnsetType | None = UNSET
     queue_ms: Milliseconds | UnsetType | None = UNSET
+    timeout: bool
 
 
-class Fallback(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Fallback(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """Whether something else than the NPU answered, and why."""
 
     occurred: bool
-    expected: bool
     kind: FallbackKind | UnsetType | None = UNSET
     reason: OptionalText = UNSET
+    expected: bool
 
 
-class Privacy(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Privacy(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """What was left out of the record and how long it may be kept."""
 
     payload_logged: bool
@@ -218,7 +219,7 @@ class Privacy(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     contains_private_payload: bool
 
 
-class Decision(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Decision(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """One recommendation for one input: evidence for a gate, never an act."""
 
     schema_version: Literal["npu_advisory_decision_v1"]
