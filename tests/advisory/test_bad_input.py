@@ -3,80 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import json
 import socket
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from gatemark.core.advisory_record import Decision
-from gatemark.core.advisory_rules import BREACHES, CONTRADICTIONS
+from gatemark.core.advisory_rules import BREACHES
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.flow.advisory_run import AdvisoryChoices, DryRun, run_advisory
-from gatemark.flow.house import House
 
-MARKER = "the lighthouse keeper counted seventeen herons before breakfast"
-FIXTURES = [
-    {
-        "fixture_id": f"own_{number:03d}",
-        "input_class": "cron_n8n_event",
-        "case": "own",
-        "kind": "normal",
-        "privacy_class": "synthetic",
-        "payload": {"status": "success", "message": MARKER, "repeat_count": number},
-        "expected": {"label": "suppress", "severity": "info"},
-    }
-    for number in (1, 2, 3)
-]
-GOOD = {"label": "suppress", "severity": "info", "confidence": 0.9, "inference_ran": True}
-ON_CPU = {**GOOD, "device": "CPU", "fallback": {"kind": "cpu", "reason": "npu_absent"}}
-
-Write = Callable[[str, Any], Path]
+from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, write_fixtures
 
 
 @pytest.fixture
 def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    place = tmp_path / "own.jsonl"
-    place.write_text("".join(json.dumps(row) + "\n" for row in FIXTURES))
-    return place
-
-
-def service(body: str) -> str:
-    """A Python service of one function body, in the current folder."""
-    Path("service.py").write_text(f"import json, time\ndef advise(envelope):\n    {body}\n")
-    return "all=python:service:advise"
-
-
-def saying(reply: Any) -> str:
-    return service(f"return {{'output': json.loads({json.dumps(json.dumps(reply))})}}")
-
-
-def ticking() -> Callable[[], datetime]:
-    seconds = itertools.count()
-    return lambda: datetime(2026, 6, 6, tzinfo=UTC) + timedelta(seconds=next(seconds))
-
-
-def run(fixtures: Path | str, *services: str, **choices: Any) -> tuple[DryRun, ...]:
-    numbers = itertools.count(1)
-    _, runs = run_advisory(
-        House(clock=ticking()),
-        AdvisoryChoices(
-            services=services,
-            fixtures=str(fixtures),
-            **{"busy_counter": "no-counter", "timeout_s": 5.0, **choices},
-        ),
-        random_bytes=lambda size: next(numbers).to_bytes(size, "big"),
-    )
-    for dry_run in runs:
-        for record in dry_run.decisions:
-            assert not [problem for rule in CONTRADICTIONS for problem in rule(record)]
-            assert "heron" not in msgspec.json.encode(record).decode()
-    return runs
+    return write_fixtures(tmp_path / "own.jsonl", FIXTURES)
 
 
 def first(fixtures: Path, *services: str, **choices: Any) -> Decision:
@@ -229,10 +172,8 @@ def test_a_counter_in_trouble_leaves_the_proof_open_with_a_reason(
 
 
 def rewrite(place: Path, *changes: dict[str, Any]) -> None:
-    rows = [
-        {**row, **change} for row, change in itertools.zip_longest(FIXTURES, changes, fillvalue={})
-    ]
-    place.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    both = itertools.zip_longest(FIXTURES, changes, fillvalue={})
+    write_fixtures(place, [{**row, **change} for row, change in both])
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from gatemark.advisory.lanes import LANES
 from gatemark.advisory.reading import wire_payload
 from gatemark.core.errors import UsageError
 
+from .rigs import serving
+
 LANE = "cron_n8n_event"
 FAILURE = {"status": "error", "message": "run failed, no retries left", "retries_left": 0}
 
@@ -38,17 +40,6 @@ def envelope(**changes: Any) -> dict[str, Any]:
         "payload": FAILURE,
         **changes,
     }
-
-
-@contextlib.contextmanager
-def serving(gateway: Gateway) -> Iterator[str]:
-    thread = threading.Thread(target=gateway.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield gateway.address
-    finally:
-        gateway.finish()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

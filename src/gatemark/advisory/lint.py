@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gatemark.advisory.audio import sound_of
@@ -10,20 +10,23 @@ from gatemark.advisory.fixtures import Fixture, HalfManifest
 from gatemark.advisory.lanes import VOICE
 from gatemark.core.advisory import Taxonomy
 from gatemark.core.errors import BadInputError
+from gatemark.hygiene.private_text import PrivateTextRules, PrivateTextScan
 
 MAX_TEXT_CHARS: Final = 2000
 
-Scan = Callable[[str], Sequence[str]]
-"""What looks private in a text, by kind; never the text itself."""
 Placed = tuple[str, Fixture]
 """A fixture and where it stands."""
 
 
-def lint_fixtures(rows: Sequence[Placed], taxonomy: Taxonomy, scan: Scan) -> list[str]:
+def lint_fixtures(rows: Sequence[Placed], taxonomy: Taxonomy) -> list[str]:
     """Every problem of a fixture file, with its place; nothing of a payload is repeated."""
     problems: list[str] = []
     ids: dict[str, str] = {}
     payloads: dict[str, str] = {}
+    # Free text may be long here: a fixture is content, and its length has its own rule.
+    scan = PrivateTextScan(
+        PrivateTextRules(code_chars_max=MAX_TEXT_CHARS, note_chars_max=MAX_TEXT_CHARS)
+    )
     for place, fixture in rows:
         name = fixture.fixture_id
         if name in ids:
@@ -37,7 +40,7 @@ def lint_fixtures(rows: Sequence[Placed], taxonomy: Taxonomy, scan: Scan) -> lis
     return problems
 
 
-def _own(fixture: Fixture, taxonomy: Taxonomy, scan: Scan) -> Iterator[str]:
+def _own(fixture: Fixture, taxonomy: Taxonomy, scan: PrivateTextScan) -> Iterator[str]:
     if fixture.privacy_class == "private_disallowed":
         yield "privacy_class private_disallowed must not be in a fixture file"
     if fixture.expected is not None and not taxonomy.knows(fixture.expected.label):
@@ -48,10 +51,11 @@ def _own(fixture: Fixture, taxonomy: Taxonomy, scan: Scan) -> Iterator[str]:
         except BadInputError as error:
             yield str(error)
     for path, text in _texts(fixture.payload, "$.payload"):
-        if len(text) > MAX_TEXT_CHARS:
-            yield f"{path} must have at most {MAX_TEXT_CHARS} characters, got {len(text)}"
-        for kind in scan(text):
-            yield f"{path} looks private: {kind}"
+        for kind in scan.kinds(text):
+            if kind == "over_long":
+                yield f"{path} must have at most {MAX_TEXT_CHARS} characters, got {len(text)}"
+            else:
+                yield f"{path} looks private: {kind}"
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,10 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "gatemark.cli.advisory_run",
         "Ask advisory services about fixtures and record every answer.",
     ),
+    "lint": (
+        "gatemark.cli.advisory_lint",
+        "Look fixtures over: nothing private, nothing twice, all as pinned.",
+    ),
     "gateway": (
         "gatemark.cli.advisory_gateway",
         "Serve the reference models on the loopback interface.",

@@ -17,7 +17,6 @@ from gatemark.advisory.fixtures import (
     set_digest,
 )
 from gatemark.advisory.lint import Placed, compare_with_manifest, lint_fixtures
-from gatemark.advisory.private_marks import private_marks
 from gatemark.advisory.references import LabelLine, Labels, LabelSource, label_line_of
 from gatemark.core.advisory import DEFAULT_TAXONOMY, Taxonomy
 from gatemark.core.errors import BadInputError
@@ -35,11 +34,11 @@ def open_fixtures(path: str, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> FixtureSe
     if path == BUILTIN:
         opened = builtin_fixtures()
         rows = [(f"{BUILTIN}:{n}", fixture) for n, fixture in enumerate(opened.fixtures, start=1)]
-        _refuse(lint_fixtures(rows, taxonomy, private_marks))
+        _refuse(lint_fixtures(rows, taxonomy))
         return opened
     name, file, half = _pinned_file(Path(path))
     rows = _read(str(file))
-    problems = lint_fixtures(rows, taxonomy, private_marks)
+    problems = lint_fixtures(rows, taxonomy)
     fixtures = tuple(fixture for _, fixture in rows)
     if half is not None:
         problems.extend(compare_with_manifest(fixtures, half, str(file)))

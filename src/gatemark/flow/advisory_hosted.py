@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
+import gatemark
 from gatemark.core.errors import UsageError
 from gatemark.targets.port import Call, CallPart, Reply, Target
 
@@ -29,6 +31,7 @@ class HostedGateway:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env=_same_code(),
             # Ctrl-C belongs to the dry run, which ends the gateway itself.
             start_new_session=True,
         )
@@ -79,3 +82,11 @@ class HostedGateway:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
+
+
+def _same_code() -> dict[str, str]:
+    """The environment in which the child finds the very package that this process runs."""
+    places = [str(Path(gatemark.__file__).resolve().parents[1])]
+    if os.environ.get("PYTHONPATH"):
+        places.append(os.environ["PYTHONPATH"])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}

@@ -25,6 +25,7 @@ from gatemark.core.advisory import DEFAULT_TAXONOMY
 from gatemark.core.advisory_record import Decision, FallbackKind, Mode
 from gatemark.flow.advisory_calls import NOT_READ, Question, ask_service, record
 from gatemark.flow.advisory_fixtures import BUILTIN, open_fixtures, read_labels
+from gatemark.flow.advisory_folder import RunCard, card_of, refuse_other_runs
 from gatemark.flow.advisory_recorded import Recording, read_recording
 from gatemark.flow.advisory_services import MAX_REPLY_BYTES, ServiceSpec, parse_services
 from gatemark.flow.house import House
@@ -65,16 +66,36 @@ class _Plan(msgspec.Struct, frozen=True):
     recordings: Mapping[str, Recording]
 
 
+class DryRuns(msgspec.Struct, frozen=True):
+    """What was asked of whom, about which fixtures, and every run's records."""
+
+    card: RunCard
+    fixtures: FixtureSet
+    runs: tuple[DryRun, ...]
+
+
 def run_advisory(
     house: House,
     choices: AdvisoryChoices,
     *,
     random_bytes: RandomBytes,
+    out: Path | None = None,
     on_progress: OnProgress | None = None,
-) -> tuple[FixtureSet, tuple[DryRun, ...]]:
-    """Every run's records. Raises before anything is asked, or not at all."""
+) -> DryRuns:
+    """Every run's records. Raises before anything is asked, or not at all; writes nothing.
+
+    ``out`` is where they will be written: a folder with runs of something else is refused.
+    """
     plan = _open(choices)
-    return plan.fixtures, asyncio.run(_all_runs(house, choices, plan, random_bytes, on_progress))
+    card = card_of(
+        (plan.fixtures.name, plan.fixtures.digest, plan.fixtures.pinned),
+        choices.mode,
+        {lane: (spec.spelled, spec.endpoint) for lane, spec in plan.services.items()},
+    )
+    if out is not None:
+        refuse_other_runs(out, card)
+    runs = asyncio.run(_all_runs(house, choices, plan, random_bytes, on_progress))
+    return DryRuns(card, plan.fixtures, runs)
 
 
 def _open(choices: AdvisoryChoices) -> _Plan:
