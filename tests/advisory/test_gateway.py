@@ -15,9 +15,11 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from gatemark.advisory.advisor import Advisor
-from gatemark.advisory.envelope import Envelope
+from gatemark.advisory.envelope import Envelope, EnvelopeRefusedError, admit
 from gatemark.advisory.fixtures import builtin_fixtures
 from gatemark.advisory.gateway import MAX_BODY_BYTES, MAX_CONNECTIONS, Gateway
 from gatemark.advisory.lanes import LANES
@@ -154,6 +156,44 @@ def test_malformed_and_grasping_envelopes_are_refused(
 ) -> None:
     said = post(address, document)
     assert (said.status_code, said.json()["error"]["code"]) == (status, code)
+
+
+def test_an_envelope_that_is_nested_too_deeply_is_refused(address: str) -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
+    said = post(address, envelope(payload=deep))
+    assert (said.status_code, said.json()["error"]["code"]) == (400, "malformed")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner),
+    max_leaves=12,
+)
+
+
+@example("cron_n8n_event", {"age_minutes": 10**400, "x": -(10**30)})
+@settings(deadline=None, max_examples=100)
+@given(
+    st.sampled_from([lane.input_class for lane in LANES]),
+    json_values
+    | st.dictionaries(
+        st.sampled_from(["question", "passages", "wav_base64", "text", "operation", "max_tokens"]),
+        json_values,
+    ),
+)
+def test_any_payload_is_answered_or_refused(advisor: Advisor, lane: str, payload: Any) -> None:
+    asked = admit(envelope(input_class=lane, payload=payload))
+    refusals: list[str] = []
+    try:
+        said = advisor.advise(asked)
+    except EnvelopeRefusedError as error:
+        refusals.append(error.code)
+    else:
+        json.dumps(said, allow_nan=False)
+        assert 0 <= said["confidence"] <= 1
+    assert refusals in ([], ["unreadable_payload"])
 
 
 def test_an_envelope_may_say_that_it_asks_for_nothing(address: str) -> None:

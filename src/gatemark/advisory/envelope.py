@@ -14,6 +14,7 @@ from gatemark.core.advisory_record import ALLOWED_ACTIONS, CLOSED_FLAGS, Mode
 from gatemark.core.errors import RefusedError
 
 PROTOCOL: Final = "gatemark.advisory/1"
+MAX_DEPTH: Final = 32
 
 FLAG_OF_ACTION: Final = {
     "route_atlas": "can_route_atlas",
@@ -96,6 +97,8 @@ def _flags_for(actions: Any) -> frozenset[str]:
 
 def admit(value: Any) -> Envelope:
     """The envelope, or the reason why it is turned away."""
+    if _is_deep(value):
+        raise EnvelopeRefusedError("malformed", f"envelope is nested deeper than {MAX_DEPTH}")
     flags = requested_flags(value)
     if flags:
         raise EnvelopeRefusedError(
@@ -106,3 +109,18 @@ def admit(value: Any) -> Envelope:
         return msgspec.convert(value, Envelope)
     except msgspec.ValidationError as error:
         raise EnvelopeRefusedError("malformed", f"envelope is malformed: {error}") from error
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether containers stand inside each other beyond the limit, found without recursion."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True

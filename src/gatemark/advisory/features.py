@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from gatemark.advisory.audio import SAMPLE_RATE_HZ, Samples
 
 TEXT_WIDTH: Final = 512
 AUDIO_WIDTH: Final = 38
+MAX_FIGURE: Final = 10**15
 _BANDS: Final = 16
 _FRAME: Final = 256
 _HOP: Final = 128
@@ -44,7 +46,7 @@ def _signals(payload: Any) -> Iterator[tuple[str, float]]:
         if isinstance(value, bool) or value is None:
             yield f"{key}={value}", 1.0
         elif isinstance(value, int | float):
-            yield f"{key}#", float(np.log1p(abs(value))) / 3
+            yield f"{key}#", math.log1p(min(abs(value), MAX_FIGURE)) / 3
             yield f"{key}={'zero' if value == 0 else 'some'}", 0.5
         else:
             words = _words(str(value))
