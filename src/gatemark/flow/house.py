@@ -73,6 +73,11 @@ class House:
         """Where the journals of a run lie until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
 
+    @property
+    def facts_folder(self) -> Path:
+        """Where the facts of large files that were read before are kept."""
+        return self._folder / "facts"
+
     @cached_property
     def blobs(self) -> BlobStore:
         """The files that results rest on."""

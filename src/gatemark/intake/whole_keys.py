@@ -7,7 +7,7 @@ none is repeated. Types with open or repeated parts have no such number.
 from __future__ import annotations
 
 import operator
-from functools import reduce
+from functools import cache, reduce
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -26,6 +26,7 @@ class Whole(NamedTuple):
     key_count: int
 
 
+@cache
 def whole_type(record_type: type[msgspec.Struct]) -> Whole | None:
     """The same type with every optional key required, or None where keys cannot be counted."""
     if not record_type.__struct_config__.forbid_unknown_fields:
@@ -73,10 +74,10 @@ def key_count(data: bytes) -> int | None:
     if b"\\" in data:
         return None
     found = np.frombuffer(data, dtype=np.uint8)
-    before = found[:-1][found[1:] == _COLON]
-    if before.size and before.min() <= _SPACE:
+    colons, before = found[1:] == _COLON, found[:-1]
+    if np.count_nonzero(colons & (before <= _SPACE)):
         return None
-    return int(np.count_nonzero(before == _QUOTE))
+    return int(np.count_nonzero(colons & (before == _QUOTE)))
 
 
 def _has_keys_of_its_own(wanted: Any) -> bool:
