@@ -66,16 +66,21 @@ def ticking() -> Callable[[], datetime]:
     return lambda: datetime(2026, 6, 6, tzinfo=UTC) + timedelta(seconds=next(seconds))
 
 
-def run(fixtures: Path | str, *services: str, **choices: Any) -> tuple[DryRun, ...]:
+def counted() -> Callable[[int], bytes]:
+    """Random bytes that are none: every call gives the next number."""
     numbers = itertools.count(1)
+    return lambda size: next(numbers).to_bytes(size, "big")
+
+
+def run(fixtures: Path | str, *services: str, **choices: Any) -> tuple[DryRun, ...]:
     runs = run_advisory(
         House(clock=ticking()),
         AdvisoryChoices(
             services=services,
             fixtures=str(fixtures),
-            **{"busy_counter": "no-counter", "timeout_s": 5.0, **choices},
+            **{"busy_counter": "no-counter", "timeout_s": 5.0, "runs": 1, **choices},
         ),
-        random_bytes=lambda size: next(numbers).to_bytes(size, "big"),
+        random_bytes=counted(),
     ).runs
     for dry_run in runs:
         for record in dry_run.decisions:

@@ -275,6 +275,16 @@ def test_a_wrong_answer_is_named_before_a_fallback_but_after_a_grab_for_power() 
     assert make(grasping, UNSEEN).outcome.comparison == "disagree"
 
 
+def test_an_answer_slower_than_the_lane_promised_is_an_slo_miss() -> None:
+    slow = make(slo_ms=4.0)
+    assert slow.outcome.error_type == "latency_slo_miss"
+    assert slow.outcome.human_review_required
+    assert not slow.outcome.promotion_blocker
+    assert make(slo_ms=4.2).outcome.error_type is None
+    wrong = make(with_advice(label="escalate", severity="high"), slo_ms=4.0)
+    assert wrong.outcome.error_type == "false_positive"
+
+
 def test_a_health_probe_recommends_nothing() -> None:
     record = make(NoAdvice(HEALTHY), UNSEEN, None, mode="health_only")
     assert problems(record) == breaches(record) == []

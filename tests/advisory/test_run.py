@@ -196,6 +196,7 @@ def test_labels_stand_in_for_expected_decisions(fixtures: Path) -> None:
         ({"confidence": 2}, r"\$\.confidence"),
         ({"decision_ref": "a path/to"}, r"\$\.decision_ref"),
         ({"timestamp": "yesterday"}, r"\$\.timestamp"),
+        ({"timestamp": "2026-02-30T00:00:00Z"}, r"\$\.timestamp"),
         ({"extra": 1}, "unknown field"),
     ],
 )

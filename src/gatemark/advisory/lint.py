@@ -8,6 +8,7 @@ from typing import Any, Final
 from gatemark.advisory.audio import sound_of
 from gatemark.advisory.fixtures import Fixture, HalfManifest
 from gatemark.advisory.lanes import VOICE
+from gatemark.advisory.references import TaxonomyOf
 from gatemark.core.advisory import Taxonomy
 from gatemark.core.errors import BadInputError
 from gatemark.hygiene.private_text import PrivateTextRules, PrivateTextScan
@@ -18,7 +19,7 @@ Placed = tuple[str, Fixture]
 """A fixture and where it stands."""
 
 
-def lint_fixtures(rows: Sequence[Placed], taxonomy: Taxonomy) -> list[str]:
+def lint_fixtures(rows: Sequence[Placed], taxonomy_of: TaxonomyOf) -> list[str]:
     """Every problem of a fixture file, with its place; nothing of a payload is repeated."""
     problems: list[str] = []
     ids: dict[str, str] = {}
@@ -36,7 +37,10 @@ def lint_fixtures(rows: Sequence[Placed], taxonomy: Taxonomy) -> list[str]:
             problems.append(f"{place}: {name} has the payload of {twin}")
         ids.setdefault(name, place)
         payloads.setdefault(fixture.content_hash, name)
-        problems.extend(f"{place}: {name}: {problem}" for problem in _own(fixture, taxonomy, scan))
+        problems.extend(
+            f"{place}: {name}: {problem}"
+            for problem in _own(fixture, taxonomy_of(fixture.input_class), scan)
+        )
     return problems
 
 

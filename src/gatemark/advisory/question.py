@@ -17,7 +17,7 @@ class Setting(msgspec.Struct, frozen=True):
     """What is the same for every record of a lane in a run.
 
     ``expected_fallbacks`` are those the user announced; ``npu_in_sight`` says whether this machine
-    has a busy counter at all.
+    has a busy counter at all. ``slo_ms`` is what the lane promised to stay under.
     """
 
     run_id: str
@@ -28,6 +28,7 @@ class Setting(msgspec.Struct, frozen=True):
     taxonomy: Taxonomy
     counter_path: str
     npu_in_sight: bool
+    slo_ms: float | None = None
     expected_fallbacks: frozenset[FallbackKind] = frozenset()
 
 

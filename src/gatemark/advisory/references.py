@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from gatemark.advisory.fixtures import Code, Fixture
 from gatemark.core.advisory import Taxonomy
-from gatemark.core.advisory_record import ReferenceSource, Severity, Share
+from gatemark.core.advisory_record import TIME_PATTERN, ReferenceSource, Severity, Share
+from gatemark.core.advisory_rules import is_a_day
 
 LabelSource = Literal["human_label", "atlas_shadow"]
 OpaqueRef = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
-Moment = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z$"
-    ),
-]
+Moment = Annotated[str, msgspec.Meta(pattern=TIME_PATTERN, max_length=40)]
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -44,11 +40,13 @@ class LabelLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timestamp: Moment | None = None
 
 
+TaxonomyOf = Callable[[str], Taxonomy]
+"""What the labels of a lane mean, by its input class."""
 Labels = Mapping[tuple[str, LabelSource], LabelLine]
 NOTHING = Given("missing")
 
 
-def label_line_of(value: Any, taxonomy: Taxonomy) -> LabelLine | str:
+def label_line_of(value: Any) -> LabelLine | str:
     """A line of a labels file, or what is wrong with it."""
     if not isinstance(value, dict):
         return value if isinstance(value, str) else "must be an object"
@@ -56,8 +54,8 @@ def label_line_of(value: Any, taxonomy: Taxonomy) -> LabelLine | str:
         line = msgspec.convert(value, LabelLine)
     except msgspec.ValidationError as error:
         return str(error)
-    if not taxonomy.knows(line.label):
-        return f"label {line.label!r} must be one of {', '.join(taxonomy.labels)}"
+    if line.timestamp is not None and not is_a_day(line.timestamp):
+        return "timestamp is not a day of the calendar - at `$.timestamp`"
     return line
 
 

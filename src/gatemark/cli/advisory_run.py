@@ -5,15 +5,19 @@ from __future__ import annotations
 import secrets
 import sys
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any, get_args
 
 import click
 
 from gatemark.cli.options import FiniteRange, busy_counter_option, json_option
-from gatemark.cli.screen import count_progress
+from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.advisory_record import FallbackKind, Mode
-from gatemark.flow.advisory_run import AdvisoryChoices, run_advisory
+from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.flow.advisory_dry_run import dry_run
+from gatemark.flow.advisory_run import AdvisoryChoices
 from gatemark.flow.house import House
+from gatemark.report.advisory_summary import render_markdown
 
 
 @click.command("run")
@@ -35,9 +39,7 @@ from gatemark.flow.house import House
 @click.option(
     "--runs",
     type=click.IntRange(1, 100),
-    default=3,
-    show_default=True,
-    help="How often every fixture is asked about; stability needs three.",
+    help="How often every fixture is asked about; 3 when left out, 1 for a recording.",
 )
 @click.option(
     "--mode",
@@ -47,6 +49,7 @@ from gatemark.flow.house import House
     help="What the services are told, and what is asked of them.",
 )
 @click.option("--labels", metavar="FILE", help="Decisions of people or Atlas, as JSON Lines.")
+@click.option("--policy", metavar="FILE", help="Advisory policy (YAML or JSON); defaults without.")
 @busy_counter_option
 @click.option(
     "--timeout",
@@ -91,6 +94,7 @@ def run_command(**flags: Any) -> int:
         runs=flags["runs"],
         mode=flags["mode"],
         labels=flags["labels"],
+        policy=flags["policy"],
         busy_counter=flags["busy_counter"],
         timeout_s=flags["timeout"],
         jobs=flags["jobs"],
@@ -98,5 +102,15 @@ def run_command(**flags: Any) -> int:
     )
     # What a Python service prints must not get between a script and the JSON document.
     with count_progress("asking") as progress, redirect_stdout(sys.stderr):
-        run_advisory(House(), choices, random_bytes=secrets.token_bytes, on_progress=progress)
-    return 0
+        judged = dry_run(
+            House(jobs=1),
+            choices,
+            Path(flags["out"]),
+            random_bytes=secrets.token_bytes,
+            on_progress=progress,
+        )
+    if flags["json"]:
+        print_json(judged.summary)
+    else:
+        click.echo(render_markdown(judged.summary).decode(), nl=False)
+    return EXIT_BY_OUTCOME[judged.outcome]

@@ -17,7 +17,7 @@ from gatemark.advisory.fixtures import (
     set_digest,
 )
 from gatemark.advisory.lint import Placed, compare_with_manifest, lint_fixtures
-from gatemark.advisory.references import LabelLine, Labels, LabelSource, label_line_of
+from gatemark.advisory.references import LabelLine, Labels, LabelSource, TaxonomyOf, label_line_of
 from gatemark.core.advisory import DEFAULT_TAXONOMY, Taxonomy
 from gatemark.core.errors import BadInputError
 from gatemark.intake.dataset import json_rows
@@ -29,16 +29,21 @@ MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 MAX_PROBLEMS: Final = 20
 
 
-def open_fixtures(path: str, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> FixtureSet:
+def default_taxonomy(_input_class: str) -> Taxonomy:
+    """What labels mean where no policy says otherwise."""
+    return DEFAULT_TAXONOMY
+
+
+def open_fixtures(path: str, taxonomy_of: TaxonomyOf = default_taxonomy) -> FixtureSet:
     """The fixtures of a name, a file or a folder with a manifest; refuses all when one is bad."""
     if path == BUILTIN:
         opened = builtin_fixtures()
         rows = [(f"{BUILTIN}:{n}", fixture) for n, fixture in enumerate(opened.fixtures, start=1)]
-        _refuse(lint_fixtures(rows, taxonomy))
+        _refuse(lint_fixtures(rows, taxonomy_of))
         return opened
     name, file, half = _pinned_file(Path(path))
     rows = _read(str(file))
-    problems = lint_fixtures(rows, taxonomy)
+    problems = lint_fixtures(rows, taxonomy_of)
     fixtures = tuple(fixture for _, fixture in rows)
     if half is not None:
         problems.extend(compare_with_manifest(fixtures, half, str(file)))
@@ -77,18 +82,21 @@ def _read(path: str) -> list[Placed]:
 
 
 def read_labels(
-    path: str, fixtures: Sequence[Fixture], taxonomy: Taxonomy = DEFAULT_TAXONOMY
+    path: str, fixtures: Sequence[Fixture], taxonomy_of: TaxonomyOf = default_taxonomy
 ) -> Labels:
     """The labels of a file, by fixture and source; each fixture at most once per source."""
-    known = {fixture.fixture_id for fixture in fixtures}
+    lanes = {fixture.fixture_id: fixture.input_class for fixture in fixtures}
     labels: dict[tuple[str, LabelSource], LabelLine] = {}
     problems: list[str] = []
     for place, value in json_rows(inspect_source(path), Limits()):
-        line = label_line_of(value, taxonomy)
+        line = label_line_of(value)
         if isinstance(line, str):
             problems.append(f"{place}: {line}")
-        elif line.fixture_id not in known:
+        elif line.fixture_id not in lanes:
             problems.append(f"{place}: no fixture is called {line.fixture_id!r}")
+        elif not (known := taxonomy_of(lanes[line.fixture_id])).knows(line.label):
+            allowed = ", ".join((*known.labels, *known.aliases))
+            problems.append(f"{place}: label {line.label!r} must be one of {allowed}")
         elif (line.fixture_id, line.source) in labels:
             problems.append(f"{place}: {line.fixture_id} has a {line.source} already")
         else:

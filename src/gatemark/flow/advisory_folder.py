@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -12,8 +12,9 @@ from gatemark.core.advisory_record import Decision, Mode
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.disk.atomic import write_whole
+from gatemark.flow.advisory_policy import read_history
 
-CARD: Final = "run.json"
+CARD: Final = "dry-run.card"
 DECISIONS: Final = "decisions.jsonl"
 RUNS: Final = "runs"
 MAX_CARD_BYTES: Final = 1024 * 1024
@@ -56,6 +57,8 @@ def refuse_other_runs(folder: Path, card: RunCard) -> None:
         with place.open("rb") as stream:
             data = stream.read(MAX_CARD_BYTES)
     except FileNotFoundError:
+        if (folder / RUNS).exists():
+            raise UsageError(f"{folder} holds runs without a card; choose another --out") from None
         return
     except OSError as error:
         raise BadInputError(f"{place}: {error.strerror or error}") from error
@@ -75,10 +78,24 @@ def encode_decisions(decisions: Sequence[Decision]) -> bytes:
     return b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions)
 
 
+def run_file(folder: Path, run_id: str) -> Path:
+    """Where the records of a run lie."""
+    return folder / RUNS / run_id / DECISIONS
+
+
+def read_past_runs(folder: Path) -> list[dict[str, Any]]:
+    """The runs that a folder holds already, as history; empty when there are none."""
+    return read_history(str(folder / RUNS)) if (folder / RUNS).is_dir() else []
+
+
 def write_runs(folder: Path, card: RunCard, runs: Mapping[str, bytes]) -> None:
-    """Write the card, every run, and the last run's records beside them."""
+    """Write the card and the records of every run."""
     document = msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
     write_whole(folder / CARD, [document])
     for run_id, data in runs.items():
-        write_whole(folder / RUNS / f"{run_id}.jsonl", [data])
-    write_whole(folder / DECISIONS, [list(runs.values())[-1]])
+        write_whole(run_file(folder, run_id), [data])
+
+
+def write_front(folder: Path, data: bytes) -> None:
+    """Put the records of the last run in front."""
+    write_whole(folder / DECISIONS, [data])

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET
 
+from gatemark.advisory.references import TaxonomyOf
 from gatemark.advisory.reply import Advice, NoAdvice, read_reply
-from gatemark.core.advisory import DEFAULT_TAXONOMY, Taxonomy
+from gatemark.core.advisory import Taxonomy
 from gatemark.core.advisory_record import Decision
 from gatemark.core.errors import BadInputError
 from gatemark.intake.dataset import json_rows
@@ -21,7 +22,7 @@ Recording = Mapping[str, Advice | NoAdvice]
 """What was recommended for each fixture."""
 
 
-def read_recording(path: str, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Recording:
+def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
     """The recommendations of a decisions file; of several for one fixture, the last counts.
 
     Decisions that held no usable recommendation are left out, so that they stay unanswered.
@@ -39,7 +40,7 @@ def read_recording(path: str, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Recordin
             continue
         name = decision.source.fixture_id
         if isinstance(name, str) and decision.fallback.kind != "service_unavailable":
-            found[name] = _advice(decision, taxonomy)
+            found[name] = _advice(decision, taxonomy_of(decision.input_class))
     if problems:
         raise BadInputError(
             tuple(problems[:MAX_PROBLEMS]), unlisted_count=max(0, len(problems) - MAX_PROBLEMS)

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -21,33 +22,47 @@ from gatemark.advisory.lanes import service_name
 from gatemark.advisory.question import Seen, Setting
 from gatemark.advisory.references import NOTHING, Labels, reference_for
 from gatemark.advisory.reply import Advice, NoAdvice
-from gatemark.core.advisory import DEFAULT_TAXONOMY
+from gatemark.core.advisory import Taxonomy, lane_name
 from gatemark.core.advisory_record import Decision, FallbackKind, Mode
+from gatemark.core.errors import UsageError
 from gatemark.flow.advisory_calls import NOT_READ, Question, ask_service, record
 from gatemark.flow.advisory_fixtures import BUILTIN, open_fixtures, read_labels
 from gatemark.flow.advisory_folder import RunCard, card_of, refuse_other_runs
+from gatemark.flow.advisory_policy import KIND, read_advisory_policy
 from gatemark.flow.advisory_recorded import Recording, read_recording
 from gatemark.flow.advisory_services import MAX_REPLY_BYTES, ServiceSpec, parse_services
 from gatemark.flow.house import House
+from gatemark.flow.plugins import suites
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Target
 
+DEFAULT_RUNS: Final = 3
 OnProgress = Callable[[int, int], None]
 """Called with (records made, records to make)."""
 
 
 class AdvisoryChoices(msgspec.Struct, frozen=True):
-    """How a user wants a dry run."""
+    """How a user wants a dry run. Without ``runs`` there are three, or one of a recording."""
 
     services: tuple[str, ...]
     fixtures: str = BUILTIN
-    runs: int = 1
+    runs: int | None = None
     mode: Mode = "dry_run"
     labels: str | None = None
+    policy: str | None = None
     busy_counter: str = DEFAULT_COUNTER
     timeout_s: float = 10.0
     jobs: int = 1
     expected_fallbacks: frozenset[FallbackKind] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.mode == "offline_fixture" and self.runs not in (None, 1):
+            raise UsageError("a recording has one run to give; --runs belongs to live services")
+
+    @property
+    def run_count(self) -> int:
+        """How often every fixture is asked about."""
+        return self.runs or (1 if self.mode == "offline_fixture" else DEFAULT_RUNS)
 
 
 class DryRun(msgspec.Struct, frozen=True):
@@ -60,6 +75,7 @@ class DryRun(msgspec.Struct, frozen=True):
 class _Plan(msgspec.Struct, frozen=True):
     """Everything that is opened before the first question."""
 
+    policy: Any
     fixtures: FixtureSet
     labels: Labels
     services: Mapping[str, ServiceSpec]
@@ -98,12 +114,28 @@ def run_advisory(
     return DryRuns(card, plan.fixtures, runs)
 
 
+def advisory_policy(path: str | None) -> Any:
+    """The policy that the run is judged by, typed by the suite that judges."""
+    value = {} if path is None else read_advisory_policy(path)
+    options: Any = msgspec.convert({"policy": value}, suites().get(KIND).options)
+    return options.policy
+
+
 def _open(choices: AdvisoryChoices) -> _Plan:
-    fixtures = open_fixtures(choices.fixtures)
-    labels = {} if choices.labels is None else read_labels(choices.labels, fixtures.fixtures)
+    policy = advisory_policy(choices.policy)
+
+    def taxonomy_of(input_class: str) -> Taxonomy:
+        known: Taxonomy = policy.taxonomy(lane_name(input_class, service_name(input_class)))
+        return known
+
+    fixtures = open_fixtures(choices.fixtures, taxonomy_of)
+    labels: Labels = {}
+    if choices.labels is not None:
+        labels = read_labels(choices.labels, fixtures.fixtures, taxonomy_of)
     services = parse_services(choices.services, fixtures.lanes, choices.mode, jobs=choices.jobs)
     files = {spec.recording for spec in services.values() if spec.recording is not None}
-    return _Plan(fixtures, labels, services, {path: read_recording(path) for path in files})
+    recordings = {path: read_recording(path, taxonomy_of) for path in files}
+    return _Plan(policy, fixtures, labels, services, recordings)
 
 
 async def _all_runs(
@@ -120,14 +152,13 @@ async def _all_runs(
             if spec.open is not None:
                 targets[name] = spec.open()
         told = _Teller(on_progress)
-        planned = [_questions(house, choices, plan, random_bytes) for _ in range(choices.runs)]
-        told.total = sum(len(questions) for _, questions in planned)
-        return tuple(
-            [
-                DryRun(run_id, await _one_run(house, choices, plan, targets, (questions, told)))
-                for run_id, questions in planned
-            ]
-        )
+        runs = []
+        for _ in range(choices.run_count):
+            run_id, questions = _questions(house, choices, plan, random_bytes)
+            told.total = len(questions) * choices.run_count
+            records = await _one_run(house, choices, plan, targets, (questions, told))
+            runs.append(DryRun(run_id, records))
+        return tuple(runs)
     finally:
         for target in targets.values():
             await target.close()
@@ -152,20 +183,21 @@ def _questions(
     """A fresh run id, and a question per fixture of a served lane, or per lane for health."""
     run_id = new_ulid(house.clock(), random_bytes)
     npu_in_sight = Path(choices.busy_counter).exists()
-    settings = {
-        lane: Setting(
+    settings = {}
+    for lane, spec in plan.services.items():
+        name = lane_name(lane, service_name(lane))
+        settings[lane] = Setting(
             run_id=run_id,
             fixture_set=plan.fixtures.name,
             service=service_name(lane),
             endpoint=spec.endpoint,
             mode=choices.mode,
-            taxonomy=DEFAULT_TAXONOMY,
+            taxonomy=plan.policy.taxonomy(name),
             counter_path=choices.busy_counter,
             npu_in_sight=npu_in_sight,
+            slo_ms=plan.policy.bounds(name).p95_total_ms_max,
             expected_fallbacks=choices.expected_fallbacks,
         )
-        for lane, spec in plan.services.items()
-    }
 
     def fresh() -> str:
         return new_ulid(house.clock(), random_bytes)
