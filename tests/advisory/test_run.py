@@ -34,9 +34,9 @@ def gateway() -> Iterator[str]:
         yield address
 
 
-def test_three_runs_of_the_builtin_set_against_the_gateway(gateway: str) -> None:
-    runs = run("builtin", f"all={gateway}", runs=3)
-    assert len({dry_run.run_id for dry_run in runs}) == 3
+def test_the_builtin_set_is_answered_alike_in_every_run(gateway: str) -> None:
+    runs = run("builtin", f"all={gateway}", runs=2)
+    assert runs[0].run_id < runs[1].run_id
     for dry_run in runs:
         records = dry_run.decisions
         assert [record.source.fixture_id for record in records] == [
@@ -57,7 +57,7 @@ def test_three_runs_of_the_builtin_set_against_the_gateway(gateway: str) -> None
         agreed = [record for record in records if record.outcome.comparison == "agree"]
         assert 200 < len(agreed) < len(records)
     told = [[(r.recommendation, r.confidence) for r in dry_run.decisions] for dry_run in runs]
-    assert told[0] == told[1] == told[2]
+    assert told[0] == told[1]
 
 
 def test_a_lane_without_a_service_is_not_asked_about(gateway: str) -> None:
