@@ -66,6 +66,7 @@ def test_processes_and_shards_change_no_bit(
     path = write(tmp_path / "p.jsonl", pairs(3000))
     whole = comparable(sat(path))
     monkeypatch.setattr(fold_files, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(fold_files, "ALONE_BYTES", 0)
     assert comparable(sat(path)) == whole
     assert comparable(sat(path, jobs=2)) == whole
 

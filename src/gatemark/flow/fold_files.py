@@ -177,8 +177,7 @@ def _done(
     sizes = {task.index: task.size for task in tasks if isinstance(task, Shard)}
     total, done = sum(sizes.values()), 0
     work = partial(examine_task, job)
-    small = total <= ALONE_BYTES and len(sizes) == 1
-    for data in map(work, tasks) if small else engine.run(work, tasks):
+    for data in map(work, tasks) if total <= ALONE_BYTES else engine.run(work, tasks):
         found = msgspec.msgpack.decode(data, type=FileDigest | ShardOutcome)
         if isinstance(found, ShardOutcome) and on_progress is not None:
             done += sizes[found.shard]

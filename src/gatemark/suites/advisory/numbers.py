@@ -28,9 +28,9 @@ _RATES: Final[tuple[tuple[str, str, str, Direction, str], ...]] = (
     (
         "uncertain_rate_outside_conservative_lanes",
         "uncertain_outside_conservative",
-        "outside_conservative",
+        "records",
         WORSE_UP,
-        "every lane is conservative",
+        "no records",
     ),
     (
         "false_positive_rate",

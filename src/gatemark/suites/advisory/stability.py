@@ -35,14 +35,14 @@ class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def runs_of(tally: Tally) -> dict[str, LaneBuckets]:
     """The bucket counts of every run in the evidence; records without a run form one together."""
     runs: dict[str, LaneBuckets] = {}
-    for group, counts in tally.items():
+    for group, counts in sorted(tally.items()):
         if group[0] == "run":
             _, run, lane = group
             buckets: dict[str, int] = {
                 bucket: counts.get(f"bucket.{bucket}", 0) for bucket in BUCKETS
             }
             runs.setdefault(run, {})[lane] = buckets
-    return dict(sorted(runs.items()))
+    return runs
 
 
 def comparable_history(

@@ -128,8 +128,6 @@ def _names(cell: Cell, taxonomy: Taxonomy, bounds: LaneBounds) -> set[str]:
         names |= {"shadow", f"shadow.{signal_of(parts, taxonomy)}"}
     if category == "uncertain" and not bounds.conservative:
         names.add("uncertain_outside_conservative")
-    if not bounds.conservative:
-        names.add("outside_conservative")
     return names
 
 
