@@ -67,6 +67,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.runlog",
         "Replay multi-agent traces through variants, and look at the logs.",
     ),
+    "advisory": (
+        "gatemark.cli.advisory",
+        "Dry-run advisory services: ask, compare, record; never act.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

@@ -157,3 +157,14 @@ def max_errors_option(function: F) -> F:
         show_default=True,
         help="How many problems to list.",
     )(function)
+
+
+def busy_counter_option(function: F) -> F:
+    """``--busy-counter``: where the NPU counts its busy time."""
+    return click.option(
+        "--busy-counter",
+        metavar="PATH",
+        default="/sys/class/accel/accel0/device/npu_busy_time_us",
+        show_default=True,
+        help="File in which the NPU counts its busy time in microseconds.",
+    )(function)

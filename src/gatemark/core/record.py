@@ -84,7 +84,10 @@ class Form(msgspec.Struct, frozen=True):
     decoded record and list what no single field can show. ``unique`` are the fields whose values
     together come only once in a file, where the identity alone may come again; they include the
     identity. ``judged_by`` are the fields that the rules look at, where these are few and come
-    again and again: then each combination of their values is judged once.
+    again and again: then each combination of their values is judged once. ``breaches`` list what
+    a record can say and must not: validation refuses it, and an exam that looks for it can count
+    it. ``screen`` says of a whole batch that surely every rule holds; it errs only by saying no.
+    ``shows_values`` is false where a refused value may be private and no message may repeat it.
     """
 
     name: str
@@ -96,6 +99,9 @@ class Form(msgspec.Struct, frozen=True):
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
     judged_by: tuple[str, ...] = ()
+    breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
+    screen: Callable[[Sequence[Any]], bool] | None = None
+    shows_values: bool = True
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
@@ -109,6 +115,15 @@ class Form(msgspec.Struct, frozen=True):
             return operator.attrgetter(self.identity)
         fields = self.unique
         return lambda record: KEY_SEPARATOR.join(str(getattr(record, name)) for name in fields)
+
+    @property
+    def strictest(self) -> Form:
+        """The same form with its breaches among its rules."""
+        if not self.breaches:
+            return self
+        return msgspec.structs.replace(
+            self, rules=(*self.rules, *self.breaches), breaches=(), screen=None
+        )
 
     def key_of(self, record: Any) -> tuple[Any, ...]:
         """The values that no other record of a file may have together."""

@@ -33,7 +33,7 @@ class _Side:
             raise UsageError(f"suite {job.kind} does not read one-sided records")
         form = schemas().get(exam.schema).form(exam.one_sided_form)
         name_of = form.namer()
-        reader = admission(job, form.name, exam.schema)
+        reader = admission(job, exam, form.name)
         (shard,) = split_sources((source,), parts=1, min_bytes=1)
         kept: dict[str, NumberedRecord] = {}
         twice: dict[str, list[tuple[str, int]]] = {}

@@ -119,3 +119,8 @@ class House:
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
+
+    @property
+    def facts_folder(self) -> Path:
+        """Where the facts of large files that were read before are kept."""
+        return self._folder / "facts"

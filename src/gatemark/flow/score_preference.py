@@ -8,7 +8,8 @@ import msgspec
 
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.verdict import Outcome
-from gatemark.flow.examine import Progress, exam_job, examine_files
+from gatemark.flow.examine import exam_job, examine_files
+from gatemark.flow.fold_files import Progress
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 

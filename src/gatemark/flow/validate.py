@@ -69,7 +69,7 @@ def _check_by_name(source: Source, schema_name: str | None, choices: ReadingChoi
         return _check_headed(source, schema, choices)
     if schema.tag is not None:
         return _check_story(source, schema, choices)
-    form = schema.form_of(first) or schema.forms[0]
+    form = (schema.form_of(first) or schema.forms[0]).strictest
     rules = _Once(form) if schema.across is None else schema.across()
     reading = read_tagged(source, form, rules, choices)
     return _file_check(source, schema.name, form.name, reading)

@@ -45,7 +45,9 @@ class OneForm:
             if not printable and not all(map(is_one_line, map(self._name, batch))):
                 return False
         form = self._form
-        return not form.rules or not any(record_problems(record, form) for record in batch)
+        if not form.rules or (form.screen is not None and form.screen(batch)):
+            return True
+        return not any(record_problems(record, form) for record in batch)
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
         return diagnose(line, self._form, max_depth=max_depth)
