@@ -134,6 +134,8 @@ def test_equal_arms_pass_and_the_result_is_kept(gatemark: Run, folder: Path) -> 
     assert {blob["name"] for blob in ran.json["blobs"]} == {
         "golden.candidate.jsonl",
         "golden.baseline.jsonl",
+        "golden.rows.jsonl",
+        "pack.json",
     }
     assert not list((folder / "store" / "runs").iterdir())
 
@@ -302,7 +304,8 @@ def test_a_killed_run_resumes_without_repeating_a_call(gatemark: Run, folder: Pa
     calls = log.read_text().splitlines()
     assert len(set(calls)) == 200
     assert len(calls) - 200 <= kills
-    assert len(json.loads(final.stdout)["blobs"]) == 1
+    names = [blob["name"] for blob in json.loads(final.stdout)["blobs"]]
+    assert names == ["golden.candidate.jsonl", "pack.json", "golden.rows.jsonl"]
 
 
 def test_lint_names_errors_and_doubts(gatemark: Run, folder: Path) -> None:
