@@ -44,7 +44,7 @@ def baseline(text):
 
 
 def pair_files(folder: Path) -> dict[str, Path]:
-    rows = {"pairs": [], "scholar": [], "auditor": []}
+    rows = {"pairs": [], "scholar": [], "auditor": [], "third": []}
     for number in range(90):
         label = LABELS[number % 3]
         other = LABELS[(number + 1) % 3] if number % 30 == 0 else label
@@ -52,6 +52,7 @@ def pair_files(folder: Path) -> dict[str, Path]:
         rows["pairs"].append({"qid": qid, "scholar": {"label": label}, "auditor": {"label": other}})
         rows["scholar"].append({"qid": qid, "label": label})
         rows["auditor"].append({"qid": qid, "label": other})
+        rows["third"].append({"qid": qid, "label": label if number % 9 else "ABSTAIN"})
     paths = {}
     for name, lines in rows.items():
         paths[name] = folder / f"{name}.jsonl"
@@ -69,6 +70,7 @@ def store(gatemark: Run, tmp_path: Path) -> Path:
     common = ("--seal", "--store", place, "-j", 1)
     assert gatemark("score", "agreement", "--pairs", files["pairs"], *common).code == 0
     apart = ("--scholar", files["scholar"], "--auditor", files["auditor"])
+    apart = (*apart, "--validator", f"third={files['third']}")
     ran = gatemark("score", "agreement", *apart, "--expected-ids", files["ids"], *common)
     assert ran.code == 0
     (tmp_path / "pack.yaml").write_text(PACK)

@@ -19,8 +19,6 @@ from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import Source, split_sources
 
 JOIN_BATCH = 256
-SIDE = "side_"
-"""How the account of the evidence names the side that each file holds, in the order of files."""
 
 
 class _Side:
@@ -111,9 +109,6 @@ def examine_joined(
         expected=None if expected_ids is None else len(expected_ids),
         files=files,
         duplicates=sum(side.duplicates for side in sides.values()),
-        checks={
-            **choices.checks(),
-            **{f"{SIDE}{number}": name for number, name in enumerate(paths, start=1)},
-        },
+        checks=choices.checks(),
     )
     return Examined(exam, exam.finish(state), evidence)
