@@ -288,6 +288,16 @@ def test_people_read_what_disagrees(gatemark: Run, made: Any, tmp_path: Path) ->
     assert json.loads((tmp_path / "v.json").read_text())["agrees"] is False
 
 
+def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verify: Run) -> None:
+    _, arms = made
+    report = gatemark("score", "overhead", *arms, "--mode", "interval", "--json").json
+    assert (verify(report, *arms).code, report["guard_overhead"]["mode"]) == (0, "interval")
+    document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+    assert (document["exit_code"], document["agrees"]) == (3, True)
+    put("guard_overhead.interval.low", -1.0)(report)
+    assert verify(report, *arms).json["checks"]["value.interval"] == "fail"
+
+
 # The checker that stands alone.
 
 
