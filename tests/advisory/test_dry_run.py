@@ -153,6 +153,14 @@ def test_a_recording_played_again_proves_no_stability(fixtures: Path) -> None:
         judge(fixtures, "all=recorded:out/decisions.jsonl", mode="offline_fixture", runs=2)
 
 
+def test_health_probes_of_several_runs_are_each_other_s_history(fixtures: Path) -> None:
+    judged = judge(fixtures, saying({"status": "ok"}), mode="health_only")
+    assert len(judged.summary["past_runs"]) == 2
+    assert judged.summary["past_runs_left_out"] == 0
+    assert judged.summary["unexpected_fallback_count"] == 0
+    assert judged.outcome == "fail"
+
+
 def test_a_folder_of_other_runs_is_refused_before_anything_is_asked(fixtures: Path) -> None:
     judge(fixtures, saying(ON_CPU), runs=1)
     with pytest.raises(UsageError, match="choose another --out"):

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gatemark.advisory.advisor import Advisor
 from gatemark.advisory.fixtures import Fixture, Manifest, builtin_fixtures, pin_half
 from gatemark.advisory.gateway import Gateway
 from gatemark.advisory.lanes import LANES
@@ -34,6 +35,7 @@ def gateway() -> Iterator[str]:
         yield address
 
 
+@pytest.mark.slow
 def test_the_builtin_set_is_answered_alike_in_every_run(gateway: str) -> None:
     runs = run("builtin", f"all={gateway}", runs=2)
     assert runs[0].run_id < runs[1].run_id
@@ -58,6 +60,34 @@ def test_the_builtin_set_is_answered_alike_in_every_run(gateway: str) -> None:
         assert 200 < len(agreed) < len(records)
     told = [[(r.recommendation, r.confidence) for r in dry_run.decisions] for dry_run in runs]
     assert told[0] == told[1]
+
+
+def test_what_an_npu_counts_for_the_gateway_proves_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no NPU here: a lane is told that it is one, and its counter is moved by hand."""
+    counter = tmp_path / "busy"
+    counter.write_text("1000")
+    advisor = Advisor("CPU", counter=counter)
+    lane = advisor._lanes["kanban_hygiene"]
+    infer = lane.infer
+
+    def counting(row: Any) -> Any:
+        counter.write_text(str(int(counter.read_text()) + 70))
+        return infer(row)
+
+    monkeypatch.setattr(lane, "infer", counting)
+    monkeypatch.setattr(lane, "device", "NPU")
+    monkeypatch.setattr(lane, "fallback", None)
+    with serving(Gateway(0, advise=advisor.advise, health=advisor.health)) as address:
+        (told,) = run("builtin", f"kanban_hygiene={address}")
+        (seen,) = run("builtin", f"kanban_hygiene={address}", busy_counter=str(counter))
+    reported, measured = told.decisions[0].npu_proof, seen.decisions[0].npu_proof
+    assert (reported.proof_mode, reported.proof_ok) == ("service_reported_delta", True)
+    assert reported.service_reported_delta_us == 70
+    assert (measured.proof_mode, measured.proof_ok) == ("sysfs_busy_delta", True)
+    assert measured.busy_delta_us == 70
+    assert not told.decisions[0].fallback.occurred
 
 
 def test_a_lane_without_a_service_is_not_asked_about(gateway: str) -> None:

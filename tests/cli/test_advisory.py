@@ -173,6 +173,7 @@ def stop_while_asking(folder: Path, *arguments: str) -> tuple[list[int], str, st
     return [int(child) for child in children], out, err
 
 
+@pytest.mark.slow
 def test_stopping_with_ctrl_c_writes_nothing_and_ends_the_gateway(tmp_path: Path) -> None:
     children, out, _ = stop_while_asking(tmp_path, "--service", "all=gateway", "--runs", "10")
     assert len(children) == 1

@@ -30,7 +30,6 @@ from gatemark.report.advisory_summary import render_markdown
 )
 @click.option(
     "--service",
-    "services",
     multiple=True,
     required=True,
     metavar="LANE=TARGET",
@@ -80,8 +79,10 @@ def run_command(**flags: Any) -> int:
 
     TARGET is http://127.0.0.1:PORT, gateway (the reference gateway, started for this run),
     python:MODULE:FUNCTION, command:PROGRAM, script:PROGRAM or recorded:DECISIONS.jsonl.
-    Services that are down, slow or wrong become records; nothing is ever acted upon. Ctrl-C
-    writes nothing.
+    Services that are down, slow or wrong become records; nothing is ever acted upon.
+
+    Exit 0 pass, 1 fail, 2 bad input and nothing asked, 3 could not be judged. A pass makes lanes
+    candidates for discussion and grants nothing. Ctrl-C while asking writes nothing.
 
     \b
     Examples:
@@ -89,7 +90,7 @@ def run_command(**flags: Any) -> int:
       gatemark advisory run --service cron_n8n_event=script:./advise.sh --runs 1 --out dry-run
     """
     choices = AdvisoryChoices(
-        services=flags["services"],
+        services=flags["service"],
         fixtures=flags["fixtures"],
         runs=flags["runs"],
         mode=flags["mode"],

@@ -62,7 +62,7 @@ def dry_run(
     )
     files = {run.run_id: encode_decisions(run.decisions) for run in asked.runs}
     write_runs(out, asked.card, files)
-    pasts = [_past_run(run, asked, files[run.run_id]) for run in asked.runs]
+    pasts = [_past_run(run, files[run.run_id]) for run in asked.runs]
     summaries = []
     for run in asked.runs:
         others = [past for past in pasts if past["run"] != run.run_id]
@@ -101,7 +101,7 @@ def _judged(
     return {**scored.summary, "evidence": evidence, "generated_at": moment}
 
 
-def _past_run(run: DryRun, asked: DryRuns, data: bytes) -> dict[str, Any]:
+def _past_run(run: DryRun, data: bytes) -> dict[str, Any]:
     """A run as the history of another: how its lanes spread over the confidence buckets."""
     lanes: dict[str, Counter[str]] = {}
     for decision in run.decisions:
@@ -109,7 +109,13 @@ def _past_run(run: DryRun, asked: DryRuns, data: bytes) -> dict[str, Any]:
         lanes.setdefault(lane, Counter())[decision.confidence.bucket] += 1
     return {
         "run": run.run_id,
-        "fixture_sets": [asked.fixtures.name],
+        "fixture_sets": sorted(
+            {
+                decision.source.fixture_set
+                for decision in run.decisions
+                if isinstance(decision.source.fixture_set, str)
+            }
+        ),
         "evidence": [digest_bytes(data)],
         "lanes": {lane: dict(counts) for lane, counts in lanes.items()},
     }
