@@ -71,6 +71,11 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.advisory",
         "Dry-run advisory services: ask, compare, record; never act.",
     ),
+    "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "schedule": (
+        "gatemark.cli.schedule",
+        "Run evaluations when they are due, each by exactly one worker.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b
