@@ -27,7 +27,7 @@ class Fault:
     """Fails the n-th statement, or the commit, of the transactions that follow."""
 
     def __init__(self, store: SqlStore, at: int) -> None:
-        self._engine = store._database._reader
+        self._engine = store.database._reader
         self._left = at
         self.struck = False
 
@@ -106,7 +106,7 @@ def test_a_database_that_may_not_grow_keeps_what_it_has(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite3"
     open_sqlite(path).close()
     small = open_sqlite(path)
-    engine = small._database._reader
+    engine = small.database._reader
     sa.event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count = 60"))
     engine.dispose()
 

@@ -49,7 +49,7 @@ def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connect
     """A store in which every table has rows; nothing that is refused changes it."""
     path = tmp_path_factory.mktemp("guards") / "s.sqlite3"
     store = open_sqlite(path)
-    store.blobs = SqlBlobs(store._database)
+    store.blobs = SqlBlobs(store.database)
     fill(store)
     store.close()
     connection = sqlite3.connect(path)
@@ -140,7 +140,7 @@ def test_postgresql_takes_the_right_to_change_even_from_the_owner(postgres_serve
         for act in ("DELETE FROM events", "UPDATE events SET actor = ''", "TRUNCATE events"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(act)
-    with store._database.reading() as connection:
+    with store.database.reading() as connection:
         assert "events_no_delete" in missing_guards(connection)
     store.events.append((draft(20),))
     store.close()
