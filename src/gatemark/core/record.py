@@ -80,7 +80,8 @@ class Form(msgspec.Struct, frozen=True):
     decoded record and list what no single field can show. ``unique`` are the fields whose values
     together come only once in a file, where the identity alone may come again; they include the
     identity. ``judged_by`` are the fields that the rules look at, where these are few and come
-    again and again: then each combination of their values is judged once.
+    again and again: then each combination of their values is judged once. ``proof`` shows of many
+    records at once that names and rules hold; where it cannot, the rules look at each record.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Form(msgspec.Struct, frozen=True):
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
     judged_by: tuple[str, ...] = ()
+    proof: Callable[[Sequence[Any]], bool] | None = None
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
