@@ -1,8 +1,9 @@
-"""Files that hold one JSON document over many lines, made into one line."""
+"""The first record of a file, and files that hold one JSON document over many lines."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from gatemark.flow.admitted import whole_file
 from gatemark.flow.reading import ReadingChoices
@@ -11,25 +12,36 @@ from gatemark.intake.source import Source, inspect_source
 from gatemark.intake.strict_json import parse_strictly
 
 
-def as_one_line(source: Source, choices: ReadingChoices, folder: Path) -> Source:
+class Opened(NamedTuple):
+    """A file to be read line by line, and its first record; empty when that is no object."""
+
+    source: Source
+    first: dict[str, Any]
+
+
+def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opened:
     """The same file, or its single document in one line where it was spread over several.
 
     A line break inside of JSON text can only stand between tokens, so a space does as well.
     """
+    depth = choices.limits.depth
     data = bytearray()
     for block in read_blocks(whole_file(source), choices.limits):
+        fresh = block.data.lstrip()
+        if not data and not fresh:
+            continue
         if not data:
-            first = block.data.lstrip().split(b"\n", maxsplit=1)[0]
-            value, problems = parse_strictly(first, max_depth=choices.limits.depth)
-            if not problems or not first.startswith((b"{", b"[")):
-                return source
+            line = fresh.split(b"\n", maxsplit=1)[0]
+            value, problems = parse_strictly(line, max_depth=depth)
+            if not problems or not line.startswith((b"{", b"[")):
+                return Opened(source, value if isinstance(value, dict) else {})
         data += block.data
         if block.overlong or len(data) > choices.limits.line_bytes:
-            return source
+            return Opened(source, {})
     line = bytes(data).replace(b"\r", b" ").replace(b"\n", b" ")
-    value, _ = parse_strictly(line, max_depth=choices.limits.depth)
+    value, _ = parse_strictly(line, max_depth=depth)
     if not isinstance(value, dict):
-        return source
+        return Opened(source, {})
     target = folder / f"document-{len(list(folder.iterdir()))}"
     target.write_bytes(line + b"\n")
-    return inspect_source(str(target), name=source.name)
+    return Opened(inspect_source(str(target), name=source.name), value)

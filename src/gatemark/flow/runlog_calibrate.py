@@ -35,7 +35,7 @@ from gatemark.runlog.sweep import (
     time_to_words,
 )
 
-BATCH_POLICIES = 25
+BATCH_POLICIES = 100
 
 
 class CalibrateRequest(msgspec.Struct, frozen=True):
@@ -89,11 +89,10 @@ def calibrate(
     entries = tuple((case.case_id, str(folder / _file(manifest, case.case_id))) for case in cases)
     job = _SweepJob(config, entries, request.allow_stub)
     found: list[CaseSweep] = []
-    batches = [valid[at : at + BATCH_POLICIES] for at in range(0, len(valid), BATCH_POLICIES)]
-    for number, data in enumerate(engine.run(partial(_sweep, job), batches), start=1):
+    for data in engine.run(partial(_sweep, job), _batches(valid)):
         found.extend(msgspec.msgpack.decode(data, type=list[CaseSweep]))
         if on_progress is not None:
-            on_progress(min(number * BATCH_POLICIES, len(valid)), len(valid))
+            on_progress(len(found) // max(1, len(cases)), len(valid))
     calibration = _calibration(
         request, config, manifest, _Swept(cases, failed, valid, invalid, found)
     )
@@ -101,6 +100,12 @@ def calibrate(
     for name, data in calibration_files(calibration).items():
         write_whole(place / name, [data])
     return place, calibration
+
+
+def _batches(valid: Sequence[Policy]) -> list[Sequence[Policy]]:
+    """Many policies at a time, because every batch reads all traces anew."""
+    size = max(1, min(BATCH_POLICIES, len(valid) // 4))
+    return [valid[start : start + size] for start in range(0, len(valid), size)]
 
 
 def _file(manifest: Manifest, case_id: str) -> str:

@@ -5,11 +5,11 @@ This is what a worker process does; it gives back what is to be told about each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,7 +26,16 @@ from gatemark.runlog.run_meta import RunFacts, make_log, model_ms
 from gatemark.runlog.variants import Models, run_variant
 from gatemark.runlog.writer import json_lines, packed
 
+T = TypeVar("T")
+
 WRITERS: Final = 4
+BATCH_CASES: Final = 8
+
+
+def in_batches(tasks: Sequence[T]) -> list[tuple[T, ...]]:
+    """A few cases at a time: enough to be worth a message, few enough to share them out."""
+    size = max(1, min(BATCH_CASES, len(tasks) // BATCH_CASES))
+    return [tuple(tasks[start : start + size]) for start in range(0, len(tasks), size)]
 
 
 class CaseOutcome(msgspec.Struct, frozen=True):

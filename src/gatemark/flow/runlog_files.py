@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from gatemark.core.runlog.older_run import LENIENT, SingleRunRules, as_run_log, 
 from gatemark.core.runlog.run import Compat, RunLog
 from gatemark.core.runlog.run_rules import RunRules
 from gatemark.core.runlog.trace_rules import Mode, TraceRules
-from gatemark.flow.admitted import first_record
 from gatemark.flow.evidence import digest_source
+from gatemark.flow.one_document import Opened, open_records
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.tagged import TaggedReading, read_tagged
@@ -112,8 +113,13 @@ def read_run_log(
     ``source`` also reads logs whose case ids kept the ``.trace`` suffix, and takes it off.
     """
     choices = choices or ReadingChoices()
-    source = inspect_source(path)
-    first = first_record(source, choices)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        opened = open_records(inspect_source(path), choices, Path(folder))
+        return _run_log(opened, compat, choices)
+
+
+def _run_log(opened: Opened, compat: Compat, choices: ReadingChoices) -> RunLog:
+    source, first = opened
     schema = schemas().get("exaid.run").version_of(first)
     if compat == "source" and str(first.get("case_id", "")).endswith(TRACE_SUFFIX):
         schema = _lenient(schema)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import time
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -60,13 +60,15 @@ def open_model(choice: ModelChoice) -> LanguageModel:
     if choice.kind == "rules":
         return RulesModel()
     if choice.kind == "recorded":
-        return _recorded(choice.path)
+        found = Path(choice.path)
+        stamp = found.stat().st_mtime_ns if found.is_file() else 0
+        return _recorded(choice.path, stamp)
     return TargetModel(choice.path)
 
 
-@cache
-def _recorded(path: str) -> RecordedModel:
-    """A recording, read once per process: it may be large."""
+@lru_cache(maxsize=4)
+def _recorded(path: str, _written_at: int) -> RecordedModel:
+    """A recording, read once per process while it stays as it is: it may be large."""
     source = inspect_source(path)
     (shard,) = split_sources((source,), parts=1, min_bytes=1)
     whole = bytearray()

@@ -21,7 +21,7 @@ from gatemark.core.runlog.run import Compat
 from gatemark.core.runlog.trace_rules import Mode
 from gatemark.disk.atomic import write_whole
 from gatemark.engines.port import Engine
-from gatemark.flow.runlog_case import CaseDone, CaseJob, CaseOutcome, CaseTask, run_some
+from gatemark.flow.runlog_case import CaseDone, CaseJob, CaseOutcome, CaseTask, in_batches, run_some
 from gatemark.flow.runlog_chunks import chunk_sizes
 from gatemark.flow.runlog_files import find_manifest, find_traces, read_manifest
 from gatemark.flow.runlog_models import ModelChoice, open_model
@@ -34,7 +34,6 @@ from gatemark.runlog.run_meta import RunFacts, extractor_from
 from gatemark.runlog.writer import plain_json
 
 SUMMARIES = "run_summaries"
-BATCH_CASES = 8
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,18 +126,11 @@ def run_cases(
     for choice in {request.buffer_model, request.summarizer_model}:
         open_model(choice).close()
     done: list[CaseDone] = []
-    for data in engine.run(partial(run_some, job), _batches(tasks)):
+    for data in engine.run(partial(run_some, job), in_batches(tasks)):
         done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
         if on_progress is not None:
             on_progress(len(done), len(tasks))
     return _finish(request, job, done, warnings)
-
-
-def _batches(tasks: Sequence[CaseTask]) -> list[tuple[CaseTask, ...]]:
-    """A few cases at a time: enough to be worth a message, few enough to share them out."""
-    return [
-        tuple(tasks[start : start + BATCH_CASES]) for start in range(0, len(tasks), BATCH_CASES)
-    ]
 
 
 def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:

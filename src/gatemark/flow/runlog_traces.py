@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from gatemark.core.runlog.names import (
 )
 from gatemark.disk.atomic import write_whole
 from gatemark.engines.port import Engine
+from gatemark.flow.runlog_case import in_batches
 from gatemark.flow.runlog_files import CASE_LIST_END, MANIFEST_END
 from gatemark.intake.settings_file import read_settings
 from gatemark.intake.source import inspect_source
@@ -176,16 +177,12 @@ def _write_traces(
 ) -> tuple[TraceEntry, ...]:
     job = _TraceJob(request.settings, origin, request.output, request.stub)
     entries: dict[str, TraceEntry] = {}
-    for data in engine.run(partial(_write_some, job), _batches(cases.case_ids)):
+    for data in engine.run(partial(_write_some, job), in_batches(cases.case_ids)):
         for entry in msgspec.msgpack.decode(data, type=list[TraceEntry]):
             entries[entry.case_id] = entry
         if on_progress is not None:
             on_progress(len(entries), len(cases.case_ids))
     return tuple(entries[case_id] for case_id in cases.case_ids)
-
-
-def _batches(names: Sequence[str], size: int = 16) -> list[tuple[str, ...]]:
-    return [tuple(names[start : start + size]) for start in range(0, len(names), size)]
 
 
 def _write_some(job: _TraceJob, names: tuple[str, ...]) -> bytes:

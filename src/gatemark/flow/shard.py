@@ -79,13 +79,13 @@ def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Ad
 
 
 def _closer_form(form: Form, exam: Exam[Any]) -> Form:
-    screen = form.screen
+    proof = form.proof
 
     def both_hold(batch: Sequence[Any]) -> bool:
-        sound = screen is not None and screen(batch)
+        sound = proof is not None and proof(batch)
         return sound and not any(map(exam.problems, batch))
 
-    return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), screen=both_hold)
+    return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), proof=both_hold)
 
 
 def hash_ids(names: list[str]) -> bytes:

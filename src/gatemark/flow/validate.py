@@ -11,10 +11,10 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Form, RecordSchema, Remark
-from gatemark.flow.admitted import first_record, whole_file
+from gatemark.flow.admitted import whole_file
 from gatemark.flow.evidence import find_sources
 from gatemark.flow.headed import HeadedReader
-from gatemark.flow.one_document import as_one_line
+from gatemark.flow.one_document import Opened, open_records
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place
 from gatemark.flow.schema_file import SchemaFile, is_schema_path, read_schema_file
@@ -53,17 +53,17 @@ def validate_files(
         brought = read_schema_file(schema_name)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for found in find_sources(paths, choices.limits, Path(folder)):
-            source = as_one_line(found, choices, Path(folder))
+            opened = open_records(found, choices, Path(folder))
             if brought is not None:
-                yield _check_by_document(source, brought, choices)
+                yield _check_by_document(opened, brought, choices)
             else:
-                yield _check_by_name(source, schema_name, choices)
+                yield _check_by_name(opened, schema_name, choices)
             if on_progress is not None:
-                on_progress(source.byte_count, source.byte_count)
+                on_progress(found.byte_count, found.byte_count)
 
 
-def _check_by_name(source: Source, schema_name: str | None, choices: ReadingChoices) -> FileCheck:
-    first = first_record(source, choices)
+def _check_by_name(opened: Opened, schema_name: str | None, choices: ReadingChoices) -> FileCheck:
+    source, first = opened
     schema = _chosen_schema(source, schema_name, first).version_of(first)
     if schema.head is not None:
         return _check_headed(source, schema, choices)
@@ -113,13 +113,14 @@ def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices)
     )
 
 
-def _check_by_document(source: Source, brought: SchemaFile, choices: ReadingChoices) -> FileCheck:
+def _check_by_document(opened: Opened, brought: SchemaFile, choices: ReadingChoices) -> FileCheck:
     """By the document that a user brought and, where it is one of ours, by our rules as well."""
+    source = opened.source
     reading = read_tagged(source, brought.shape, None, choices)
     found = _file_check(source, brought.name, "document", reading)
     if brought.known is None:
         return found
-    ours = _check_by_name(source, brought.known.name, choices)
+    ours = _check_by_name(opened, brought.known.name, choices)
     told = set(found.problems)
     more = tuple(problem for problem in ours.problems if problem not in told)
     rejected = max(found.rejected, ours.rejected)

@@ -21,9 +21,12 @@ from gatemark.core.runlog.run import BufferDecision, RunMeta, SummaryEvent, Toke
 from gatemark.core.runlog.run_rules import (
     RunRules,
     decision_problems,
+    decisions_hold,
     flush_problems,
+    flushes_hold,
     meta_problems,
     older_meta_problems,
+    summaries_hold,
     summary_problems,
 )
 
@@ -166,6 +169,7 @@ def _form(
     rule: Callable[[Any], Sequence[Problem]],
     good: tuple[dict[str, Any], ...],
     bad: tuple[BadExample, ...],
+    proof: Callable[[Sequence[Any]], bool] | None = None,
 ) -> Form:
     return Form(
         name=str(kind.__struct_config__.tag),
@@ -175,6 +179,7 @@ def _form(
         good=good,
         bad=bad,
         rules=(rule,),
+        proof=proof,
     )
 
 
@@ -230,6 +235,7 @@ _FLUSH_FORM: Final = _form(
         BadExample("provenance again", _FLUSH | {"trace_file_hash": _HASH}, "$.trace_file_hash"),
         BadExample("no size", _without(_FLUSH, "accumulated_ctu"), "$"),
     ),
+    flushes_hold,
 )
 _DECISION_FORM: Final = _form(
     BufferDecision,
@@ -250,6 +256,7 @@ _DECISION_FORM: Final = _form(
         ),
         BadExample("no usage", _without(_DECISION, "llm_usage"), "$"),
     ),
+    decisions_hold,
 )
 _EVENT_BAD: Final = (
     BadExample("an id of another case", _EVENT | {"event_id": "case-9-V0-se-000"}, "$.event_id"),
@@ -327,7 +334,7 @@ _BEFORE_1_5: Final = RecordSchema(
         ),
         _FLUSH_FORM,
         _DECISION_FORM,
-        _form(SummaryEvent13, summary_problems, (_EVENT_13, _EVENT), _EVENT_BAD),
+        _form(SummaryEvent13, summary_problems, (_EVENT_13, _EVENT), _EVENT_BAD, summaries_hold),
     ),
     good_files=((_META_13, _FLUSH, _EVENT_13),),
     bad_files=(BadFile("two metas", (_META_13, _META_13, _EVENT_13), 2, "one_run_meta"),),
@@ -377,7 +384,13 @@ SCHEMA: Final = RecordSchema(
         ),
         _FLUSH_FORM,
         _DECISION_FORM,
-        _form(SummaryEvent, summary_problems, (_EVENT, _THIRD), (*_EVENT_BAD, *_EVENT_15_BAD)),
+        _form(
+            SummaryEvent,
+            summary_problems,
+            (_EVENT, _THIRD),
+            (*_EVENT_BAD, *_EVENT_15_BAD),
+            summaries_hold,
+        ),
     ),
     good_files=(_FILE, (_META,)),
     bad_files=(

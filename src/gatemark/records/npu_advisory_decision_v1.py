@@ -316,7 +316,7 @@ SCHEMA: Final = RecordSchema(
             bad=tuple(_examples()),
             rules=CONTRADICTIONS,
             breaches=BREACHES,
-            screen=all_sound,
+            proof=all_sound,
             shows_values=False,
         ),
     ),

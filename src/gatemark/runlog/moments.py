@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from operator import attrgetter
 from typing import Final
 
 from gatemark.core.runlog.names import moment_text
@@ -45,13 +46,21 @@ class Moments:
         return moment_text(known_ms)
 
     def _known_ms(self, seq: int) -> int | None:
-        place = bisect_left(self._records, seq, key=_seq)
-        record = self._records[place] if place < len(self._records) else None
-        if record is None or record.seq != seq:
+        record = self._record(seq)
+        if record is None:
             return None
         if self._only_deltas and not isinstance(record, StreamDelta):
             return None
         return moment_of(record)
+
+    def _record(self, seq: int) -> StreamDelta | TurnBoundary | None:
+        """The record of a ``seq``; as a rule it stands at that very place."""
+        records = self._records
+        place = seq
+        if not 0 <= seq < len(records) or records[seq].seq != seq:
+            place = bisect_left(records, seq, key=attrgetter("seq"))
+        found = records[place] if place < len(records) else None
+        return found if found is not None and found.seq == seq else None
 
     def derivation(self) -> TimestampDerivation:
         """What ``run_meta`` says about all timestamps given so far."""
@@ -62,7 +71,3 @@ class Moments:
             derived_from_t_emitted=self._found,
             derived_from_fallback=self._made_up,
         )
-
-
-def _seq(record: StreamDelta | TurnBoundary) -> int:
-    return record.seq

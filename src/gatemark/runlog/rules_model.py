@@ -7,11 +7,12 @@ much it read and wrote, so that logs of the same trace have the same bytes.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from gatemark.core.runlog.names import ctu
 from gatemark.core.runlog.run import SUMMARY_LIMITS
@@ -25,8 +26,10 @@ BASE_MS: Final = 20
 READ_CTU_PER_MS: Final = 40
 WRITTEN_CTU_PER_MS: Final = 2
 NOTHING: Final = "Nothing new."
-SHIFT_BELOW: Final = 0.15
-"""The topic shifts when held and new text share less than this part of their words."""
+SHIFT_BELOW: Final = 0.25
+"""The topic shifts when less than this share of the new words was in what was held last."""
+LOOK_BACK: Final = 2
+"""How many held segments count as what was held last."""
 
 KINDS: Final[dict[str, str]] = {
     word: kind
@@ -48,9 +51,18 @@ KINDS: Final[dict[str, str]] = {
     }.items()
     for word in words.split()
 }
-ALERTS: Final = re.compile(
-    r"\b(?:anaphyla\w+|cardiac arrest|septic shock|respiratory failure|life[- ]threatening|"
-    r"data loss|outage|evacuate|critical alert|emergency)\b"
+ALERTS: Final = (
+    "anaphyla",
+    "cardiac arrest",
+    "septic shock",
+    "respiratory failure",
+    "life-threatening",
+    "life threatening",
+    "data loss",
+    "outage",
+    "evacuate",
+    "critical alert",
+    "emergency",
 )
 _WORD: Final = re.compile(r"[a-z0-9']+")
 _SENTENCE: Final = re.compile(r"[^.?!\n]+[.?!]*")
@@ -78,7 +90,7 @@ class RulesModel:
                 field: cut_text(text, SUMMARY_LIMITS[field])
                 for field, text in question.draft.items()
             }
-        text = json.dumps(answer, ensure_ascii=False)
+        text = msgspec.json.encode(answer).decode()
         return Reply(text=text, model_id=MODEL_ID, latency_ms=virtual_ms(question.prompt, text))
 
     def identity(self) -> dict[str, Any]:
@@ -99,13 +111,17 @@ def virtual_ms(prompt: str, reply: str) -> int:
 
 def _analysis(question: Question) -> dict[str, Any]:
     text = " ".join(segment.text for segment in question.new)
+    small = text.lower()
     words = _long_words(text)
     kinds = {KINDS[word] for word in KINDS.keys() & _words(text)}
-    alert = ALERTS.search(text.lower())
-    shifts = bool(question.context) and _overlap(words, question.context) < SHIFT_BELOW
-    state = "CRITICAL_ALERT" if alert else "TOPIC_SHIFT" if shifts else "SAME_TOPIC_CONTINUING"
+    if any(phrase in small for phrase in ALERTS):
+        state = "CRITICAL_ALERT"
+    elif question.context and _familiar_share(words, question.context) < SHIFT_BELOW:
+        state = "TOPIC_SHIFT"
+    else:
+        state = "SAME_TOPIC_CONTINUING"
     answer: dict[str, Any] = {
-        "rationale": f"kinds: {', '.join(sorted(kinds)) or 'none'}"[:240],
+        "rationale": f"kinds: {', '.join(sorted(kinds)) or 'none'}",
         "stream_state": state,
         "is_complete": has_boundary_cue(text),
         "is_relevant": bool(kinds & {"plan", "stance", "safety"}) or {"finding", "cause"} <= kinds,
@@ -124,20 +140,22 @@ def _words(text: str) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def _long_words(text: str) -> frozenset[str]:
     """The words that tell something."""
-    return frozenset(word for word in _words(text) if len(word) > _SHORT_WORDS)
+    return frozenset([word for word in _words(text) if len(word) > _SHORT_WORDS])
 
 
-def _overlap(mine: frozenset[str], context: tuple[Segment, ...]) -> float:
-    theirs = frozenset().union(*(_long_words(segment.text) for segment in context))
-    both = len(mine | theirs)
-    return len(mine & theirs) / both if both else 1.0
+def _familiar_share(mine: frozenset[str], context: tuple[Segment, ...]) -> float:
+    """The share of words that were in the last held segments."""
+    if not mine:
+        return 1.0
+    unheard = mine.difference(*(_long_words(segment.text) for segment in context[-LOOK_BACK:]))
+    return 1.0 - len(unheard) / len(mine)
 
 
 def _is_novel(mine: frozenset[str], history: tuple[str, ...]) -> bool:
     """New when most of the telling words were in none of the latest summaries."""
     telling = mine - KINDS.keys()
-    known = frozenset().union(*(_long_words(text) for text in history))
-    return len(telling - known) * 2 > len(telling)
+    unheard = telling.difference(*(_words(text) for text in history))
+    return len(unheard) * 2 > len(telling)
 
 
 def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:

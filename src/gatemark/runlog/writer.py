@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 GZIP_LEVEL: Final = 9
+_PLAIN: Final = re.compile(rb"[ -~]*\Z").match
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -19,7 +21,7 @@ def json_lines(records: Iterable[Any], *, ascii_only: bool = False) -> bytes:
     lines = []
     for record in records:
         line = _encoder.encode(record)
-        if ascii_only and not line.isascii():
+        if ascii_only and not _PLAIN(line):
             plain = msgspec.to_builtins(record)
             line = json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()
         lines.append(line)

@@ -8,7 +8,7 @@ longer than reading the record.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Final, NamedTuple
@@ -71,15 +71,38 @@ _PLAIN: Final[dict[str, Callable[[str], Any]]] = {
 _MOMENT: Final = re.compile(MOMENT_PATTERN.replace("$", r"\Z")).match
 
 
+_HEX_DIGITS: Final = b"0123456789abcdef"
+_HASH_LENGTH: Final = 71
+_HASH_PREFIX: Final = tuple((at, bytes([sign])) for at, sign in enumerate(b"sha256:"))
+
+
 @lru_cache(maxsize=4096)
 def fits(pattern: str, text: str) -> bool:
     """Whether a text matches one of the plain patterns; the same few texts come again and again."""
     return _PLAIN[pattern](text) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_moment(text: str) -> bool:
-    """Whether a text is a date and time with an offset that a calendar knows."""
+    """Whether a text is a date and time with an offset that a calendar knows.
+
+    A flush, the decision on it and the summary of it have the same one.
+    """
     return _MOMENT(text) is not None and moment_ms(text) is not None
+
+
+def are_hashes(texts: Sequence[str]) -> bool:
+    """Whether all texts are digests, looked at as one: seven columns spell the prefix of each.
+
+    Without hexadecimal digits, nothing but the rest of the prefixes may be left.
+    """
+    data = "".join(texts).encode("utf-8", "replace")
+    count = len(texts)
+    return (
+        len(data) == _HASH_LENGTH * count
+        and data.translate(None, _HEX_DIGITS) == b"sh:" * count
+        and all(data[at::_HASH_LENGTH] == sign * count for at, sign in _HASH_PREFIX)
+    )
 
 
 def moment_ms(text: str) -> int | None:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
@@ -139,7 +140,8 @@ def tokengate_config_hash(token_gate: Mapping[str, Any]) -> str:
     return json_hash(dict(token_gate))
 
 
+@lru_cache(maxsize=256)
 def moment_text(epoch_ms: int) -> str:
-    """A moment as text: UTC with milliseconds and Z."""
+    """A moment as text: UTC with milliseconds and Z. A flush and its decision have the same one."""
     moment = _EPOCH + timedelta(milliseconds=epoch_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

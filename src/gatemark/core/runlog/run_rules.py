@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
-from gatemark.core.canonical import is_digest
 from gatemark.core.record import FileRules, Problem, Remark
 from gatemark.core.runlog.fields import (
     CASE_PATTERN,
@@ -16,6 +16,7 @@ from gatemark.core.runlog.fields import (
     MAS_RUN_PATTERN,
     VERSION_PATTERN,
     Check,
+    are_hashes,
     fits,
     is_moment,
     must_be_hash,
@@ -91,14 +92,6 @@ def _meta_problems(meta: Any, checks: tuple[Check, ...]) -> Sequence[Problem]:
 
 def flush_problems(flush: TokengateFlush) -> Sequence[Problem]:
     """What no single field of a flush can show."""
-    if (
-        flush.start_seq <= flush.end_seq
-        and fits(CASE_PATTERN, flush.case_id)
-        and (flush.text_hash is UNSET or is_digest(flush.text_hash))
-        and is_moment(flush.timestamp)
-        and _has_no_provenance(flush)
-    ):
-        return ()
     return [
         *text_problems(flush, FLUSH_TEXTS),
         *window_problems(flush),
@@ -109,13 +102,6 @@ def flush_problems(flush: TokengateFlush) -> Sequence[Problem]:
 def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
     """What no single field of a decision can show."""
     expected = decision_id(decision.case_id, decision.variant_id, decision.decision_index)
-    if (
-        decision.decision_id == expected
-        and fits(CASE_PATTERN, decision.case_id)
-        and is_moment(decision.timestamp)
-        and _has_no_provenance(decision)
-    ):
-        return ()
     return [
         *text_problems(decision, DECISION_TEXTS),
         *_id_problems("decision_id", decision.decision_id, expected),
@@ -125,25 +111,80 @@ def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
 
 def summary_problems(event: Any) -> Sequence[Problem]:
     """What no single field of a summary event can show."""
-    found = [*text_problems(event, SUMMARY_TEXTS)]
     expected = event_id(event.case_id, event.variant_id, event.event_index)
-    if event.event_id != expected:
-        found.extend(_id_problems("event_id", event.event_id, expected))
+    return [
+        *text_problems(event, SUMMARY_TEXTS),
+        *_id_problems("event_id", event.event_id, expected),
+        *_name_problems(event),
+        *_provenance_problems(event),
+    ]
+
+
+def _name_problems(event: Any) -> Iterator[Problem]:
     latest, history = event.latest_summary_event_id, event.summary_history_event_ids
     if isinstance(latest, str) and not fits(EVENT_PATTERN, latest):
-        found.append(Problem("$.latest_summary_event_id", f"{latest[:80]!r} names no event"))
+        yield Problem("$.latest_summary_event_id", f"{latest[:80]!r} names no event")
     for place, name in enumerate(() if history is UNSET else history):
         if not fits(EVENT_PATTERN, name):
             path = f"$.summary_history_event_ids[{place}]"
-            found.append(Problem(path, f"{name[:80]!r} names no event"))
-    if not _has_no_provenance(event):
-        found.extend(_provenance_problems(event))
-    return found
+            yield Problem(path, f"{name[:80]!r} names no event")
+
+
+def flushes_hold(flushes: Sequence[TokengateFlush]) -> bool:
+    """Whether none of many flushes has a problem."""
+    hashes = [one.text_hash for one in flushes if one.text_hash is not UNSET]
+    return (
+        _texts_hold(flushes)
+        and are_hashes(hashes)
+        and all(one.start_seq <= one.end_seq for one in flushes)
+    )
+
+
+def decisions_hold(decisions: Sequence[BufferDecision]) -> bool:
+    """Whether none of many decisions has a problem."""
+    return _texts_hold(decisions) and all(
+        one.decision_id == f"{one.case_id}-{one.variant_id}-bd-{one.decision_index:03d}"
+        for one in decisions
+    )
+
+
+def summaries_hold(events: Sequence[Any]) -> bool:
+    """Whether none of many summary events has a problem; earlier versions lack some hashes."""
+    hashes = [one.summarizer_input_hash for one in events]
+    hashes += [one.new_buffer_text_hash for one in events]
+    names = {one.latest_summary_event_id for one in events} - {None, UNSET}
+    for one in events:
+        if one.summary_history_event_ids is not UNSET:
+            names.update(one.summary_history_event_ids)
+    return (
+        _texts_hold(events)
+        and are_hashes([found for found in hashes if found is not UNSET])
+        and all(fits(EVENT_PATTERN, name) for name in names)
+        and all(
+            one.event_id == f"{one.case_id}-{one.variant_id}-se-{one.event_index:03d}"
+            for one in events
+        )
+    )
+
+
+def _texts_hold(records: Sequence[Any]) -> bool:
+    """Whether case ids and timestamps are fine and provenance stays where it belongs."""
+    return (
+        all(fits(CASE_PATTERN, name) for name in set(map(_case_of, records)))
+        and all(map(is_moment, set(map(_moment_of, records))))
+        and set(map(_provenance_of, records)) == _NO_PROVENANCE
+    )
 
 
 def _id_problems(field: str, found: Any, expected: str) -> Iterator[Problem]:
     if found is not UNSET and found != expected:
         yield Problem(f"$.{field}", f"got {found[:80]!r}, expected {expected!r}")
+
+
+_case_of: Final = attrgetter("case_id")
+_moment_of: Final = attrgetter("timestamp")
+_provenance_of: Final = attrgetter(*PROVENANCE_KEYS)
+_NO_PROVENANCE: Final = {(UNSET,) * len(PROVENANCE_KEYS)}
 
 
 def _window_is_ordered(record: Any) -> bool:
@@ -159,36 +200,18 @@ def window_problems(record: Any) -> Iterator[Problem]:
         )
 
 
-def _has_no_provenance(record: Any) -> bool:
-    return (
-        record.concept_extractor is UNSET
-        and record.stoplists_provenance is UNSET
-        and record.timestamp_derivation is UNSET
-        and record.determinism is UNSET
-        and record.trace_file_hash is UNSET
-        and record.trace_dataset_hash is UNSET
-        and record.tokengate_config_hash is UNSET
-    )
-
-
 def _provenance_problems(record: Any) -> Iterator[Problem]:
     for key in PROVENANCE_KEYS:
         if getattr(record, key) is not UNSET:
             yield Problem(f"$.{key}", "belongs to run_meta, nowhere else")
 
 
-class _Kind(NamedTuple):
-    """One kind of record: its place in the order and the field that counts it."""
-
-    place: int
-    counter: str
-
-
-_KINDS: Final = {
-    "tokengate_flush": _Kind(1, "flush_index"),
-    "buffer_decision": _Kind(2, "decision_index"),
-    "summary_event": _Kind(3, "event_index"),
+_COUNTERS: Final = {
+    "tokengate_flush": "flush_index",
+    "buffer_decision": "decision_index",
+    "summary_event": "event_index",
 }
+_LAST: Final = len(RECORD_ORDER) - 1
 
 
 class RunRules(FileRules):
@@ -205,19 +228,40 @@ class RunRules(FileRules):
         self._next = [0, 0, 0, 0]
         self._event_ids: set[str] = set()
         self._some_lost = False
-        self._kinds: dict[type, _Kind | None] = {}
+        self._kinds: dict[type, tuple[int, Callable[[Any], int]]] = {}
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
-        kinds = self._kinds
+        kinds, following = self._kinds, self._next
         for line, record in zip(lines, records, strict=True):
-            found = type(record)
-            if found not in kinds:
-                kinds[found] = _KINDS.get(found.__struct_config__.tag)
-            kind = kinds[found]
-            if kind is None:
+            place, counter_of = kinds.get(type(record)) or self._kind_of(type(record))
+            if place == 0:
                 yield from self._see_meta(line, record)
-            else:
-                yield from self._see_event(line, record, kind)
+                continue
+            index, meta = counter_of(record), self._meta
+            start, end = record.start_seq, record.end_seq
+            if (
+                meta is None
+                or place < self._place
+                or index != following[place]
+                or record.case_id != meta.case_id
+                or record.variant_id != meta.variant_id
+                or (start is not UNSET and end is not UNSET and not 0 <= start <= end)
+            ):
+                yield from self._odd(line, record, place, index)
+            self._place = max(self._place, place)
+            if index >= following[place]:
+                following[place] = index + 1
+            if place == _LAST:
+                yield from self._history(line, record)
+
+    def _kind_of(self, found: type) -> tuple[int, Callable[[Any], int]]:
+        """The place of a kind of record in the order, and how it is counted."""
+        kind = self._kinds.get(found)
+        if kind is None:
+            tag = str(found.__struct_config__.tag)  # type: ignore[attr-defined]
+            counter = attrgetter(_COUNTERS[tag]) if tag in _COUNTERS else _case_of
+            kind = self._kinds[found] = (RECORD_ORDER.index(tag), counter)
+        return kind
 
     def lost(self) -> None:
         self._some_lost = True
@@ -236,31 +280,25 @@ class RunRules(FileRules):
             yield Remark(line, "run_meta_first", "$.record_type", message)
         self._meta, self._meta_line = meta, line
 
-    def _see_event(self, line: int, record: Any, kind: _Kind) -> Iterator[Remark]:
-        meta = self._meta
-        if meta is None:
+    def _odd(self, line: int, record: Any, place: int, index: int) -> Iterator[Remark]:
+        """What is odd about a record's place, index, names or window."""
+        if self._meta is None:
             if not (self._place or self._some_lost):
-                message = f"run_meta must come first, got {RECORD_ORDER[kind.place]}"
+                message = f"run_meta must come first, got {RECORD_ORDER[place]}"
                 yield Remark(line, "run_meta_first", "$.record_type", message)
-        elif record.case_id != meta.case_id or record.variant_id != meta.variant_id:
+        else:
             yield from self._strangers(line, record)
-        place = kind.place
         if place < self._place:
             message = f"{RECORD_ORDER[place]} must not come after {RECORD_ORDER[self._place]}"
             yield Remark(line, "record_order", "$.record_type", message)
-        else:
-            self._place = place
-        index = getattr(record, kind.counter)
         expected = self._next[place]
         if index != expected and not (self._some_lost and index > expected):
             message = f"must be {expected}: indices count from 0 without gaps, got {index}"
-            yield Remark(line, "index_order", f"$.{kind.counter}", message)
-        self._next[place] = max(expected, index) + 1
+            path = f"$.{_COUNTERS[RECORD_ORDER[place]]}"
+            yield Remark(line, "index_order", path, message)
         if not _window_is_ordered(record):
             message = f"the window [{record.start_seq}, {record.end_seq}] is turned round"
             yield Remark(line, "window_order", "$.end_seq", message, "warning")
-        if place == 3:
-            yield from self._history(line, record)
 
     def _strangers(self, line: int, record: Any) -> Iterator[Remark]:
         for field in ("case_id", "variant_id"):
