@@ -14,14 +14,17 @@ from gatemark.core.event import EventDraft
 from gatemark.flow.house import House
 
 Run = Callable[..., Any]
-NOW = datetime.now(UTC)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     house = House(store=str(tmp_path / "store"), actor="alice")
     house.events.append(
-        [EventDraft("noted", NOW, "alice", "triage", {"text": f"note {n}"}) for n in range(6)]
+        [EventDraft("noted", now(), "alice", "triage", {"text": f"note {n}"}) for n in range(6)]
     )
     house.store.close()
     return tmp_path / "store"
@@ -103,7 +106,7 @@ def test_a_checkpoint_is_kept_and_shows_what_came_later_to_be_a_continuation(
     note = tmp_path / "checkpoint.txt"
     assert ledger("checkpoint", "--signing-key", key, "-o", note).code == 0
     assert note.read_text().split("\n")[1] == "7"
-    House(store=str(store)).events.append([EventDraft("noted", NOW, "a", None, {})])
+    House(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})])
     printed = ledger("checkpoint", "--signing-key", key).out
     assert printed.split("\n")[1] == "8"
     ran = ledger("verify", "--key", public(key), "--since", note, "--json")
@@ -211,7 +214,7 @@ def test_the_log_can_be_narrowed(ledger: Run) -> None:
 
 def test_a_clock_that_was_ahead_can_be_set_back_for_all_to_see(ledger: Run, store: Path) -> None:
     events = House(store=str(store)).events
-    events.append([EventDraft("noted", NOW + timedelta(days=400), "a", None, {})])
+    events.append([EventDraft("noted", now() + timedelta(days=400), "a", None, {})])
     assert ledger("erase", 1, "--reason", "x").code == 1
     ran = ledger("clock-back", "--reason", "host b was ahead")
     assert ran.code == 0

@@ -97,10 +97,9 @@ def export_command(folder: str, signing_key: str | None, store: str, json: bool)
     if json:
         print_json(msgspec.to_builtins(done))
         return
-    click.echo(
-        f"{done.folder}: {done.events} events, {done.results} results, {done.decisions} decisions, "
-        f"{done.blobs} blobs, {done.checkpoints} checkpoints"
-    )
+    counted = ("events", "results", "decisions", "blobs", "checkpoints")
+    words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
+    click.echo(f"{done.folder}: {words}")
 
 
 @click.command("prove")

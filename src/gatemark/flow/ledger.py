@@ -29,11 +29,11 @@ from gatemark.flow.ledger_keys import (
     sign_checkpoint,
     signing_key,
 )
-from gatemark.flow.rescore import rescore
+from gatemark.ledger.chain import checked
 from gatemark.ledger.checkpoint import read_checkpoint
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
-from gatemark.ledger.port import Store
+from gatemark.ledger.port import LedgerStore, Store
 from gatemark.ledger.proof import proof_text, prove_inclusion, read_proof
 from gatemark.ledger.verify import Asked, LedgerCheck
 
@@ -66,6 +66,9 @@ def verify(
         for seq, message in store.statement_troubles(check.signing_keys):
             check.troubles.add(seq, "decision" if seq is not None else "result", message)
     if request.rescore:
+        # Judging again needs all of the numerics, which every other command here does without.
+        from gatemark.flow.rescore import rescore  # noqa: PLC0415
+
         for result_id, outcome in rescore(store, check.is_erased):
             seq = check.seq_of_result(result_id)
             for message in outcome.differences:
@@ -100,9 +103,7 @@ class Proof(msgspec.Struct, frozen=True):
 def prove(house: House, seq: int, checkpoint_path: str | None) -> Proof:
     """Prove an event by a checkpoint: the given one, or the smallest kept one that covers it."""
     events = house.existing_store().events
-    found = events.rows_at([seq])
-    if seq not in found:
-        raise UsageError(f"the ledger has no event {seq} (it ends at {events.head().seq})")
+    event, _ = _event(events, seq)
     if checkpoint_path is not None:
         note = _small_text(checkpoint_path)
     else:
@@ -115,7 +116,6 @@ def prove(house: House, seq: int, checkpoint_path: str | None) -> Proof:
         raise IntegrityError(f"the checkpoint is of another ledger, {checkpoint.origin}")
     if not seq <= checkpoint.size <= events.head().seq:
         raise UsageError(f"the checkpoint covers {checkpoint.size} events, not event {seq}")
-    event, _ = next(iter(events.events(after=seq - 1)))
     text = proof_text(seq - 1, prove_inclusion(events, seq, checkpoint.size), note)
     if not read_proof(text).holds_for(event_bytes(event)):
         raise IntegrityError(f"event {seq} is not in the tree that the checkpoint signs")
@@ -154,10 +154,15 @@ def erase(house: House, what: str, reason: str) -> Event:
     return event
 
 
+def _event(events: LedgerStore, seq: int) -> tuple[Event, Mapping[str, Any] | None]:
+    row = events.rows_at([seq]).get(seq)
+    if row is None:
+        raise UsageError(f"the ledger has no event {seq} (it ends at {events.head().seq})")
+    return checked(row)
+
+
 def _erase_payload(house: House, store: Store, seq: int, reason: str) -> Event:
-    if seq not in store.events.rows_at([seq]):
-        raise UsageError(f"the ledger has no event {seq}")
-    event, payload = next(iter(store.events.events(after=seq - 1)))
+    event, payload = _event(store.events, seq)
     if payload is None:
         return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
     if event.kind in NEVER_ERASED:
