@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement, compare, endpoint, runner
+from bench import agreement, compare, endpoint, lifecycle, runner
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
@@ -14,6 +14,7 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "runner": runner.lines,
     "http": endpoint.lines,
     "compare": compare.lines,
+    "lifecycle": lifecycle.lines,
 }
 
 
