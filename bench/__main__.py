@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement, compare, endpoint, ledger, overhead, runlog, runlog_metrics, runner
+from bench import (
+    agreement,
+    compare,
+    endpoint,
+    ledger,
+    lifecycle,
+    overhead,
+    runlog,
+    runlog_metrics,
+    runner,
+)
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
@@ -18,6 +28,7 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "ledger": ledger.lines,
     "overhead": overhead.lines,
     "runlog": runlog.lines,
+    "lifecycle": lifecycle.lines,
 }
 
 
