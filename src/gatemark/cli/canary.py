@@ -103,6 +103,7 @@ def show(asset: str, environment: str, store: str, json: bool) -> None:
     click.echo(f"  clean     {state.clean_in_a_row} in a row, {state.clean_needed} needed")
     click.echo(f"  windows   {state.clean_count} clean, {state.other_count} others")
     click.echo(f"  last      {state.last or 'no window was judged yet'}")
+    click.echo(f"  next      {state.next_window:%Y-%m-%d %H:%M:%SZ}")
     if state.paused is not None:
         click.echo(f"  paused    {state.paused}")
 

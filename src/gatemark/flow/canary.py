@@ -24,6 +24,7 @@ from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices
 from gatemark.intake.source import inspect_source
 from gatemark.lifecycle.release_policy import CanaryRules
+from gatemark.lifecycle.rollout import next_start
 from gatemark.lifecycle.state import share_of
 
 CANARY_SCHEMA: Final = "gatemark.canary/1"
@@ -47,6 +48,7 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
     clean_count: int
     other_count: int
     pending_count: int
+    next_window: datetime
     paused: str | None
     last: str | None
 
@@ -156,6 +158,7 @@ def canary_state(house: House, asset: str, environment: str = PRODUCTION) -> Can
         clean_count=rollout.clean_count,
         other_count=rollout.other_count,
         pending_count=len(rollout.pending),
+        next_window=next_start(state.house.policy.canary, rollout),
         paused=None if track.paused is None else track.paused.reason,
         last=None if rollout.last is None else rollout.last[1],
     )

@@ -13,7 +13,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.flow.drift_act import Done
 from gatemark.flow.drift_assets import standing
 from gatemark.flow.house import House
-from gatemark.intake.strict_yaml import read_yaml
+from gatemark.intake.settings_file import read_settings
 from gatemark.watch.alerts import Alert, AlertPlan, alert_id
 from gatemark.watch.policy import DriftPolicy
 from gatemark.watch.sinks import DeliveryError, deliver
@@ -33,7 +33,7 @@ class Delivered(msgspec.Struct, frozen=True):
 
 def read_alert_plan(path: str) -> AlertPlan:
     """The sinks of a file."""
-    value = read_yaml(path)
+    value = read_settings(path)
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
     try:

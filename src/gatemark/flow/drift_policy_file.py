@@ -10,7 +10,7 @@ import yaml
 from gatemark.core.drift import Mode
 from gatemark.core.errors import BadInputError
 from gatemark.flow.plugins import detectors
-from gatemark.intake.strict_yaml import read_yaml
+from gatemark.intake.settings_file import read_settings
 from gatemark.watch.policy import WATCHES, DriftPolicy, Response, Watch
 
 HEAD: Final = "gatemark_drift"
@@ -29,7 +29,7 @@ def read_drift_policy(path: str) -> DriftPolicy:
     Its watches come in the place of those of the same metric, its responses in the place of those
     to the same stage and level; the others stay, unless the file says ``defaults: false``.
     """
-    value = read_yaml(path)
+    value = read_settings(path)
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
     keeps_defaults = value.pop(DEFAULTS, True)

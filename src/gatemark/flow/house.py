@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gatemark.watch.stores.points import SqlPoints
     from gatemark.watch.stores.runs import SqlRuns
 
+EngineName = Literal["local", "ray"]
+
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
 DATABASE_SCHEMES = ("postgresql", "postgres")
@@ -36,6 +38,7 @@ class House:
         *,
         store: str = DEFAULT_STORE,
         jobs: int | None = None,
+        engine: EngineName = "local",
         actor: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -47,13 +50,26 @@ class House:
         self._address = store if found else None
         self._folder = Path(DEFAULT_STORE if found else store)
         self._jobs = jobs
+        self._engine: EngineName = engine
         self._actor = actor
         self.clock = clock
 
     @cached_property
     def engine(self) -> Engine:
         """Where folds run."""
-        return LocalEngine(self._jobs or os.cpu_count() or 1)
+        jobs = self._jobs or os.cpu_count() or 1
+        if self._engine == "ray":
+            from gatemark.engines.ray import RayEngine  # noqa: PLC0415 - few need it
+
+            return RayEngine(jobs, os.environ.get("RAY_ADDRESS"))
+        return LocalEngine(jobs)
+
+    def engine_for(self, task_count: int, few: int) -> Engine:
+        """The engine for some tasks: one process for a few, unless a user named a number.
+
+        Starting a process, and loading in it what the tasks need, can cost more than they do.
+        """
+        return LocalEngine(1) if self._jobs is None and task_count < few else self.engine
 
     @cached_property
     def actor(self) -> str:
@@ -143,3 +159,8 @@ class House:
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
+
+    @property
+    def facts_folder(self) -> Path:
+        """Where the facts of large files that were read before are kept."""
+        return self._folder / "facts"

@@ -10,6 +10,7 @@ from gatemark.core.fold import Measure
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.core.scoring import Scorer
+from gatemark.runlog.concepts.port import ExtractorPlugin
 
 if TYPE_CHECKING:
     from gatemark.watch.detector import Detector
@@ -60,6 +61,18 @@ def scorers() -> Registry[Scorer]:
         attribute="SCORER",
         plugin_type=Scorer,
         name_of=lambda scorer: scorer.name,
+    )
+
+
+@cache
+def extractors() -> Registry[ExtractorPlugin]:
+    """The concept extractors."""
+    return Registry(
+        kind="extractor",
+        package="gatemark.runlog.concepts.extractors",
+        attribute="EXTRACTOR",
+        plugin_type=ExtractorPlugin,
+        name_of=lambda extractor: extractor.name,
     )
 
 

@@ -20,7 +20,7 @@ from gatemark.core.governance import ASSET_REGISTERED, SYSTEM
 from gatemark.flow.drift_act import event_moment
 from gatemark.flow.drift_alerts import Delivered, queue_one, send_pending
 from gatemark.flow.house import House
-from gatemark.intake.strict_yaml import read_yaml
+from gatemark.intake.settings_file import read_settings
 from gatemark.watch.alerts import Alert, AlertPlan, alert_id
 from gatemark.watch.cadence import (
     DEFAULT_PLAN,
@@ -87,7 +87,7 @@ def read_plan(path: str | None) -> Plan:
     """The schedules of a file, in the place of built-in ones with the same id."""
     if path is None:
         return DEFAULT_PLAN
-    value = read_yaml(path)
+    value = read_settings(path)
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
     keeps_defaults = value.pop("defaults", True)

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.errors import BadInputError
 from gatemark.core.pack import Arms, Asset, Pack, Sampling, ScorerSpec, SuiteSpec
 from gatemark.core.policy import Rule
-from gatemark.intake.strict_yaml import read_yaml
+from gatemark.intake.settings_file import read_settings
 
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
@@ -19,7 +19,7 @@ _UNKNOWN = re.compile(
 
 def read_pack(path: str) -> Pack:
     """The pack of a file."""
-    value = read_yaml(path)
+    value = read_settings(path)
     try:
         return msgspec.convert(value, Pack)
     except msgspec.ValidationError as error:

@@ -75,7 +75,7 @@ def _check_span(rules: CanaryRules, rollout: Rollout, command: PushWindow, momen
         )
     if command.end > moment.now:
         raise RefusedError(f"{where} is not over yet")
-    if command.start < _next_start(rules, rollout):
+    if command.start < next_start(rules, rollout):
         raise RefusedError(f"{where} comes too late: it was judged, or lies before this step")
 
 
@@ -105,7 +105,7 @@ def _contradiction(window: Window | PushWindow, what: str) -> RefusedError:
     )
 
 
-def _next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
+def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
     """Where the first window starts that is still to be judged at this step."""
     length = timedelta(minutes=rules.window_minutes)
     steps = -((_EPOCH - rollout.step_since) // length)
@@ -231,7 +231,7 @@ def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> Wi
     rollout = _running(state, command.environment)
     rules = state.house.policy.canary
     length = timedelta(minutes=rules.window_minutes)
-    cursor = _next_start(rules, rollout)
+    cursor = next_start(rules, rollout)
     closed = moment.now - timedelta(minutes=rules.lateness_minutes)
     if rollout.watch_until is not None:
         closed = min(closed, rollout.watch_until)

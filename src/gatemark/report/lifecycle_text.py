@@ -173,7 +173,8 @@ def _step(step: Step) -> list[str]:
         lines.append(f"    {words.counted(step.window_count, 'clean window')}")
     if step.note:
         lines.append(f"    {words.one_line(step.note)}")
-    lines.extend(
-        f"    {gate.gate}: {gate.state}, {words.one_line(gate.reason)}" for gate in step.gates
-    )
+    for gate in step.gates:
+        passes = gate.state in ("fail", "unjudged") and not gate.blocks
+        allowed = " (the policy lets it pass)" if passes else ""
+        lines.append(f"    {gate.gate}: {gate.state}, {words.one_line(gate.reason)}{allowed}")
     return lines

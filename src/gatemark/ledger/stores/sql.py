@@ -32,6 +32,10 @@ class SqlStore:
         if not database.is_newest():
             self._bring_up_to_date()
 
+    def forget(self) -> None:
+        """Let removed rows leave the database's files too."""
+        self.database.forget()
+
     def close(self) -> None:
         """Let go of every connection."""
         self.database.close()

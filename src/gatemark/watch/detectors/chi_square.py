@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtri
 
-from gatemark.statistics.homogeneity import (
+from gatemark.statistics.two_samples import (
     SMALLEST_EXPECTED,
     balanced_v_each,
     chi_square_each,
