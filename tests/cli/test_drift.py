@@ -337,61 +337,63 @@ def test_a_page_shows_series_bands_episodes_and_acts(
     assert (unknown.code, "no metric of nobody" in unknown.err) == (2, True)
 
 
-def test_points_are_derived_from_decisions_and_run_logs_once(
-    drift: Run, write_jsonl: Write
-) -> None:
-    decisions = [
-        {
-            "timestamp": f"2026-03-0{1 + number % 2}T10:00:00Z",
-            "service": {"name": "mail-triage"},
-            "recommendation": {"label": "suppress"},
-            "confidence": {"score": 0.05 + 0.1 * (number % 10)},
-            "outcome": {
-                "comparison": "agree" if number % 4 else "disagree",
-                "error_type": None if number % 4 else "false_positive",
-            },
-            "privacy": {"payload_logged": False},
-        }
-        for number in range(40)
-    ]
-    logs = [
-        {"record_type": "run_meta", "variant_id": "V0"},
-        *(
-            {
-                "record_type": "buffer_decision",
-                "variant_id": "V0",
-                "timestamp": "2026-03-01T01:00:00Z",
-                "decision": "buffer" if number < 3 else "summarize",
-            }
-            for number in range(10)
-        ),
-        {
-            "record_type": "summary_event",
-            "variant_id": "V0",
-            "timestamp": "2026-03-01T01:00:00Z",
-            "schema_ok": False,
-        },
-    ]
-    arguments = (
-        *("--decisions", write_jsonl("d.jsonl", decisions)),
-        *("--run-log", write_jsonl("r.jsonl", logs), "--now", stamp(2), "--json"),
-    )
-    first = drift("derive", *arguments).json
-    assert (first["pushed"]["added"], first["passed_over"]) == (8, 1)
+def decision(number: int) -> dict[str, Any]:
+    """An advisory decision of one of two days; every fourth is wrong."""
+    from gatemark.records.npu_advisory_decision_v1 import AGREEING, changed
+
+    right = {"confidence.score": 0.91, "timestamp": f"2026-03-0{1 + number % 2}T10:00:00Z"}
+    wrong = {
+        "human_or_atlas_decision.label": "escalate",
+        "outcome.comparison": "disagree",
+        "outcome.error_type": "false_negative",
+        "outcome.human_review_required": True,
+    }
+    name = {"decision_id": f"01J{number:023d}"}
+    return changed(AGREEING, right | name | ({} if number % 4 else wrong))
+
+
+def test_points_are_derived_from_advisory_decisions_once(drift: Run, write_jsonl: Write) -> None:
+    path = write_jsonl("d.jsonl", [decision(number) for number in range(40)])
+    arguments = ("--decisions", path, "--now", stamp(2), "--json")
+    first = drift("derive", *arguments)
+    assert first.code == 0, first.err
+    assert (first.json["pushed"]["added"], first.json["open_windows"]) == (6, 0)
     again = drift("derive", *arguments).json
-    assert (again["pushed"]["added"], again["pushed"]["repeated"]) == (0, 8)
+    assert (again["pushed"]["added"], again["pushed"]["repeated"]) == (0, 6)
+    found = drift("status", "--now", stamp(1), "--json").json["signals"]
+    counts = {(s["asset"], s["metric"]): s["n"] for s in found}
+    assert counts == {
+        ("cron_n8n_advisory", "calibration_ece"): 20,
+        ("cron_n8n_advisory", "confidence_kl"): 20,
+        ("cron_n8n_advisory", "tool_error_classes"): 20,
+    }
+
+
+def test_points_are_derived_from_a_run_log(drift: Run, write_jsonl: Write) -> None:
+    from gatemark.records.exaid_run import _FILE
+
+    rows = [
+        {**row, "timestamp": "2026-03-01T01:00:00.000Z"} if "timestamp" in row else row
+        for row in _FILE
+    ]
+    path = write_jsonl("case.jsonl", rows)
+    ran = drift("derive", "--run-log", path, "--asset", "summariser", "--now", stamp(2), "--json")
+    assert ran.code == 0, ran.err
     found = drift("status", "--now", stamp(1), "--json").json["signals"]
     values = {(s["asset"], s["metric"]): (s["value"], s["n"]) for s in found}
-    assert values["V0", "verifier_block_ratio"] == (pytest.approx(0.3), 10)
-    assert values["V0", "rejection_ratio"] == (1.0, 1)
-    assert values["mail-triage", "tool_error_classes"][1] == 20
+    assert values == {
+        ("summariser", "verifier_block_ratio"): (0, 1),
+        ("summariser", "rejection_ratio"): (0, 3),
+    }
 
 
 def test_a_log_that_cannot_be_read_is_refused_with_its_line(drift: Run, write_jsonl: Write) -> None:
-    ran = drift("derive", "--decisions", write_jsonl("d.jsonl", ["{}", "oops"]))
+    ran = drift("derive", "--decisions", write_jsonl("d.jsonl", [decision(0), "{}", "oops"]))
     assert ran.code == 2
-    assert "d.jsonl:1:" in ran.err
     assert "d.jsonl:2:" in ran.err
+    assert "d.jsonl:3:" in ran.err
+    log = drift("derive", "--run-log", write_jsonl("r.jsonl", [{"record_type": "run_meta"}]))
+    assert (log.code, "r.jsonl:1" in log.err) == (2, True)
 
 
 def test_results_give_a_point_for_each_time_they_were_reached(
