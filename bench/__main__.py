@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from bench import (
     agreement,
     compare,
+    drift,
     endpoint,
     ledger,
     lifecycle,
@@ -29,6 +30,7 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "overhead": overhead.lines,
     "runlog": runlog.lines,
     "lifecycle": lifecycle.lines,
+    "drift": drift.lines,
 }
 
 

@@ -80,6 +80,8 @@ class Cohort:
         self.revision: Indices = np.zeros(shape, dtype=np.int64)
         self.parts: Floats = np.zeros((*shape, parts))
         self._rows = np.arange(len(series))
+        self._present: Indices = np.zeros(shape, dtype=np.int64)
+        self._windows: dict[tuple[int, int, int], Window] = {}
 
     def add(
         self, rows: Indices, starts: Indices, items: Floats, revision: Indices, parts: Floats
@@ -98,7 +100,14 @@ class Cohort:
         """Nothing more will be added: leave thin windows out and let the detector reduce."""
         thin = self.raw_items < self.watch.min_items
         self.items = np.where(thin, 0.0, self.raw_items)
+        self._present = np.cumsum(self.items > 0, axis=1)
         self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
+
+    def windows_before(self, column: int) -> Indices:
+        """How many windows each series has before a column, at most."""
+        if column == 0:
+            return np.zeros(len(self.series), dtype=np.int64)
+        return np.asarray(self._present[:, column - 1])
 
     def index_of(self, column: int) -> Indices:
         """The number of the window in a column, for each series."""
@@ -106,9 +115,13 @@ class Cohort:
 
     def window(self, row: int, index: int) -> Window:
         """A window of one series as times."""
-        start = int(self.phase_s[row]) + index * int(self.window_s[row])
-        end = start + int(self.window_s[row])
-        return Window(datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC))
+        key = (int(self.phase_s[row]), int(self.window_s[row]), index)
+        known = self._windows.get(key)
+        if known is None:
+            start = key[0] + index * key[1]
+            ends = (start, start + key[1])
+            known = self._windows[key] = Window(*(datetime.fromtimestamp(e, UTC) for e in ends))
+        return known
 
     def first_index_from(self, row: int, moment: datetime) -> int:
         """The number of the first window that starts at a moment or after it."""

@@ -70,6 +70,21 @@ class Readings(NamedTuple):
     is_material: Flags
     extras: Mapping[str, Floats]
 
+    def rows(self, chosen: slice) -> Readings:
+        """The same for some of the series."""
+        return Readings(
+            value=self.value[chosen],
+            mu=self.mu[chosen],
+            sd=self.sd[chosen],
+            sigma=self.sigma[chosen],
+            z=self.z[chosen],
+            p_value=self.p_value[chosen],
+            is_degenerate=self.is_degenerate[chosen],
+            is_new=self.is_new[chosen],
+            is_material=self.is_material[chosen],
+            extras={name: part[chosen] for name, part in self.extras.items()},
+        )
+
 
 def readings_of(
     value: Floats, mu: Floats, found: Deviations, extras: Mapping[str, Floats] | None = None

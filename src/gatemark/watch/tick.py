@@ -26,7 +26,7 @@ from gatemark.watch.levels import (
 )
 from gatemark.watch.memory import Memory, followed
 from gatemark.watch.policy import DriftPolicy
-from gatemark.watch.signals import Judgement, signal_of, stale_signal
+from gatemark.watch.signals import Judgement, signal_of, signals_of, stale_signal
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -125,6 +125,8 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     only, to say so.
     """
     due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    if not is_last:
+        due &= cohort.windows_before(column) >= cohort.watch.enough
     if not due.any():
         return None
     used = memory.baseline(cohort.trailing(column, memory.since))
@@ -211,13 +213,11 @@ def _only(memory: Memory, row: int) -> NDArray[np.bool_]:
 def _signals(
     cohort: Cohort, memory: Memory, judgement: Judgement | None, policy: DriftPolicy
 ) -> Iterator[DriftSignal]:
-    places = {} if judgement is None else {int(row): at for at, row in enumerate(judgement.rows)}
-    for row in range(len(cohort.series)):
-        if judgement is not None and row in places:
-            signal = memory.signals[row] = signal_of(cohort, judgement, places[row], policy)
-        elif cohort.items[row, -1] > 0 and row in memory.signals:
-            signal = memory.signals[row]
-        else:
+    if judgement is not None:
+        memory.signals.update(signals_of(cohort, judgement, policy))
+    for row, has_points in enumerate((cohort.items[:, -1] > 0).tolist()):
+        signal = memory.signals.get(row) if has_points else None
+        if signal is None:
             signal = stale_signal(cohort, row, int(memory.judged[row]))
         yield with_episode(signal, memory.episodes.get(row), policy)
 
