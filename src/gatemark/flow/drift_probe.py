@@ -170,14 +170,14 @@ def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
 
 def _record(house: House, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime) -> None:
     digest = policy.digest
-    rows = [
+    rows = (
         MemoryRow(series.id, cohort.detector.name, digest, signal.level, memory.told(row))
         for cohort, memory, signals in zip(
             found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True
         )
         for row, (series, signal) in enumerate(zip(cohort.series, signals, strict=True))
         if memory.is_touched[row] or _is_news(found, series, cohort.detector.name, signal)
-    ]
+    )
     with house.memories.recording(seen, now) as recorder:
         recorder.keep_memories(rows)
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))

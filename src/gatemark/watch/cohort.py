@@ -77,10 +77,10 @@ class Cohort:
         shape = (len(series), self.columns)
         self.raw_items: Floats = np.zeros(shape)
         self.items = self.raw_items
-        self.revision: Indices = np.zeros(shape, dtype=np.int64)
+        self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32)
         self.parts: Floats = np.zeros((*shape, parts))
         self._rows = np.arange(len(series))
-        self._present: Indices = np.zeros(shape, dtype=np.int64)
+        self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
         self._windows: dict[tuple[int, int, int], Window] = {}
 
     def add(
@@ -98,15 +98,16 @@ class Cohort:
 
     def close(self) -> None:
         """Nothing more will be added: leave thin windows out and let the detector reduce."""
-        thin = self.raw_items < self.watch.min_items
-        self.items = np.where(thin, 0.0, self.raw_items)
-        self._present = np.cumsum(self.items > 0, axis=1)
+        thin = (self.raw_items > 0) & (self.raw_items < self.watch.min_items)
+        if thin.any():
+            self.items = np.where(thin, 0.0, self.raw_items)
+        self._present = np.cumsum(self.items > 0, axis=1, dtype=np.int32)
         self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
 
-    def windows_before(self, column: int) -> Indices:
+    def windows_before(self, column: int) -> NDArray[np.int32]:
         """How many windows each series has before a column, at most."""
         if column == 0:
-            return np.zeros(len(self.series), dtype=np.int64)
+            return np.zeros(len(self.series), dtype=np.int32)
         return np.asarray(self._present[:, column - 1])
 
     def index_of(self, column: int) -> Indices:
@@ -156,7 +157,10 @@ class Cohort:
         if whole is not None and bool(whole.all()):
             cut = slice(high - wanted, high)
             return Baseline(
-                index[:, -wanted:], self.revision[:, cut], self.items[:, cut], self.parts[:, cut]
+                number=index[:, -wanted:],
+                revision=self.revision[:, cut].astype(np.int64),
+                items=self.items[:, cut],
+                parts=self.parts[:, cut],
             )
         late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
         kept = usable & late
@@ -165,7 +169,7 @@ class Cohort:
         places = (self._rows[:, None], low + order)
         return Baseline(
             number=np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
-            revision=np.where(chosen, self.revision[places], 0),
+            revision=np.where(chosen, self.revision[places].astype(np.int64), 0),
             items=np.where(chosen, self.items[places], 0.0),
             parts=np.where(chosen[..., None], self.parts[places], 0.0),
         )

@@ -86,6 +86,26 @@ class Readings(NamedTuple):
         )
 
 
+def joined(parts: Sequence[Readings]) -> Readings:
+    """The readings of some blocks of series as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Readings(
+        value=np.concatenate([part.value for part in parts]),
+        mu=np.concatenate([part.mu for part in parts]),
+        sd=np.concatenate([part.sd for part in parts]),
+        sigma=np.concatenate([part.sigma for part in parts]),
+        z=np.concatenate([part.z for part in parts]),
+        p_value=np.concatenate([part.p_value for part in parts]),
+        is_degenerate=np.concatenate([part.is_degenerate for part in parts]),
+        is_new=np.concatenate([part.is_new for part in parts]),
+        is_material=np.concatenate([part.is_material for part in parts]),
+        extras={
+            name: np.concatenate([part.extras[name] for part in parts]) for name in parts[0].extras
+        },
+    )
+
+
 def readings_of(
     value: Floats, mu: Floats, found: Deviations, extras: Mapping[str, Floats] | None = None
 ) -> Readings:

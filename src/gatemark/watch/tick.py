@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gatemark.core.drift import ALARMS, DriftSignal, Episode, worst
 from gatemark.statistics.multiplicity import benjamini_hochberg
 from gatemark.watch.cohort import Baseline, Cohort
-from gatemark.watch.detector import Readings
+from gatemark.watch.detector import Readings, joined
 from gatemark.watch.levels import (
     CODE,
     Scores,
@@ -30,6 +30,8 @@ from gatemark.watch.signals import Judgement, signal_of, signals_of, stale_signa
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+BLOCK = 2_048
+"""How many series a detector sees at once; rows do not depend on each other, memory does."""
 _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
@@ -135,7 +137,12 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     rows = np.flatnonzero(due)
     if not rows.size:
         return None
-    readings = cohort.detector.judge(cohort.sample(column, rows, used), cohort.options)
+    readings = joined(
+        [
+            cohort.detector.judge(cohort.sample(column, some, used), cohort.options)
+            for some in np.array_split(rows, -(-rows.size // BLOCK))
+        ]
+    )
     baseline_windows = used.windows[rows]
     scores = scores_of(readings, baseline_windows, cohort.watch, cohort.mode)
     return _Round(cohort, memory, column, rows, used, readings, scores, baseline_windows)
