@@ -43,8 +43,8 @@ class Baseline(NamedTuple):
 class Cohort:
     """The windows of some series under one watch, the latest closed one in the last column.
 
-    Column ``c`` of a series is its window number ``last - (columns - 1 - c)``, counted from the
-    phase of its grid.
+    ``rounds`` is how many of the latest windows may have to be judged. Column ``c`` of a series is
+    its window number ``last - (columns - 1 - c)``, counted from the phase of its grid.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Cohort:
         *,
         policy: DriftPolicy,
         now: datetime,
+        rounds: int | None = None,
     ) -> None:
         self.watch = watch
         self.detector = detector
@@ -65,7 +66,8 @@ class Cohort:
         self.recent = int(detector.recent(self.options))
         self.least_lag = self.recent - 1
         self.lag = max(self.least_lag, 0 if policy.mode == "literal" else watch.sustained - 1)
-        self.columns = columns_needed(watch, detector, policy)
+        self.rounds = policy.catch_up if rounds is None else min(rounds, policy.catch_up)
+        self.columns = self.rounds + max(self.recent, watch.sustained) + watch.span
         self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
         lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
         phases = np.asarray([s.phase_s for s in series], dtype=np.int64)
@@ -194,9 +196,3 @@ def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
     if mode == "literal" and "floor" in options.__struct_fields__:
         return msgspec.structs.replace(options, floor=False)
     return options
-
-
-def columns_needed(watch: Watch, detector: Detector, policy: DriftPolicy) -> int:
-    """How many windows back a tick may have to look."""
-    recent = int(detector.recent(detector.build(watch.options)))
-    return policy.catch_up + max(recent, watch.sustained) + watch.span

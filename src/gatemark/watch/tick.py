@@ -87,7 +87,8 @@ def tick(
         rounds = [
             found
             for cohort, memory in cohorts
-            if (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
+            if back < cohort.rounds
+            and (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
             is not None
         ]
         for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
