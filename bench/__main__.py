@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement, compare, endpoint, lifecycle, runner
+from bench import (
+    agreement,
+    compare,
+    endpoint,
+    ledger,
+    lifecycle,
+    overhead,
+    runlog,
+    runlog_metrics,
+    runner,
+)
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
@@ -14,6 +24,10 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "runner": runner.lines,
     "http": endpoint.lines,
     "compare": compare.lines,
+    "runlog-metrics": runlog_metrics.lines,
+    "ledger": ledger.lines,
+    "overhead": overhead.lines,
+    "runlog": runlog.lines,
     "lifecycle": lifecycle.lines,
 }
 

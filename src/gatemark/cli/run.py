@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.options import engine_option, json_option, output_option, store_option
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.change import AssetRef
 from gatemark.core.lifecycle import parse_version_ref
@@ -38,6 +38,7 @@ from gatemark.report.terminal import verdict_table
     show_default=True,
     help="How many calls may be under way at once.",
 )
+@engine_option
 @click.option("--resume", is_flag=True, help="Go on where an interrupted run of this pack stopped.")
 @click.option(
     "--limit",
@@ -70,7 +71,7 @@ def run_command(**flags: Any) -> int:
       gatemark run packs/support-triage.yaml --resume
     """
     check_formats(flags["output"])
-    house = House(store=flags["store"], actor=flags["actor"])
+    house = House(store=flags["store"], engine=flags["engine"], actor=flags["actor"])
     choices = RunChoices(
         jobs=flags["jobs"],
         resume=flags["resume"],
@@ -87,6 +88,7 @@ def run_command(**flags: Any) -> int:
             choices,
             waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
             on_progress=progress,
+            on_notice=lambda notice: click.echo(f"gatemark: {notice}", err=True),
         )
     return show_result(result, flags)
 

@@ -14,7 +14,11 @@ from gatemark.flow.validate import validate_files
 
 @click.command("validate")
 @click.argument("files", nargs=-1, required=True)
-@click.option("--schema", help="Schema name; found from the record when left out.")
+@click.option(
+    "--schema",
+    metavar="NAME|PATH",
+    help="Schema name, or a JSON Schema file; found from the record when left out.",
+)
 @click.option(
     "--max-errors",
     type=click.IntRange(1),
@@ -28,12 +32,15 @@ def validate_command(
 ) -> int:
     """Check evidence files line by line.
 
-    Reads JSON Lines, plain or packed with gzip or zstd; '-' is standard input.
+    Reads JSON Lines, plain or packed with gzip or zstd, and single JSON documents; '-' is
+    standard input. Where the records of a file tell a story together, as in traces and run logs,
+    the rules across them are checked too.
 
     \b
     Examples:
       gatemark validate pairs.jsonl
       gatemark validate --schema gatemark.pair/1 scholar.jsonl.gz auditor.jsonl.zst
+      gatemark validate runs/V0/*.jsonl.gz --schema schemas/exaid.run.schema.json
     """
     choices = ReadingChoices(max_errors=max_errors)
     checks = []
@@ -42,7 +49,9 @@ def validate_command(
             checks.append(check)
             for problem in check.problems[:max_errors]:
                 click.echo(f"gatemark: {problem}", err=True)
-            hidden = max(len(check.problems), check.rejected) - max_errors
+            for remark in check.remarks[:max_errors]:
+                click.echo(f"gatemark: {remark}", err=True)
+            hidden = max(len(check.problems) + check.unlisted, check.rejected) - max_errors
             if hidden > 0:
                 click.echo(f"gatemark: {check.file}: and at least {hidden} more problems", err=True)
     clean = not any(check.problems for check in checks)

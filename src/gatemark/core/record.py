@@ -1,13 +1,22 @@
-"""What an evidence schema is: typed forms, rules across fields, and examples of both kinds."""
+"""What an evidence schema is: typed forms, rules across fields, and examples of both kinds.
+
+A file holds records of one form, or, where a schema has a ``tag``, records of several forms that
+tell a story together: then ``across`` makes the rules that look at the whole file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
+
+KEY_SEPARATOR = "\x1f"
+"""Between the values of a compound key; one-line names cannot hold it."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -15,6 +24,48 @@ class Problem(msgspec.Struct, frozen=True):
 
     path: str
     message: str
+
+
+Grade = Literal["error", "warning", "note"]
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """What shows about one line only beside the other lines of its file.
+
+    ``rule`` names what was looked at. An error makes the file invalid; a warning does not, and a
+    note says what an older file does not tell.
+    """
+
+    line: int
+    rule: str
+    path: str
+    message: str
+    grade: Grade = "error"
+
+
+class FileRules(ABC):
+    """Rules across the records of one file. Each file gets a new one, from its first record on."""
+
+    @abstractmethod
+    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterable[Remark]:
+        """Look at the next records, which stood on these lines."""
+
+    @abstractmethod
+    def lost(self) -> None:
+        """Some lines were refused; the gaps that they leave are not to be told again."""
+
+    @abstractmethod
+    def end(self) -> Iterable[Remark]:
+        """What shows only after the last record."""
+
+
+class BadFile(msgspec.Struct, frozen=True):
+    """Records that must be refused together: on which line, by which rule."""
+
+    title: str
+    records: tuple[Any, ...]
+    line: int
+    rule: str
 
 
 class BadExample(msgspec.Struct, frozen=True):
@@ -29,9 +80,15 @@ class Form(msgspec.Struct, frozen=True):
     """One shape a record of a schema may take.
 
     ``marks`` are the keys whose presence tells this form from its siblings; ``identity`` is the
-    field that names a record; ``rules`` look at a decoded record and list what no single field
-    can show. ``unique`` are the fields whose values together come only once in a file, where the
-    identity alone may come again; they include the identity.
+    field that names a record, empty where only its place in the file does; ``rules`` look at a
+    decoded record and list what no single field can show. ``unique`` are the fields whose values
+    together come only once in a file, where the identity alone may come again; they include the
+    identity. ``judged_by`` are the fields that the rules look at, where these are few and come
+    again and again: then each combination of their values is judged once. ``breaches`` list what
+    a record can say and must not: validation refuses it, and an exam that looks for it can count
+    it. ``proof`` shows of many records at once that names and rules hold, and errs only by saying
+    no: then the rules look at each record. ``shows_values`` is false where a refused value may be
+    private and no message may repeat it.
     """
 
     name: str
@@ -42,14 +99,37 @@ class Form(msgspec.Struct, frozen=True):
     bad: tuple[BadExample, ...]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
+    judged_by: tuple[str, ...] = ()
+    breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
+    proof: Callable[[Sequence[Any]], bool] | None = None
+    shows_values: bool = True
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
             raise InvalidValueError(f"form {self.name}: unique must include {self.identity!r}")
 
+    def namer(self) -> Callable[[Any], str]:
+        """What names a record of this form within its file, as one text."""
+        if self.unique is None:
+            if self.identity is None:
+                raise InvalidValueError(f"form {self.name}: its records have no name")
+            return operator.attrgetter(self.identity)
+        fields = self.unique
+        return lambda record: KEY_SEPARATOR.join(str(getattr(record, name)) for name in fields)
+
+    @property
+    def strictest(self) -> Form:
+        """The same form with its breaches among its rules."""
+        if not self.breaches:
+            return self
+        return msgspec.structs.replace(
+            self, rules=(*self.rules, *self.breaches), breaches=(), proof=None
+        )
+
     def key_of(self, record: Any) -> tuple[Any, ...]:
         """The values that no other record of a file may have together."""
-        return tuple(getattr(record, field) for field in self.unique or (self.identity,))
+        fields = self.unique or ((self.identity,) if self.identity else ())
+        return tuple(getattr(record, field) for field in fields)
 
     def key_words(self, key: tuple[Any, ...]) -> str:
         """A key for a message; a lone identity is called an id, whatever its field is called."""
@@ -57,12 +137,37 @@ class Form(msgspec.Struct, frozen=True):
         return ", ".join(f"{field} {value!r}" for field, value in zip(fields, key, strict=True))
 
 
+class Dialect(msgspec.Struct, frozen=True):
+    """How files of an earlier version were written; ``accepts`` tells one by its first record."""
+
+    accepts: Callable[[Mapping[str, Any]], bool]
+    schema: RecordSchema
+
+
 class RecordSchema(msgspec.Struct, frozen=True):
-    """An evidence schema: its name, what it is for, and its forms."""
+    """An evidence schema: its name, what it is for, and its forms.
+
+    With a ``tag``, that key of a record names its form, a file may mix the forms, and ``across``
+    makes the rules over a whole file. ``bad_files`` are examples for those rules. ``older`` are
+    earlier versions that are still read.
+    Where the first line of a file says what the rest is, ``head`` is the form of that line and
+    ``body`` gives, from the decoded first line, the name of the form of all others.
+    """
 
     name: str
     summary: str
     forms: tuple[Form, ...]
+    tag: str | None = None
+    across: Callable[[], FileRules] | None = None
+    good_files: tuple[tuple[Any, ...], ...] = ()
+    bad_files: tuple[BadFile, ...] = ()
+    older: tuple[Dialect, ...] = ()
+    head: str | None = None
+    body: Callable[[Any], str] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.head is None) != (self.body is None):
+            raise InvalidValueError(f"schema {self.name}: head and body come together")
 
     def form(self, name: str) -> Form:
         """The form of that name."""
@@ -73,7 +178,17 @@ class RecordSchema(msgspec.Struct, frozen=True):
         raise UsageError(f"schema {self.name} has no form {name!r} (it has: {known})")
 
     def form_of(self, record: Mapping[str, Any]) -> Form | None:
-        """The form that a record's keys point to; None when they point nowhere."""
+        """The form that a record's tag or keys point to; None when they point nowhere."""
+        if self.tag is not None:
+            word = record.get(self.tag)
+            return next((form for form in self.forms if form.name == word), None)
         keys = set(record)
         fitting = [form for form in self.forms if form.marks <= keys]
         return max(fitting, key=lambda form: len(form.marks), default=None)
+
+    def version_of(self, first: Mapping[str, Any]) -> RecordSchema:
+        """The schema itself, or the earlier version that a file's first record belongs to."""
+        for dialect in self.older:
+            if dialect.accepts(first):
+                return dialect.schema
+        return self

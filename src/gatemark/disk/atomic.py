@@ -14,8 +14,11 @@ from gatemark.core.errors import BadInputError
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
-    """A stream whose content appears under ``target`` only if the block ends well."""
+def replacing(target: Path, *, sync_folder: bool = True) -> Iterator[BinaryIO]:
+    """A stream whose content appears under ``target`` only if the block ends well.
+
+    Who writes many files into one folder may leave the folder to ``sync_folders`` at the end.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -28,16 +31,17 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(target)
-        _sync(target.parent)
+        if sync_folder:
+            _sync(target.parent)
     except OSError as error:
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
     finally:
         Path(temporary).unlink(missing_ok=True)
 
 
-def write_whole(target: Path, pieces: Iterable[bytes]) -> None:
+def write_whole(target: Path, pieces: Iterable[bytes], *, sync_folder: bool = True) -> None:
     """Write a file in one act."""
-    with replacing(target) as stream:
+    with replacing(target, sync_folder=sync_folder) as stream:
         for piece in pieces:
             stream.write(piece)
 
@@ -86,6 +90,12 @@ def write_secret(target: Path, data: bytes) -> None:
     except OSError as error:
         target.unlink(missing_ok=True)
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
+def sync_folders(folders: Iterable[Path]) -> None:
+    """Make the names of files that were written into folders last."""
+    for folder in sorted(set(folders)):
+        _sync(folder)
 
 
 def _umask() -> int:

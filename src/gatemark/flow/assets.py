@@ -169,7 +169,7 @@ def exam_of_pack(path: str) -> Exam:
     return Exam(
         pack=pack.name,
         version=pack.version,
-        policy=policy_of(pack, has_baseline=pack.targets.baseline != "none").digest,
+        policy=policy_of(pack, has_baseline=pack.has_baseline).digest,
         snapshots=tuple(sorted(set(opened.references) - replayed)),
     )
 

@@ -29,11 +29,11 @@ from gatemark.flow.ledger_keys import (
     sign_checkpoint,
     signing_key,
 )
-from gatemark.flow.rescore import rescore
+from gatemark.ledger.chain import checked
 from gatemark.ledger.checkpoint import read_checkpoint
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
-from gatemark.ledger.port import Store
+from gatemark.ledger.port import LedgerStore, Store
 from gatemark.ledger.proof import proof_text, prove_inclusion, read_proof
 from gatemark.ledger.verify import Asked, LedgerCheck
 
@@ -66,6 +66,9 @@ def verify(
         for seq, message in store.statement_troubles(check.signing_keys):
             check.troubles.add(seq, "decision" if seq is not None else "result", message)
     if request.rescore:
+        # Judging again needs all of the numerics, which every other command here does without.
+        from gatemark.flow.rescore import rescore  # noqa: PLC0415
+
         for result_id, outcome in rescore(store, check.is_erased):
             seq = check.seq_of_result(result_id)
             for message in outcome.differences:
@@ -100,9 +103,7 @@ class Proof(msgspec.Struct, frozen=True):
 def prove(house: House, seq: int, checkpoint_path: str | None) -> Proof:
     """Prove an event by a checkpoint: the given one, or the smallest kept one that covers it."""
     events = house.existing_store().events
-    found = events.rows_at([seq])
-    if seq not in found:
-        raise UsageError(f"the ledger has no event {seq} (it ends at {events.head().seq})")
+    event, _ = _event(events, seq)
     if checkpoint_path is not None:
         note = _small_text(checkpoint_path)
     else:
@@ -115,7 +116,6 @@ def prove(house: House, seq: int, checkpoint_path: str | None) -> Proof:
         raise IntegrityError(f"the checkpoint is of another ledger, {checkpoint.origin}")
     if not seq <= checkpoint.size <= events.head().seq:
         raise UsageError(f"the checkpoint covers {checkpoint.size} events, not event {seq}")
-    event, _ = next(iter(events.events(after=seq - 1)))
     text = proof_text(seq - 1, prove_inclusion(events, seq, checkpoint.size), note)
     if not read_proof(text).holds_for(event_bytes(event)):
         raise IntegrityError(f"event {seq} is not in the tree that the checkpoint signs")
@@ -145,29 +145,35 @@ def erase(house: House, what: str, reason: str) -> Event:
         raise UsageError("an erasure needs a reason")
     store = house.existing_store()
     if is_digest(what):
-        return _erase_blob(house, store, what, reason)
-    if not what.isdigit():
+        event = _erase_blob(house, store, what, reason)
+    elif what.isdigit():
+        event = _erase_payload(house, store, int(what), reason)
+    else:
         raise UsageError(f"{what!r} is neither the number of an event nor the digest of a blob")
-    seq = int(what)
-    found = store.events.rows_at([seq])
-    if seq not in found:
-        raise UsageError(f"the ledger has no event {seq}")
-    event, payload = next(iter(store.events.events(after=seq - 1)))
+    store.forget()
+    return event
+
+
+def _event(events: LedgerStore, seq: int) -> tuple[Event, Mapping[str, Any] | None]:
+    row = events.rows_at([seq]).get(seq)
+    if row is None:
+        raise UsageError(f"the ledger has no event {seq} (it ends at {events.head().seq})")
+    return checked(row)
+
+
+def _erase_payload(house: House, store: Store, seq: int, reason: str) -> Event:
+    event, payload = _event(store.events, seq)
+    if payload is None:
+        return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
     if event.kind in NEVER_ERASED:
         raise RefusedError(f"event {seq} is a {event.kind}: decisions rest on it, it stays")
-    if payload is None:
-        raise RefusedError(f"event {seq} has no payload any more")
     said = PayloadErased(seq, event.payload_digest, reason)
     draft = EventDraft(PAYLOAD_ERASED, house.clock(), house.actor, event.subject, as_payload(said))
     return store.events.erase_payload(seq, draft)
 
 
 def _erase_blob(house: House, store: Store, digest: str, reason: str) -> Event:
-    told = [
-        event
-        for event, payload in store.events.events(kind=BLOB_ERASED)
-        if payload is not None and payload["digest"] == digest
-    ]
+    told = _tombstone(store, BLOB_ERASED, "digest", digest)
     if not told:
         if not store.blobs.has(digest):
             raise UsageError(f"the store holds no blob {digest}")
@@ -177,6 +183,15 @@ def _erase_blob(house: House, store: Store, digest: str, reason: str) -> Event:
     # Also after an erasure that was cut short between tombstone and removal.
     store.blobs.remove(digest, told[0].seq)
     return told[0]
+
+
+def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event]:
+    """The event that tells of an earlier erasure, if there is one."""
+    return [
+        event
+        for event, payload in store.events.events(kind=kind)
+        if payload is not None and payload[field] == value
+    ]
 
 
 def set_clock_back(house: House, reason: str) -> Event:

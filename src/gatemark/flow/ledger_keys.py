@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.core.event import Event, EventDraft, Head
+from gatemark.core.event import EventDraft, Head
 from gatemark.core.governance import (
     KEY_ADDED,
     KEY_REPLACED,
@@ -25,6 +25,7 @@ from gatemark.core.governance import (
 )
 from gatemark.disk.atomic import write_secret, write_whole
 from gatemark.flow.house import House
+from gatemark.ledger.chain import checked
 from gatemark.ledger.checkpoint import Checkpoint, origin_of, read_checkpoint
 from gatemark.ledger.keyring import KEY_KINDS, Keyring, key_note, rotation_note
 from gatemark.ledger.merkle import consistent
@@ -119,8 +120,8 @@ def _open_ledger(house: House) -> str:
 
 def ledger_origin(events: LedgerStore) -> str | None:
     """The name of a ledger; None when it has no events."""
-    first: tuple[Event, object] | None = next(iter(events.events()), None)
-    return None if first is None else origin_of(first[0])
+    first = events.rows_at([1]).get(1)
+    return None if first is None else origin_of(checked(first)[0])
 
 
 def _origin(events: LedgerStore) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError
 from gatemark.core.evidence import Evidence
 from gatemark.core.measurement import Measurement
@@ -22,11 +22,12 @@ from gatemark.core.verdict import Verdict
 from gatemark.engines.local import LocalEngine
 from gatemark.flow.evidence import read_expected_ids
 from gatemark.flow.examine import Examined, exam_job, examine_files
-from gatemark.flow.examine_joined import SIDE, examine_joined
+from gatemark.flow.examine_joined import examine_joined
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.rescore_pack import PACK_BLOB, rejudge_pack
 from gatemark.flow.runtime import PACKAGES, runtime_versions
 from gatemark.flow.score import EXPECTED_IDS
+from gatemark.flow.score_agreement import AUDITOR, SCHOLAR
 from gatemark.gate.decide import decide
 from gatemark.ledger.port import BlobStore, Store
 from gatemark.ledger.stores.reading import verified_result
@@ -65,9 +66,8 @@ def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[st
 def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], bool]) -> Rescored:
     """One result derived again from its evidence."""
     named = {file.digest for account in result.evidence for file in account.files}
-    gone = [
-        name for name in sorted({*named, *(b.digest for b in result.blobs)}) if not blobs.has(name)
-    ]
+    named.update(blob.digest for blob in result.blobs)
+    gone = [name for name in sorted(named) if not (is_digest(name) and blobs.has(name))]
     if gone:
         word = "was erased" if is_erased(gone[0]) else "is missing"
         return Rescored(unjudged=(f"cannot be derived again: {gone[0]} {word}",))
@@ -161,9 +161,10 @@ def _examined(blobs: BlobStore, result: Result, kind: str, options: dict[str, An
         if pins:
             expected = read_expected_ids(_spooled(blobs, pins[0].digest, folder / EXPECTED_IDS))
         job = exam_job(kind, options, choices)
-        sides = [checks[key] for key in sorted(checks, key=_side_number) if key.startswith(SIDE)]
-        if sides:
-            by_side = dict(zip(sides, paths, strict=True))
+        if len(paths) > 1:
+            # One file per validator, in this order; what further ones are called does not matter.
+            names = (SCHOLAR, AUDITOR, *(f"validator {n}" for n in range(3, len(paths) + 1)))
+            by_side = dict(zip(names, paths, strict=True))
             examined = examine_joined(job, by_side, choices, expected_ids=expected)
         else:
             engine = LocalEngine(1)
@@ -177,11 +178,6 @@ def _examined(blobs: BlobStore, result: Result, kind: str, options: dict[str, An
         ),
     )
     return msgspec.structs.replace(examined, evidence=renamed)
-
-
-def _side_number(key: str) -> int:
-    number = key.removeprefix(SIDE)
-    return int(number) if key.startswith(SIDE) and number.isdigit() else 0
 
 
 def _choice(checks: Mapping[str, str], name: str) -> Any:

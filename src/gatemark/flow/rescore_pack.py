@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,20 +15,28 @@ from gatemark.core.canonical import DIGEST_PREFIX, digest
 from gatemark.core.dataset import Row, Snapshot, freeze
 from gatemark.core.errors import IncomparableError, IntegrityError
 from gatemark.core.evidence import EvidenceFile
-from gatemark.core.pack import Pack, ScorerSpec, SuiteSpec
+from gatemark.core.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
 from gatemark.core.result import Result
 from gatemark.core.scoring import Scorable
-from gatemark.flow.pack_arms import (
-    UNSCORED,
-    read_sample_lines,
-    sample_of,
-    scorer_of,
-    suite_plugin,
-)
+from gatemark.flow.house import House
+from gatemark.flow.pack_arms import scorer_of, suite_plugin, with_replies
 from gatemark.flow.pack_data import OpenPack
-from gatemark.flow.pack_judge import Judged, judge_pack
+from gatemark.flow.pack_exams import (
+    BASELINE,
+    CANDIDATE,
+    SatSuite,
+    SuiteFiles,
+    files_of_result,
+    sit_suite,
+)
+from gatemark.flow.pack_grading import Graded, RecordedGraders, read_graded, replies_name
+from gatemark.flow.pack_judge import Gathered, Judged, judge_pack
+from gatemark.flow.pack_licence import LabelledSet, SuiteLicence, labelled_set, license_judges
 from gatemark.flow.plugins import scorers
+from gatemark.flow.sample_lines import UNSCORED, read_sample_lines, sample_of
+from gatemark.intake.dataset import read_dataset
 from gatemark.ledger.port import BlobStore
+from gatemark.scorers.judge import JudgeOptions
 
 PACK_BLOB: Final = "pack.json"
 ROWS_SUFFIX: Final = ".rows.jsonl"
@@ -42,54 +52,111 @@ class JudgedAgain(msgspec.Struct, frozen=True):
 
 
 def kept_definition(opened: OpenPack) -> dict[str, bytes]:
-    """What must be kept so that a pack can be judged again: itself and its rows."""
-    kept = {PACK_BLOB: msgspec.json.encode(opened.pack)}
-    for suite in opened.pack.suites:
-        if suite.source is None:
-            rows = opened.snapshots[suite.id].rows
-            kept[suite.id + ROWS_SUFFIX] = b"".join(
-                msgspec.json.encode(row) + b"\n" for row in rows
-            )
+    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
+    pack = opened.pack
+    kept = {PACK_BLOB: msgspec.json.encode(pack)}
+    for suite in pack.suites:
+        if suite.dataset is not None:
+            kept[suite.id + ROWS_SUFFIX] = _row_lines(opened.snapshots[suite.id])
+    for name, judge in pack.judges.items():
+        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
+        kept[_labels_name(name)] = _row_lines(labels)
     return kept
+
+
+def _row_lines(snapshot: Snapshot) -> bytes:
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in snapshot.rows)
+
+
+def _labels_name(judge: str) -> str:
+    return f"labels/{judge}{ROWS_SUFFIX}"
 
 
 def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     """Judge the kept answers by the kept pack; targets are not called."""
     data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
     opened = _opened(result, data)
-    answering = [suite for suite in opened.pack.suites if suite.source is None]
     differences: list[str] = []
     unjudged: list[str] = []
     arms: dict[str, dict[str, tuple[Answer, ...]]] = {}
-    for arm in ("candidate", "baseline"):
-        if not any(name.endswith(f".{arm}.jsonl") for name in data):
-            continue
-        arms[arm] = {}
-        for suite in answering:
-            name = f"{suite.id}.{arm}.jsonl"
-            rows = {row.id: row for row in opened.snapshots[suite.id].rows}
-            answers = _answers(data.get(name, b""), name, rows)
-            arms[arm][suite.id] = answers
-            found, open_items = _scored_again(suite, answers, rows)
-            differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
-            unjudged.extend(f"{name}: {why}" for why in open_items)
-        for suite in opened.pack.suites:
-            if suite.source is not None:
-                arms[arm][suite.id] = arms[arm][suite.source]
-    files = [
-        EvidenceFile(blob.name, blob.digest, len(data[blob.name]))
-        for blob in result.blobs
-        if blob.name.endswith((".candidate.jsonl", ".baseline.jsonl"))
-    ]
-    judged = judge_pack(
-        opened,
-        arms["candidate"],
-        arms.get("baseline"),
-        files,
-        waivers=result.waivers,
-        now=result.finished_at,
+    for arm in (CANDIDATE, BASELINE):
+        if any(name.endswith(f".{arm}.jsonl") for name in data):
+            arms[arm] = _arm(opened, arm, data, differences, unjudged)
+    limit = result.policy.settings.get("limit")
+    gathered = Gathered(
+        candidate=arms.get(CANDIDATE, {}),
+        baseline=arms.get(BASELINE),
+        files=tuple(
+            EvidenceFile(blob.name, blob.digest, len(data[blob.name]))
+            for blob in result.blobs
+            if blob.name.endswith((f".{CANDIDATE}.jsonl", f".{BASELINE}.jsonl"))
+        ),
+        exams=_exams(opened, result, blobs),
+        licences=_licences(opened, result, blobs, data),
+        graded=_graded(opened, data),
+        limit=limit if isinstance(limit, int) else None,
     )
+    judged = judge_pack(opened, gathered, waivers=result.waivers, now=result.finished_at)
     return JudgedAgain(judged, tuple(differences), tuple(unjudged))
+
+
+def _arm(
+    opened: OpenPack,
+    arm: str,
+    data: Mapping[str, bytes],
+    differences: list[str],
+    unjudged: list[str],
+) -> dict[str, tuple[Answer, ...]]:
+    told = {}
+    for suite in opened.pack.suites:
+        if suite.dataset is None:
+            continue
+        name = f"{suite.id}.{arm}.jsonl"
+        rows = {row.id: row for row in opened.snapshots[suite.id].rows}
+        told[suite.id] = _answers(data.get(name, b""), name, rows)
+        graded = _kept_replies(suite, arm, data)
+        found, open_items = _scored_again(suite, told[suite.id], rows, graded)
+        differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
+        unjudged.extend(f"{name}: {why}" for why in open_items)
+    for suite in opened.pack.suites:
+        if suite.source is not None:
+            told[suite.id] = told[suite.source]
+    return told
+
+
+def _kept_replies(suite: SuiteSpec, place: str, data: Mapping[str, bytes]) -> Graded | None:
+    name = replies_name(suite.id, place)
+    return read_graded(data[name], name) if name in data else None
+
+
+def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SatSuite]:
+    """Every exam over evidence files, sat again over what was kept."""
+    sat = {}
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for suite in opened.pack.suites:
+            if suite.evidence is not None:
+                kept = files_of_result(result, suite, blobs, Path(folder))
+                files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
+                sat[suite.id] = sit_suite(House(jobs=1), suite, files)
+    return sat
+
+
+def _licences(
+    opened: OpenPack, result: Result, blobs: BlobStore, data: Mapping[str, bytes]
+) -> dict[str, SuiteLicence]:
+    def labels(name: str, judge: JudgeSpec, options: JudgeOptions) -> LabelledSet:
+        kept = _labels_name(name)
+        if kept not in data:
+            raise IncomparableError(f"the labels of judge {name} were not kept with it")
+        return labelled_set(freeze(judge.labels, _rows(data[kept], kept)), options)
+
+    graders = RecordedGraders(result, blobs)
+    return asyncio.run(license_judges(opened.pack, graders, labels))
+
+
+def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
+    kept = {suite.id: _kept_replies(suite, CANDIDATE, data) for suite in opened.pack.suites}
+    return {name: graded for name, graded in kept.items() if graded is not None}
 
 
 def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
@@ -100,11 +167,13 @@ def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
     if digest(pack) != result.pack.digest:
         raise IntegrityError(f"{PACK_BLOB}: is not the pack that the result names")
     references = {
-        account.checks["suite"]: account.checks["snapshot"] for account in result.evidence
+        account.checks["suite"]: account.checks["snapshot"]
+        for account in result.evidence
+        if "snapshot" in account.checks
     }
     snapshots: dict[str, Snapshot] = {}
     for suite in pack.suites:
-        if suite.source is None:
+        if suite.dataset is not None:
             name = suite.id + ROWS_SUFFIX
             if name not in data or suite.id not in references:
                 raise IncomparableError(f"the rows of suite {suite.id} were not kept with it")
@@ -117,15 +186,18 @@ def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
 
 
 def _snapshot(reference: str, lines: bytes, place: str) -> Snapshot:
-    try:
-        rows = tuple(msgspec.json.decode(line, type=Row) for line in lines.splitlines())
-    except msgspec.MsgspecError as error:
-        raise IntegrityError(f"{place}: cannot be read: {error}") from error
     name = reference.rpartition(f"@{DIGEST_PREFIX}")[0]
-    snapshot = freeze(name, rows)
+    snapshot = freeze(name, _rows(lines, place))
     if snapshot.reference != reference:
         raise IntegrityError(f"{place}: are not the rows of {reference}")
     return snapshot
+
+
+def _rows(lines: bytes, place: str) -> tuple[Row, ...]:
+    try:
+        return tuple(msgspec.json.decode(line, type=Row) for line in lines.splitlines())
+    except msgspec.MsgspecError as error:
+        raise IntegrityError(f"{place}: cannot be read: {error}") from error
 
 
 def _answers(data: bytes, place: str, rows: Mapping[str, Row]) -> tuple[Answer, ...]:
@@ -155,7 +227,10 @@ def _answers(data: bytes, place: str, rows: Mapping[str, Row]) -> tuple[Answer, 
 
 
 def _scored_again(
-    suite: SuiteSpec, answers: tuple[Answer, ...], rows: Mapping[str, Row]
+    suite: SuiteSpec,
+    answers: tuple[Answer, ...],
+    rows: Mapping[str, Row],
+    graded: Graded | None,
 ) -> tuple[list[str], list[str]]:
     """Scores that their answers do not give, and what could not be scored again."""
     spec = suite.scorer or suite_plugin(suite).scorer
@@ -168,7 +243,10 @@ def _scored_again(
         if answer.error is not None:
             continue
         row = rows[answer.id]
-        found = function(Scorable(row.id, row.input, row.target, answer.output, sample_of(row)))
+        item = Scorable(row.id, row.input, row.target, answer.output, sample_of(row))
+        if graded is not None:
+            item = with_replies(item, graded, (answer.id, answer.epoch))
+        found = function(item)
         if found.value == answer.score:
             continue
         if _has_number(answer.output):

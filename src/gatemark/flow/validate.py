@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.record import Form, RecordSchema
-from gatemark.flow.admitted import first_record, whole_file
+from gatemark.core.record import FileRules, Form, RecordSchema, Remark
+from gatemark.flow.admitted import whole_file
 from gatemark.flow.evidence import find_sources
+from gatemark.flow.headed import HeadedReader
+from gatemark.flow.one_document import Opened, open_records
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place
-from gatemark.intake.admit import Admission
+from gatemark.flow.schema_file import SchemaFile, is_schema_path, read_schema_file
+from gatemark.flow.tagged import TaggedReading, read_tagged, remark_words
 from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import Source
 
 
 class FileCheck(msgspec.Struct, frozen=True):
-    """What validation found in one file."""
+    """What validation found in one file.
+
+    ``remarks`` are warnings, and notes on what an older file does not tell; they do not make a
+    file invalid. ``unlisted`` counts problems beyond those that are listed.
+    """
 
     file: str
     schema: str
@@ -29,6 +37,8 @@ class FileCheck(msgspec.Struct, frozen=True):
     accepted: int
     rejected: int
     problems: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+    unlisted: int = 0
 
 
 def validate_files(
@@ -37,22 +47,47 @@ def validate_files(
     choices: ReadingChoices,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[FileCheck]:
-    """Check files one after the other."""
+    """Check files one after the other, by the schema of that name, that file, or their records."""
+    brought = None
+    if schema_name is not None and schema_name not in schemas() and is_schema_path(schema_name):
+        brought = read_schema_file(schema_name)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        for source in find_sources(paths, choices.limits, Path(folder)):
-            schema, form = _chosen_form(source, schema_name, choices)
-            yield _check(source, schema, form, choices)
+        for found in find_sources(paths, choices.limits, Path(folder)):
+            opened = open_records(found, choices, Path(folder))
+            if brought is not None:
+                yield _check_by_document(opened, brought, choices)
+            else:
+                yield _check_by_name(opened, schema_name, choices)
             if on_progress is not None:
-                on_progress(source.byte_count, source.byte_count)
+                on_progress(found.byte_count, found.byte_count)
 
 
-def _check(source: Source, schema: RecordSchema, form: Form, choices: ReadingChoices) -> FileCheck:
-    reader = Admission(
-        form, choices.limits, check_duplicate_keys=True, max_refusals=choices.max_errors
-    )
+def _check_by_name(opened: Opened, schema_name: str | None, choices: ReadingChoices) -> FileCheck:
+    source, first = opened
+    schema = _chosen_schema(source, schema_name, first).version_of(first)
+    if schema.head is not None:
+        return _check_headed(source, schema, choices)
+    if schema.tag is not None:
+        return _check_story(source, schema, choices)
+    form = (schema.form_of(first) or schema.forms[0]).strictest
+    rules = _Once(form) if schema.across is None else schema.across()
+    reading = read_tagged(source, form, rules, choices)
+    return _file_check(source, schema.name, form.name, reading)
+
+
+def _check_story(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
+    rules = schema.across() if schema.across is not None else None
+    reading = read_tagged(source, schema, rules, choices)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in reading.kinds.items())
+    return _file_check(source, schema.name, kinds or "none", reading)
+
+
+def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
+    reader = HeadedReader(schema, choices)
     seen: dict[tuple[object, ...], int] = {}
     repeated: list[str] = []
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
+        form = reader.form
         for line, record in zip(reader.batch_lines, batch, strict=True):
             first = seen.setdefault(form.key_of(record), line)
             if first != line:
@@ -65,34 +100,91 @@ def _check(source: Source, schema: RecordSchema, form: Form, choices: ReadingCho
     ]
     if reader.received == 0:
         problems.append(f"{source.name}: holds no records")
-    problems.extend(repeated)
+    elif reader.received == 1 and not problems:
+        problems.append(f"{source.name}: holds nothing after its first line")
     return FileCheck(
         file=source.name,
         schema=schema.name,
-        form=form.name,
+        form=reader.form.name,
         received=reader.received,
         accepted=reader.accepted,
         rejected=reader.rejected,
-        problems=tuple(problems),
+        problems=(*problems, *repeated),
     )
 
 
-def _chosen_form(
-    source: Source, schema_name: str | None, choices: ReadingChoices
-) -> tuple[RecordSchema, Form]:
-    """The schema named by the user or by the first record, and the form of that record."""
-    first = first_record(source, choices)
-    candidates = [schemas().get(schema_name)] if schema_name else list(schemas())
-    declared = first.get("schema")
-    if schema_name is None and isinstance(declared, str) and declared in schemas():
-        candidates = [schemas().get(declared)]
-    fitting = [
-        (schema, form) for schema in candidates if (form := schema.form_of(first)) is not None
-    ]
+def _check_by_document(opened: Opened, brought: SchemaFile, choices: ReadingChoices) -> FileCheck:
+    """By the document that a user brought and, where it is one of ours, by our rules as well."""
+    source = opened.source
+    reading = read_tagged(source, brought.shape, None, choices)
+    found = _file_check(source, brought.name, "document", reading)
+    if brought.known is None:
+        return found
+    ours = _check_by_name(opened, brought.known.name, choices)
+    told = set(found.problems)
+    more = tuple(problem for problem in ours.problems if problem not in told)
+    rejected = max(found.rejected, ours.rejected)
+    return msgspec.structs.replace(
+        found,
+        form=ours.form,
+        rejected=rejected,
+        accepted=found.received - rejected,
+        problems=found.problems + more,
+        remarks=ours.remarks,
+        unlisted=max(found.unlisted, ours.unlisted),
+    )
+
+
+def _file_check(source: Source, schema: str, form: str, reading: TaggedReading) -> FileCheck:
+    return FileCheck(
+        file=source.name,
+        schema=schema,
+        form=form,
+        received=reading.received,
+        accepted=reading.accepted,
+        rejected=reading.rejected,
+        problems=reading.problems,
+        remarks=tuple(remark_words(source.name, remark) for remark in reading.remarks),
+        unlisted=reading.unlisted,
+    )
+
+
+class _Once(FileRules):
+    """No two records of a file have the same name."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._lines: dict[tuple[object, ...], int] = {}
+
+    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+        form = self._form
+        for line, record in zip(lines, records, strict=True):
+            key = form.key_of(record)
+            first = self._lines.setdefault(key, line)
+            if first != line:
+                words = f"{form.key_words(key)} was seen before on line {first}"
+                yield Remark(line, "", "$", words)
+
+    def lost(self) -> None:
+        """A refused line has no name."""
+
+    def end(self) -> Iterator[Remark]:
+        yield from ()
+
+
+def _chosen_schema(
+    source: Source, schema_name: str | None, first: Mapping[str, Any]
+) -> RecordSchema:
+    """The schema named by the user, by the first record, or by that record's keys."""
+    if schema_name is not None:
+        return schemas().get(schema_name)
+    for key in ("schema", "schema_name"):
+        declared = first.get(key)
+        if isinstance(declared, str) and declared in schemas():
+            return schemas().get(declared)
+    fitting = [schema for schema in schemas() if schema.form_of(first) is not None]
     if len(fitting) == 1:
         return fitting[0]
-    if schema_name or len(candidates) == 1:
-        return candidates[0], candidates[0].forms[0]
     known = ", ".join(schemas().names())
     found = "fits several schemas" if fitting else "fits no schema"
     raise BadInputError(

@@ -6,20 +6,20 @@ then goes line by line and says what.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from gatemark.core.identity import is_one_line
-from gatemark.core.record import Form, Problem
-from gatemark.intake.diagnose import diagnose, record_problems
+from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
+from gatemark.intake.shape import Shape, shape_of
+from gatemark.intake.whole_keys import key_count, whole_type
 
 _COLON = ord(":")
+_WHOLE_TRIES = 8
 
 
 class RefusedLine(msgspec.Struct, frozen=True):
@@ -32,20 +32,34 @@ class RefusedLine(msgspec.Struct, frozen=True):
 class Admission:
     """Turns blocks into records while keeping count. One per shard.
 
+    Lines are all of one form, or of the several forms of a tagged schema.
     ``received == accepted + rejected`` holds after every block; blank lines are not received.
     """
 
     def __init__(
-        self, form: Form, limits: Limits, *, check_duplicate_keys: bool, max_refusals: int
+        self,
+        expected: Form | RecordSchema | Shape,
+        limits: Limits,
+        *,
+        check_duplicate_keys: bool,
+        max_refusals: int,
     ) -> None:
-        self._form = form
+        shape = shape_of(expected) if isinstance(expected, Form | RecordSchema) else expected
+        self._shape = shape
         self._limits = limits
         self._check_keys = check_duplicate_keys
         self._max_refusals = max_refusals
-        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(form.type).decode
+        self._decode = shape.decode
         self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        whole = None
+        if check_duplicate_keys and isinstance(expected, Form):
+            whole = whole_type(expected.type)
+        self._whole_keys = 0 if whole is None else whole.key_count
+        self._decode_whole: Callable[[bytes], Any] | None = (
+            None if whole is None else msgspec.json.Decoder(whole.type).decode
+        )
+        self._whole_tries = _WHOLE_TRIES
         self._encoder = msgspec.json.Encoder()
-        self._identity = operator.attrgetter(form.identity)
         self.line_count = 0
         self.accepted = 0
         self.rejected = 0
@@ -80,20 +94,38 @@ class Admission:
 
     def _fast(self, data: bytes, lines: Sequence[bytes]) -> list[Any] | None:
         """All records of some lines, or None when any of them needs a closer look."""
-        decode = self._decode
         try:
             if not data.isascii():
                 data.decode("utf-8")
-            batch = [decode(line) for line in lines if line]
+            batch = self._fast_whole(data, lines)
+            keys_are_unique = batch is not None or not self._check_keys
+            if batch is None:
+                decode = self._decode
+                batch = [decode(line) for line in lines if line]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        if not self._names_are_one_line(batch):
+        if not keys_are_unique and not self._keys_are_unique(data, batch):
             return None
-        if self._check_keys and not self._keys_are_unique(data, batch):
+        return batch if self._shape.keeps_rules(batch) else None
+
+    def _fast_whole(self, data: bytes, lines: Sequence[bytes]) -> list[Any] | None:
+        """All records of some lines that have every key exactly once, or None.
+
+        Lines that leave out optional keys make the attempt useless, so it is given up for a file
+        that keeps failing it.
+        """
+        decode = self._decode_whole
+        if decode is None or (found := key_count(data)) is None:
             return None
-        if self._form.rules and any(record_problems(record, self._form) for record in batch):
-            return None
-        return batch
+        if found == self._whole_keys * len(lines):
+            try:
+                return [decode(line) for line in lines if line]
+            except msgspec.ValidationError:
+                pass
+        self._whole_tries -= 1
+        if self._whole_tries == 0:
+            self._decode_whole = None
+        return None
 
     def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
         """Note which lines a good block's records stood on; blank lines are rare."""
@@ -103,10 +135,6 @@ class Admission:
             self.batch_lines = range(first, self.line_count + 1)
         else:
             self.batch_lines = [first + index for index, line in enumerate(lines) if line]
-
-    def _names_are_one_line(self, batch: list[Any]) -> bool:
-        printable = all(map(str.isprintable, map(self._identity, batch)))
-        return printable or all(map(is_one_line, map(self._identity, batch)))
 
     def _keys_are_unique(self, data: bytes, batch: list[Any]) -> bool:
         """Prove that no object in the block repeats a key, or fail to.
@@ -146,7 +174,7 @@ class Admission:
         batch = self._fast(line, (line,))
         if batch:
             return batch[0]
-        problems = diagnose(line, self._form, max_depth=self._limits.depth)
+        problems = self._shape.problems(line, self._limits.depth)
         if not problems:
             return self._decode(line)
         self._refuse(problems)

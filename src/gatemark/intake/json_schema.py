@@ -53,5 +53,7 @@ def form_document(form: Form) -> dict[str, Any]:
 
 
 def _constrain_identity(definition: dict[str, Any], form: Form) -> None:
+    if not form.identity:
+        return
     field = definition["properties"][form.identity]
     field.setdefault("allOf", []).append({"pattern": IDENTITY_PATTERN})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import msgspec
@@ -28,14 +28,23 @@ class Block(msgspec.Struct, frozen=True):
     overlong: bool = False
 
 
-def read_blocks(shard: Shard, limits: Limits) -> Iterator[Block]:
-    """Every line of a shard exactly once, in order."""
-    blocks = _cut_lines(_unpacked_chunks(shard, limits), limits)
+def read_blocks(
+    shard: Shard, limits: Limits, watch: Callable[[bytes], None] | None = None
+) -> Iterator[Block]:
+    """Every line of a shard exactly once, in order; ``watch`` sees the unpacked bytes pass by."""
+    chunks = _unpacked_chunks(shard, limits)
+    blocks = _cut_lines(chunks if watch is None else _watched(chunks, watch), limits)
     if shard.start == 0:
         for first in blocks:
             yield Block(first.data.removeprefix(_BOM), overlong=first.overlong)
             break
     yield from blocks
+
+
+def _watched(chunks: Iterator[bytes], watch: Callable[[bytes], None]) -> Iterator[bytes]:
+    for chunk in chunks:
+        watch(chunk)
+        yield chunk
 
 
 def _unpacked_chunks(shard: Shard, limits: Limits) -> Iterator[bytes]:

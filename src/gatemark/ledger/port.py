@@ -181,6 +181,10 @@ class Store(Protocol):
         """The files that results rest on."""
         ...
 
+    def forget(self) -> None:
+        """Let what was removed leave the files too, as far as the place can be made to."""
+        ...
+
     def close(self) -> None:
         """Let go of files and connections."""
         ...

@@ -72,14 +72,29 @@ def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 def _schema(schema: RecordSchema) -> Iterator[str]:
     yield f"## {schema.name}"
     yield schema.summary
-    for form in schema.forms:
-        marks = ", ".join(f"`{mark}`" for mark in sorted(form.marks))
-        yield f"### Form {form.name}"
+    if schema.tag is not None:
         yield (
-            f"Recognised by the keys {marks}; a record is named by its `{form.identity}`"
-            f"{_uniqueness(form)}."
+            f"A file may hold all of these forms; `{schema.tag}` says which one a record is. "
+            "Rules across the records of a file are checked too."
         )
+    for form in schema.forms:
+        yield f"### Form {form.name}"
+        if schema.tag is not None:
+            yield f"Recognised by `{schema.tag}` being `{form.name}`."
+        else:
+            marks = ", ".join(f"`{mark}`" for mark in sorted(form.marks))
+            yield (
+                f"Recognised by the keys {marks}; a record is named by its `{form.identity}`"
+                f"{_uniqueness(form)}."
+            )
         yield from _form(form)
+    if schema.bad_files:
+        yield _table(
+            ("A file is refused for", "By the rule"),
+            ((bad.title, f"`{bad.rule}`") for bad in schema.bad_files),
+        )
+    for dialect in schema.older:
+        yield f"Also read: {dialect.schema.summary[0].lower()}{dialect.schema.summary[1:]}"
 
 
 def _uniqueness(form: Form) -> str:
@@ -136,10 +151,7 @@ def _suite(suite: Suite) -> Iterator[str]:
     yield suite.summary
     yield _table(
         ("Option", "Default"),
-        (
-            (f"`{field.name}`", "none" if field.required else f"`{field.default}`")
-            for field in fields
-        ),
+        ((f"`{field.name}`", _default_words(field)) for field in fields),
     )
     if any(field.required for field in fields):
         yield "Its rules depend on options that have no default."
@@ -174,3 +186,10 @@ def _rule(rule: Rule, in_place_of: str | None = None) -> Iterator[tuple[str, ...
     yield f"`{rule.id}`", f"`{rule.metric}` {rule.op} {rule.bound:g}{end}", effect
     for other in rule.instead:
         yield from _rule(other, rule.id)
+
+
+def _default_words(field: Any) -> str:
+    if field.required:
+        return "none"
+    made = field.default_factory
+    return f"`{field.default if made is msgspec.NODEFAULT else made()}`"

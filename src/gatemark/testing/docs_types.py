@@ -16,6 +16,8 @@ def type_words(fragment: dict[str, Any]) -> str:
 
 
 def _kind_words(fragment: dict[str, Any]) -> str:
+    if fragment.get("not") == {}:
+        return "must be absent here"
     if "$ref" in fragment:
         return f"`{fragment['$ref'].removeprefix(_REFERENCE)}`"
     if "anyOf" in fragment:
@@ -38,6 +40,8 @@ def definition_of(fragment: dict[str, Any]) -> list[str]:
     if "$ref" in fragment:
         return [str(fragment["$ref"]).removeprefix(_REFERENCE)]
     inner = [*fragment.get("anyOf", ()), *([fragment["items"]] if "items" in fragment else ())]
+    if isinstance(values := fragment.get("additionalProperties"), dict):
+        inner.append(values)
     return [name for choice in inner for name in definition_of(choice)]
 
 

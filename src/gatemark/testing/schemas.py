@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from gatemark.core.record import Form, RecordSchema
+from gatemark.core.record import Form, RecordSchema, Remark
 from gatemark.intake.diagnose import diagnose
 from gatemark.intake.json_schema import schema_document
+from gatemark.intake.shape import shape_of
 
 MAX_DEPTH = 64
 
@@ -20,20 +21,59 @@ def check_schema(schema: RecordSchema) -> None:
 
     Every form needs good and bad examples. Good ones must decode, be found by their keys and
     survive a round trip; bad ones must be refused with a problem at the path they name. The JSON
-    Schema document must be one, and must be made of plain JSON.
+    Schema document must be one, and must be made of plain JSON. Where rules look at whole files,
+    good files must pass and bad ones be refused on the line and by the rule they name. Earlier
+    versions must keep the same promises.
     """
     if not schema.forms:
         raise AssertionError(f"{schema.name} has no forms")
     for form in schema.forms:
         _check_form(schema, form)
     json.loads(json.dumps(schema_document(schema), allow_nan=False))
+    if schema.across is not None:
+        _check_files(schema)
+    for dialect in schema.older:
+        for records in dialect.schema.good_files:
+            if not dialect.accepts(records[0]):
+                raise AssertionError(f"{schema.name}: an older file is not recognised")
+        check_schema(dialect.schema)
+
+
+def _check_files(schema: RecordSchema) -> None:
+    if not schema.good_files or not schema.bad_files:
+        raise AssertionError(f"{schema.name} needs good and bad files")
+    for records in schema.good_files:
+        for remark in file_remarks(schema, records):
+            if remark.grade == "error":
+                raise AssertionError(f"{schema.name}: a good file is refused: {remark.message}")
+    for bad in schema.bad_files:
+        found = {
+            (remark.line, remark.rule)
+            for remark in file_remarks(schema, bad.records)
+            if remark.grade == "error"
+        }
+        if (bad.line, bad.rule) not in found:
+            raise AssertionError(
+                f"{schema.name}: {bad.title!r} must fail on line {bad.line} by {bad.rule}, "
+                f"got {sorted(found) or 'no remark at all'}"
+            )
+
+
+def file_remarks(schema: RecordSchema, records: Iterable[Any]) -> list[Remark]:
+    """What the rules over a whole file say about these records."""
+    if schema.across is None:
+        return []
+    rules = schema.across()
+    shape = shape_of(schema)
+    typed = [shape.decode(json.dumps(record).encode()) for record in records]
+    return [*rules.see(range(1, len(typed) + 1), typed), *rules.end()]
 
 
 def _check_form(schema: RecordSchema, form: Form) -> None:
     place = f"{schema.name} ({form.name})"
     if not form.good or not form.bad:
         raise AssertionError(f"{place} needs good and bad examples")
-    if form.identity not in form.type.__struct_fields__:
+    if form.identity and form.identity not in form.type.__struct_fields__:
         raise AssertionError(f"{place} has no field {form.identity!r} to be named by")
     if strange := set(form.unique or ()) - set(form.type.__struct_fields__):
         raise AssertionError(f"{place} has no field {sorted(strange)[0]!r} to be unique by")
@@ -104,4 +144,4 @@ def _check_good(place: str, schema: RecordSchema, form: Form, example: Mapping[s
 
 
 def _problems(form: Form, record: Any) -> tuple[Any, ...]:
-    return diagnose(json.dumps(record).encode(), form, max_depth=MAX_DEPTH)
+    return diagnose(json.dumps(record).encode(), form.strictest, max_depth=MAX_DEPTH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -16,15 +17,26 @@ WRITES: Final = "gatemark_writes"
 
 
 class Database:
-    """An engine, how to call its place in messages, and how writers take turns."""
+    """An engine, how to call its place in messages, how writers take turns, how to forget.
+
+    ``forget`` is the statement that makes the database let go of the bytes of removed rows.
+    """
 
     def __init__(
-        self, engine: sa.Engine, place: str, take_turn: Callable[[sa.Connection], object]
+        self,
+        engine: sa.Engine,
+        place: str,
+        *,
+        take_turn: Callable[[sa.Connection], object],
+        forget: str,
     ) -> None:
         self.place = place
+        self._forget = forget
         self._reader = engine
         self._writer = engine.execution_options(**{WRITES: True})
         self._take_turn = take_turn
+        # A command ends without closing what it opened; connections must not outlive their owner.
+        weakref.finalize(self, engine.dispose)
 
     @property
     def dialect(self) -> str:
@@ -49,6 +61,13 @@ class Database:
         """A transaction that writes, but nothing whose order matters."""
         with self._told("cannot be written"), self._writer.begin() as connection:
             yield connection
+
+    def forget(self) -> None:
+        """Let removed rows leave the files too, as far as this database can be made to."""
+        with self._told("cannot be written"):
+            engine = self._reader.execution_options(isolation_level="AUTOCOMMIT")
+            with engine.connect() as connection:
+                connection.exec_driver_sql(self._forget)
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -192,5 +192,8 @@ class MemoryStore:
         self.results = MemoryResults(self.events, lock)
         self.blobs = MemoryBlobs()
 
+    def forget(self) -> None:
+        """Nothing stays behind."""
+
     def close(self) -> None:
         """Nothing to let go of."""

@@ -28,7 +28,7 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
         raise UsageError("PostgreSQL needs the driver psycopg: install gatemark[postgres]")
     try:
         url = sa.make_url(address).set(drivername="postgresql+psycopg")
-    except sa.exc.ArgumentError as error:
+    except (sa.exc.ArgumentError, ValueError) as error:
         raise UsageError("the store's address is not of the form postgresql://…") from error
     folder = url.query.get(BLOBS_PARAMETER)
     url = url.difference_update_query([BLOBS_PARAMETER])
@@ -36,6 +36,7 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
         sa.create_engine(url, pool_pre_ping=True),
         f"postgresql://{url.host or ''}/{url.database or ''}",
         take_turn=lambda connection: connection.execute(_TURN),
+        forget="VACUUM payloads, blob_pieces",
     )
     if must_exist and database.is_empty():
         raise UsageError(f"there is no store at {database.place}")

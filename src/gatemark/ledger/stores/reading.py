@@ -30,7 +30,7 @@ def verified_result(identity: str, document: bytes) -> Result:
     """The result in some stored bytes; refuses one that its seal does not name."""
     try:
         result = msgspec.json.decode(document, type=Result)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
         raise IntegrityError(f"result {identity} cannot be read: {error}") from error
     if result.id != identity:
         raise IntegrityError(f"result {identity} is stored under another id than its own")

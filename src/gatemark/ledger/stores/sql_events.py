@@ -155,7 +155,8 @@ class SqlEvents:
         query = sa.select(CHECKPOINTS.c.size, CHECKPOINTS.c.note)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(CHECKPOINTS.c.size, CHECKPOINTS.c.note)).all()
-        return [(row.size, row.note) for row in rows]
+        # Someone may have put something else there; the note itself is what counts.
+        return [(row.size if isinstance(row.size, int) else 0, str(row.note)) for row in rows]
 
     def missing_guards(self) -> Sequence[str]:
         with self._database.reading() as connection:

@@ -85,7 +85,7 @@ class SqlResults:
         while True:
             with self._database.reading() as connection:
                 page = connection.execute(ordered.where(RESULTS.c.seq > after)).all()
-            yield from ((row.id, row.document) for row in page)
+            yield from ((str(row.id), row.document) for row in page)
             if len(page) < PAGE:
                 return
             after = page[-1].seq

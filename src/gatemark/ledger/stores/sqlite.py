@@ -24,7 +24,12 @@ def open_sqlite(path: Path, blobs: BlobStore | None = None) -> SqlStore:
     sa.event.listen(engine, "connect", _prepare)
     sa.event.listen(engine, "begin", _begin)
     # A transaction that will write takes the write lock when it begins.
-    database = Database(engine, str(path), take_turn=lambda _: None)
+    database = Database(
+        engine,
+        str(path),
+        take_turn=lambda _: None,
+        forget="PRAGMA wal_checkpoint(TRUNCATE)",
+    )
     return SqlStore(database, blobs or FolderBlobs(path.parent / "blobs"))
 
 
@@ -36,6 +41,7 @@ def _prepare(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA recursive_triggers=ON")
+    cursor.execute("PRAGMA secure_delete=ON")
     cursor.close()
 
 

@@ -1,0 +1,145 @@
+"""The kinds of values that run-log records are made of, and which texts they allow.
+
+Patterns stand in the JSON Schema and are looked at by the record rules, not by the decoder: one
+case id stands in every record of a file, and asking a regular expression each time would take
+longer than reading the record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, Any, Final, NamedTuple
+
+from msgspec import UNSET, Meta, Struct
+
+from gatemark.core.canonical import is_digest
+from gatemark.core.record import Problem
+
+HASH_PATTERN: Final = r"^sha256:[a-f0-9]{64}$"
+CASE_PATTERN: Final = r"^case-[a-zA-Z0-9-]+$"
+VERSION_PATTERN: Final = r"^[0-9]+\.[0-9]+\.[0-9]+$"
+MAS_RUN_PATTERN: Final = r"^mas_[a-z0-9_]+$"
+EVAL_RUN_PATTERN: Final = r"^eval-[a-f0-9]{8}-[a-f0-9]{8}$"
+EVENT_PATTERN: Final = r"^case-[a-zA-Z0-9-]+-V[0-4]-se-[0-9]{3,}$"
+DECISION_PATTERN: Final = r"^case-[a-zA-Z0-9-]+-V[0-4]-bd-[0-9]{3,}$"
+DATASET_PATTERN: Final = r"^exaid_traces_[a-z0-9_]+$"
+VARIANT_PATTERN: Final = r"^V[0-9]+$"
+URI_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9+.-]*:[^\s]+$"
+MOMENT_PATTERN: Final = (
+    r"^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$"
+)
+
+
+def _text(pattern: str, **more: Any) -> Meta:
+    return Meta(extra_json_schema={"pattern": pattern, **more})
+
+
+Hash = Annotated[str, _text(HASH_PATTERN)]
+CaseId = Annotated[str, _text(CASE_PATTERN)]
+Version = Annotated[str, _text(VERSION_PATTERN)]
+MasRunId = Annotated[str, _text(MAS_RUN_PATTERN)]
+EvalRunId = Annotated[str, _text(EVAL_RUN_PATTERN)]
+DatasetId = Annotated[str, _text(DATASET_PATTERN)]
+VariantName = Annotated[str, _text(VARIANT_PATTERN)]
+Uri = Annotated[str, _text(URI_PATTERN)]
+Moment = Annotated[str, _text(MOMENT_PATTERN, format="date-time")]
+EventId = Annotated[str, _text(EVENT_PATTERN)]
+DecisionId = Annotated[str, _text(DECISION_PATTERN)]
+Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Misplaced = Annotated[
+    Any, Meta(extra_json_schema={"not": {}}, description="belongs to run_meta, nowhere else")
+]
+
+_PLAIN: Final[dict[str, Callable[[str], Any]]] = {
+    pattern: re.compile(pattern.replace("$", r"\Z")).match
+    for pattern in (
+        CASE_PATTERN,
+        VERSION_PATTERN,
+        MAS_RUN_PATTERN,
+        EVAL_RUN_PATTERN,
+        EVENT_PATTERN,
+        DATASET_PATTERN,
+        VARIANT_PATTERN,
+        URI_PATTERN,
+    )
+}
+_MOMENT: Final = re.compile(MOMENT_PATTERN.replace("$", r"\Z")).match
+
+
+_HEX_DIGITS: Final = b"0123456789abcdef"
+_HASH_LENGTH: Final = 71
+_HASH_PREFIX: Final = tuple((at, bytes([sign])) for at, sign in enumerate(b"sha256:"))
+
+
+@lru_cache(maxsize=4096)
+def fits(pattern: str, text: str) -> bool:
+    """Whether a text matches one of the plain patterns; the same few texts come again and again."""
+    return _PLAIN[pattern](text) is not None
+
+
+@lru_cache(maxsize=4096)
+def is_moment(text: str) -> bool:
+    """Whether a text is a date and time with an offset that a calendar knows.
+
+    A flush, the decision on it and the summary of it have the same one.
+    """
+    return _MOMENT(text) is not None and moment_ms(text) is not None
+
+
+def are_hashes(texts: Sequence[str]) -> bool:
+    """Whether all texts are digests, looked at as one: seven columns spell the prefix of each.
+
+    Without hexadecimal digits, nothing but the rest of the prefixes may be left.
+    """
+    data = "".join(texts).encode("utf-8", "replace")
+    count = len(texts)
+    return (
+        len(data) == _HASH_LENGTH * count
+        and data.translate(None, _HEX_DIGITS) == b"sh:" * count
+        and all(data[at::_HASH_LENGTH] == sign * count for at, sign in _HASH_PREFIX)
+    )
+
+
+def moment_ms(text: str) -> int | None:
+    """Milliseconds since 1970 of a date and time; None when no calendar has it."""
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+class Check(NamedTuple):
+    """A field whose text must satisfy something, and what to say when it does not."""
+
+    field: str
+    holds: Callable[[str], bool]
+    expected: str
+
+
+def must_fit(field: str, pattern: str) -> Check:
+    """A check of a plain pattern."""
+    return Check(field, lambda text: fits(pattern, text), pattern)
+
+
+def must_be_hash(field: str) -> Check:
+    """A check of a digest's form."""
+    return Check(field, is_digest, HASH_PATTERN)
+
+
+def must_be_moment(field: str) -> Check:
+    """A check of a date and time."""
+    return Check(field, is_moment, "a date and time with an offset")
+
+
+def text_problems(record: Struct, checks: tuple[Check, ...]) -> Iterator[Problem]:
+    """What is wrong with the texts of a record; unset and null fields have none."""
+    for field, holds, expected in checks:
+        text = getattr(record, field)
+        if text is UNSET or text is None or holds(text):
+            continue
+        yield Problem(f"$.{field}", f"got {text[:80]!r}, expected {expected}")

@@ -1,0 +1,147 @@
+"""How things in run logs are named and hashed, and the size of a text in CTU.
+
+Every id is derived: from the case, the variant and an index, or from the hashes of what went in.
+Nothing here reads a clock or draws a number, so the same inputs have the same names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+
+SHORT: Final = 8
+UNKNOWN_COMMIT: Final = "unknown"
+TRACE_SUFFIX: Final = ".trace"
+TRACE_FILE_ENDS: Final = (".trace.jsonl.gz", ".trace.jsonl")
+_NO_COMMIT: Final = "0" * SHORT
+_SLUG_LENGTH: Final = 12
+_FILE_STRANGERS: Final = re.compile(r"[^a-zA-Z0-9-]")
+_HEX: Final = re.compile(r"[0-9a-f]{8}")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def ctu(text: str) -> int:
+    """The size of a text in CTU: a quarter of its characters, rounded up."""
+    return (len(text) + 3) // 4
+
+
+def text_hash(text: str) -> str:
+    """The hash of a text's UTF-8 bytes."""
+    return digest_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+def compact_json(value: Any) -> bytes:
+    """JSON with sorted keys, no spaces and only ASCII: what configurations are hashed as."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def json_hash(value: Any) -> str:
+    """The hash of a value's compact JSON."""
+    return digest_bytes(compact_json(value))
+
+
+def short_hash(digest: str) -> str:
+    """The first eight digits of a hash, without its prefix."""
+    return digest.removeprefix(DIGEST_PREFIX)[:SHORT]
+
+
+def event_id(case_id: str, variant_id: str, index: int) -> str:
+    """The name of a summary event."""
+    return f"{case_id}-{variant_id}-se-{index:03d}"
+
+
+def decision_id(case_id: str, variant_id: str, index: int) -> str:
+    """The name of a buffer decision."""
+    return f"{case_id}-{variant_id}-bd-{index:03d}"
+
+
+def plain_case_id(name: str) -> str:
+    """A case id without the suffix that some logs forgot to take off."""
+    return name.removesuffix(TRACE_SUFFIX)
+
+
+def trace_file_name(case_id: str) -> str:
+    """The file that holds the trace of a case."""
+    return _FILE_STRANGERS.sub("-", case_id) + TRACE_FILE_ENDS[0]
+
+
+def case_of_trace_file(name: str) -> str | None:
+    """The case whose trace a file name stands for; None for other files."""
+    for end in TRACE_FILE_ENDS:
+        if name.endswith(end):
+            return name.removesuffix(end)
+    return None
+
+
+def run_file_name(case_id: str) -> str:
+    """The file that holds one case's run log."""
+    return f"{case_id}.jsonl.gz"
+
+
+def decoding_hash(decoding: Mapping[str, Any]) -> str:
+    """The hash of how a model was sampled: its four settings, absent ones as null."""
+    fields = ("max_tokens", "seed", "temperature", "top_p")
+    return json_hash({field: decoding.get(field) for field in fields})
+
+
+def mas_run_id(
+    *, mac_commit: str, model: str, decoding: Mapping[str, Any], case_list_hash: str
+) -> str:
+    """The name of one campaign of trace generation."""
+    slug = "".join(sign for sign in model.lower() if sign not in "-. ")[:_SLUG_LENGTH]
+    slug = re.sub(r"[^a-z0-9_]", "_", slug)
+    parts = (mac_commit[:SHORT], slug, short_hash(decoding_hash(decoding)))
+    return "_".join(("mas", *parts, short_hash(case_list_hash)))
+
+
+def dataset_id(*, mac_commit: str, decoding: Mapping[str, Any], case_list_hash: str) -> str:
+    """The name of a set of traces."""
+    decoding8 = short_hash(decoding_hash(decoding))
+    return f"exaid_traces_{mac_commit[:SHORT]}_{decoding8}_{short_hash(case_list_hash)}"
+
+
+def eval_run_id(trace_dataset_hash: str, code_commit: str = UNKNOWN_COMMIT) -> str:
+    """The name of one evaluation of a set of traces; the same for every variant."""
+    commit = code_commit[:SHORT].lower()
+    return f"eval-{short_hash(trace_dataset_hash)}-{commit if _HEX.match(commit) else _NO_COMMIT}"
+
+
+def case_list_bytes(case_ids: Iterable[str]) -> bytes:
+    """The file that lists the cases of a campaign."""
+    rows = ({"case_id": case_id, "index": index} for index, case_id in enumerate(case_ids))
+    return b"".join(compact_json(row) + b"\n" for row in rows)
+
+
+def trace_dataset_hash(
+    *, case_list_hash: str, mas_run: str, traces: Iterable[tuple[str, str]]
+) -> str:
+    """The hash of a whole set of traces: each case with the hash of its uncompressed trace."""
+    pairs = sorted([case_id, sha256] for case_id, sha256 in traces)
+    return json_hash({"case_list_hash": case_list_hash, "mas_run_id": mas_run, "traces": pairs})
+
+
+def config_hash(files: Iterable[bytes]) -> str:
+    """The hash of configuration files, one after the other in the order of their paths."""
+    whole = hashlib.sha256()
+    for data in files:
+        whole.update(data)
+    return DIGEST_PREFIX + whole.hexdigest()
+
+
+def tokengate_config_hash(token_gate: Mapping[str, Any]) -> str:
+    """The hash of a variant's ``components.token_gate``, exactly as its file writes it."""
+    return json_hash(dict(token_gate))
+
+
+@lru_cache(maxsize=256)
+def moment_text(epoch_ms: int) -> str:
+    """A moment as text: UTC with milliseconds and Z. A flush and its decision have the same one."""
+    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

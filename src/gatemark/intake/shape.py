@@ -1,0 +1,141 @@
+"""What the lines of a file are expected to be: all of one form, or of a schema's several forms."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, Union
+
+import msgspec
+
+from gatemark.core.identity import is_one_line
+from gatemark.core.record import Form, Problem, RecordSchema
+from gatemark.intake.diagnose import diagnose, record_problems
+from gatemark.intake.strict_json import parse_strictly, shown
+
+MOST_JUDGED: Final = 4096
+"""How many good combinations of values are remembered."""
+
+
+class Shape(Protocol):
+    """Decodes lines fast, says whether decoded records keep their rules, and why a line fails."""
+
+    @property
+    def decode(self) -> Callable[[bytes], Any]:
+        """A record from a line, or msgspec's error."""
+
+    def keeps_rules(self, batch: Sequence[Any]) -> bool:
+        """Whether every record keeps what its types cannot hold."""
+
+    def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
+        """Everything that is wrong with a line; nothing when it is good."""
+
+
+class OneForm:
+    """Every line is a record of the same form."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._name = operator.attrgetter(form.identity) if form.identity else None
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(form.type).decode
+
+    def keeps_rules(self, batch: Sequence[Any]) -> bool:
+        if self._name is not None:
+            printable = all(map(str.isprintable, map(self._name, batch)))
+            if not printable and not all(map(is_one_line, map(self._name, batch))):
+                return False
+        form = self._form
+        if not form.rules or (form.proof is not None and form.proof(batch)):
+            return True
+        return not any(record_problems(record, form) for record in batch)
+
+    def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
+        return diagnose(line, self._form, max_depth=max_depth)
+
+
+class TaggedForms:
+    """Every line says by a tag which of a schema's forms it is."""
+
+    def __init__(self, schema: RecordSchema) -> None:
+        self._schema = schema
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(
+            Union[tuple(form.type for form in schema.forms)]  # noqa: UP007 - made at run time
+        ).decode
+        self._looks = {form.type: _Look(form) for form in schema.forms}
+
+    def keeps_rules(self, batch: Sequence[Any]) -> bool:
+        kinds = set(map(type, batch))
+        for kind in kinds:
+            mine = batch if len(kinds) == 1 else [one for one in batch if type(one) is kind]
+            if not self._looks[kind].all_good(mine):
+                return False
+        return True
+
+    def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
+        value, problems = parse_strictly(line, max_depth=max_depth)
+        if value is None and problems:
+            return problems
+        if not isinstance(value, dict):
+            return (*problems, Problem("$", f"got {shown(value)}, expected object"))
+        form = self._schema.form_of(value)
+        return diagnose(line, form, max_depth=max_depth) if form else self._untagged(value)
+
+    def _untagged(self, value: dict[str, Any]) -> tuple[Problem, ...]:
+        tag = self._schema.tag
+        if tag not in value:
+            return (Problem("$", f"key {shown(tag)} is missing"),)
+        allowed = ", ".join(shown(form.name) for form in self._schema.forms)
+        return (Problem(f"$.{tag}", f"got {shown(value[tag])}, allowed: {allowed}"),)
+
+
+class _Look:
+    """How records of one form are judged; where the rules look at few values, each once."""
+
+    def __init__(self, form: Form) -> None:
+        self._name_of = operator.attrgetter(form.identity) if form.identity else None
+        self._rules = form.rules
+        self._key_of = operator.attrgetter(*form.judged_by) if form.judged_by else None
+        self._judged: set[Any] = set()
+        self._proof = form.proof
+
+    def all_good(self, records: Sequence[Any]) -> bool:
+        """Whether every record keeps the rules."""
+        if self._proof is not None and self._proof(records):
+            return True
+        if self._key_of is None:
+            return all(map(self._is_good, records))
+        fresh = set(map(self._key_of, records)) - self._judged
+        if fresh:
+            examples = {self._key_of(one): one for one in records}
+            if not all(self._is_good(examples[key]) for key in fresh):
+                return False
+            if len(self._judged) > MOST_JUDGED:
+                self._judged.clear()
+            self._judged |= fresh
+        return True
+
+    def _is_good(self, record: Any) -> bool:
+        if self._name_of is not None:
+            name = self._name_of(record)
+            if not name.isprintable() and not is_one_line(name):
+                return False
+        for rule in self._rules:  # noqa: SIM110 - a generator costs more than the rules
+            if rule(record):
+                return False
+        return True
+
+
+_tagged: dict[tuple[type[Any], ...], TaggedForms] = {}
+
+
+def shape_of(expected: Form | RecordSchema) -> Shape:
+    """The shape of a file's lines; that of a tagged schema is made once."""
+    if isinstance(expected, Form):
+        return OneForm(expected)
+    if expected.tag is None:
+        (form,) = expected.forms
+        return OneForm(form)
+    key = tuple(form.type for form in expected.forms)
+    if key not in _tagged:
+        _tagged[key] = TaggedForms(expected)
+    return _tagged[key]

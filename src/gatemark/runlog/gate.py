@@ -1,0 +1,156 @@
+"""The token gate: collects each agent's text and lets it through in pieces worth looking at.
+
+Timers are lazy. Nothing ticks: an agent's silence is noticed when that agent speaks again. Time
+is whatever the caller says it is, in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.runlog.run import Compat, TriggerReason
+
+SENTENCE_ENDS: Final = (".", "?", "!")
+CLOSERS: Final = ")]}'\""
+
+
+class GateSettings(Struct, frozen=True):
+    """When the gate opens: word counts, and times in milliseconds."""
+
+    min_words: int = 60
+    max_words: int = 100
+    silence_ms: int = 1000
+    max_wait_ms: int = 4000
+
+    def __post_init__(self) -> None:
+        for name in ("min_words", "max_words", "silence_ms", "max_wait_ms"):
+            if getattr(self, name) < 1:
+                raise InvalidValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+        if self.max_words < self.min_words:
+            raise InvalidValueError(
+                f"max_words must be >= min_words={self.min_words}, got {self.max_words}"
+            )
+
+
+class Flushed(Struct, frozen=True, gc=False):
+    """Text of one agent that came through, why, and the window of deltas it came from."""
+
+    agent_id: str
+    text: str
+    reason: TriggerReason
+    start_seq: int
+    end_seq: int
+    words: int
+
+
+def has_boundary_cue(text: str) -> bool:
+    """Whether a text ends a line, or a sentence with whatever closes it; blanks do not count."""
+    end = text.rstrip(" \t")
+    return end.endswith("\n") or end.rstrip(CLOSERS).endswith(SENTENCE_ENDS)
+
+
+class _Buffer:
+    """What one agent has said since the gate last opened for it."""
+
+    __slots__ = ("in_word", "last_ms", "last_seq", "parts", "start_ms", "start_seq", "words")
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.words = 0
+        self.in_word = False
+        self.start_ms: int | None = None
+        self.last_ms = 0
+        self.start_seq = 0
+        self.last_seq = 0
+
+
+class TokenGate:
+    """One buffer per agent. ``source`` arms the longest wait only for an agent's first buffer."""
+
+    def __init__(self, settings: GateSettings, compat: Compat = "gatemark") -> None:
+        self._min_words = settings.min_words
+        self._max_words = settings.max_words
+        self._silence_ms = settings.silence_ms
+        self._max_wait_ms = settings.max_wait_ms
+        self._rearm = compat != "source"
+        self._buffers: dict[str, _Buffer] = {}
+
+    def add(self, agent_id: str, text: str, now_ms: int, seq: int) -> Flushed | None:
+        """Take the next piece of an agent's text; gives what comes through because of it."""
+        buffer = self._buffers.get(agent_id)
+        flushed = None
+        if buffer is None:
+            buffer = self._buffers[agent_id] = _Buffer()
+            buffer.start_ms = now_ms
+        elif buffer.parts and now_ms - buffer.last_ms >= self._silence_ms:
+            flushed = self._open(agent_id, buffer, "silence_timer")
+        if not buffer.parts:
+            buffer.start_seq = seq
+            if self._rearm:
+                buffer.start_ms = now_ms
+        # A piece that goes on where the last one stopped inside a word adds one word less.
+        count = len(text.split())
+        if count and buffer.in_word and not text[0].isspace():
+            count -= 1
+        words = buffer.words = buffer.words + count
+        buffer.in_word = not text[-1].isspace()
+        buffer.parts.append(text)
+        buffer.last_ms = now_ms
+        buffer.last_seq = seq
+        if flushed is not None:
+            return flushed
+        if buffer.start_ms is not None and now_ms - buffer.start_ms >= self._max_wait_ms:
+            return self._open(agent_id, buffer, "max_wait_timeout")
+        if words >= self._min_words:
+            if words >= self._max_words:
+                return self._open(agent_id, buffer, "max_words")
+            if self._ends_well(buffer, text):
+                return self._open(agent_id, buffer, "boundary_cue")
+        return None
+
+    def check_timers(self, agent_id: str, now_ms: int) -> Flushed | None:
+        """What comes through because time has passed, without any new text."""
+        buffer = self._buffers.get(agent_id)
+        if buffer is None or not buffer.parts:
+            return None
+        if now_ms - buffer.last_ms >= self._silence_ms:
+            return self._open(agent_id, buffer, "silence_timer")
+        if buffer.start_ms is not None and now_ms - buffer.start_ms >= self._max_wait_ms:
+            return self._open(agent_id, buffer, "max_wait_timeout")
+        return None
+
+    def flush(self, agent_id: str, reason: TriggerReason) -> Flushed | None:
+        """Everything that an agent's buffer holds; None when it is empty."""
+        buffer = self._buffers.get(agent_id)
+        return self._open(agent_id, buffer, reason) if buffer and buffer.parts else None
+
+    def flush_all(self, reason: TriggerReason) -> Iterator[Flushed]:
+        """What every agent's buffer holds, in the order in which the agents first spoke."""
+        for agent_id, buffer in self._buffers.items():
+            if buffer.parts:
+                yield self._open(agent_id, buffer, reason)
+
+    def _ends_well(self, buffer: _Buffer, text: str) -> bool:
+        """Whether the buffer ends with a cue; mostly the last piece alone can tell."""
+        if text.rstrip(" \t").rstrip(CLOSERS):
+            return has_boundary_cue(text)
+        return has_boundary_cue("".join(buffer.parts))
+
+    def _open(self, agent_id: str, buffer: _Buffer, reason: TriggerReason) -> Flushed:
+        flushed = Flushed(
+            agent_id=agent_id,
+            text="".join(buffer.parts),
+            reason=reason,
+            start_seq=buffer.start_seq,
+            end_seq=buffer.last_seq,
+            words=buffer.words,
+        )
+        buffer.parts = []
+        buffer.words = 0
+        buffer.in_word = False
+        buffer.start_ms = None
+        return flushed

@@ -1,0 +1,143 @@
+"""A whole trace with its turns, each of them told apart into what was said and who is next.
+
+Turns in which an orchestrator only names the next agent, or says that the talk is over, are the
+control plane; everything else is content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Final, Literal, cast
+
+from msgspec import Struct
+
+from gatemark.core.errors import BadInputError
+from gatemark.core.runlog.trace import StreamDelta, TraceMeta, TurnBoundary
+from gatemark.core.runlog.trace_rules import TraceRules, TurnNotes
+
+Plane = Literal["control_plane", "content_plane"]
+
+NO_LABELS: Final = frozenset({"unknown", "null", "none", ""})
+"""Agent ids that name nobody."""
+TERMINATE: Final = "TERMINATE"
+LABEL_LIKE: Final = "suspicious_label_like_unmatched"
+_ONE_WORD: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_]+\Z")
+
+
+class Turn(Struct, frozen=True, gc=False):
+    """One agent's turn: its text, its bounds, and which plane it belongs to and why."""
+
+    turn_id: int
+    agent_id: str
+    text: str
+    delta_count: int
+    start_seq: int
+    end_seq: int
+    plane: Plane
+    reason: str
+    flag: str | None = None
+
+
+class Trace(Struct, frozen=True):
+    """One case's trace: meta, all other records in the order of ``seq``, and the turns.
+
+    ``end_ms`` is when the last thing happened, in milliseconds since 1970.
+    """
+
+    meta: TraceMeta
+    records: tuple[StreamDelta | TurnBoundary, ...]
+    turns: tuple[Turn, ...]
+    labels: frozenset[str]
+    end_ms: int
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the trace stands in for one that could not be made."""
+        return self.meta.stub_mode is True
+
+    @property
+    def deltas(self) -> tuple[StreamDelta, ...]:
+        """The deltas alone."""
+        return tuple(record for record in self.records if isinstance(record, StreamDelta))
+
+    @property
+    def content_turns(self) -> frozenset[int]:
+        """The ids of the turns in which something was said."""
+        return frozenset(turn.turn_id for turn in self.turns if turn.plane == "content_plane")
+
+    @property
+    def last_seq(self) -> int:
+        """The highest ``seq`` of the trace; -1 when it has no records."""
+        return self.records[-1].seq if self.records else -1
+
+
+def moment_of(record: StreamDelta | TurnBoundary) -> int:
+    """When a record was captured, in milliseconds since 1970."""
+    return record.t_emitted_ms if isinstance(record, StreamDelta) else record.t_ms
+
+
+def trace_of(rules: TraceRules) -> Trace:
+    """The trace that the rules have looked at from its first to its last record."""
+    meta = rules.meta
+    if meta is None:
+        raise BadInputError("a trace needs a trace_meta record")
+    records = [record for record in rules.records if type(record) is not TraceMeta]
+    if not rules.in_order:
+        records.sort(key=attrgetter("seq"))
+    labels = agent_labels(rules.turns.values())
+    return Trace(
+        meta=meta,
+        records=cast("tuple[StreamDelta | TurnBoundary, ...]", tuple(records)),
+        turns=tuple(_turn(notes, labels) for notes in rules.turns.values()),
+        labels=labels,
+        end_ms=max(
+            (moment_of(record) for notes in rules.turns.values() for record in _edges(notes)),
+            default=meta.t0_emitted_ms,
+        ),
+    )
+
+
+def agent_labels(turns: Iterable[TurnNotes]) -> frozenset[str]:
+    """The names by which an orchestrator may call agents; only boundaries tell them."""
+    boundaries = (boundary for turn in turns for boundary in (turn.start, turn.end))
+    found = {boundary.agent_id.strip().lower() for boundary in boundaries if boundary is not None}
+    return frozenset(found - NO_LABELS)
+
+
+def _edges(notes: TurnNotes) -> Iterator[StreamDelta | TurnBoundary]:
+    """The records among which the first and the last of a turn are."""
+    for record in (notes.start, notes.first, notes.last, notes.end):
+        if record is not None:
+            yield record
+
+
+def classify(text: str, labels: frozenset[str]) -> tuple[Plane, str, str | None]:
+    """A turn's plane, the reason for it, and a flag for a person to look at."""
+    said = text.strip()
+    if said.lower() in labels:
+        return "control_plane", f"exact_label_match:{said.lower()}", None
+    if said.upper() == TERMINATE:
+        return "control_plane", "terminate_sentinel", None
+    if not said:
+        return "control_plane", "empty_turn", None
+    flag = LABEL_LIKE if _ONE_WORD.match(said) else None
+    return "content_plane", "default_content", flag
+
+
+def _turn(notes: TurnNotes, labels: frozenset[str]) -> Turn:
+    text = notes.text
+    plane, reason, flag = classify(text, labels)
+    seqs = [record.seq for record in _edges(notes)]
+    return Turn(
+        turn_id=notes.turn_id,
+        agent_id=notes.agent_id,
+        text=text,
+        delta_count=len(notes.texts),
+        start_seq=notes.start.seq if notes.start is not None else min(seqs),
+        end_seq=notes.end.seq if notes.end is not None else max(seqs),
+        plane=plane,
+        reason=reason,
+        flag=flag,
+    )
