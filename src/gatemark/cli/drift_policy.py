@@ -23,7 +23,7 @@ SEED = 20_260_301
 @click.option(
     "--series",
     type=click.IntRange(20, 20_000),
-    default=200,
+    default=400,
     show_default=True,
     help="Healthy series per watch.",
 )

@@ -72,6 +72,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Dry-run advisory services: ask, compare, record; never act.",
     ),
     "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "calibration": (
+        "gatemark.cli.calibration",
+        "Mend stated confidences, as a new version for the gate to judge.",
+    ),
     "schedule": (
         "gatemark.cli.schedule",
         "Run evaluations when they are due, each by exactly one worker.",
