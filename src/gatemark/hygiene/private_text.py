@@ -32,18 +32,17 @@ _COARSE: Final = re.compile(
 )
 
 
+_PRIVATE_FOLDERS: Final = (
+    *("home", "root", "Users", "private"),
+    *("mnt", "media", "Volumes", "var/mail"),
+)
+
+
 class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What counts as private, and how long a text may be before it counts as content."""
 
     private_roots: tuple[str, ...] = (
-        "/home/",
-        "/root/",
-        "/Users/",
-        "/private/",
-        "/mnt/",
-        "/media/",
-        "/Volumes/",
-        "/var/mail/",
+        *(f"/{name}/" for name in _PRIVATE_FOLDERS),
         "/.ssh/",
         "/.gnupg/",
         "/.aws/",
