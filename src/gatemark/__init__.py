@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+import importlib
+from typing import Any
+
+__all__ = ["__version__", "assign"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    # Serving processes need this one call; nobody else should pay for its imports.
+    if name == "assign":
+        return importlib.import_module("gatemark.flow.routing").assign
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -199,7 +199,7 @@ def test_two_files_and_merged_pairs_give_the_same_numbers(
         *("score", "agreement", "--scholar", write_jsonl("s.jsonl", scholar)),
         *("--auditor", write_jsonl("a.jsonl", auditor), "--json", "--out", tmp_path / "j"),
     )
-    ignored = {"evidence", "result_id"}
+    ignored = {"evidence", "result_id", "checks"}
     assert {k: v for k, v in merged.json.items() if k not in ignored} == {
         k: v for k, v in joined.json.items() if k not in ignored
     }

@@ -104,7 +104,7 @@ def test_votes_on_one_item_count_once_by_majority(score: Run) -> None:
 def test_a_reviewer_votes_once_per_item(score: Run) -> None:
     ran = score([vote(1), vote(1, reviewer="r2"), vote(1, "baseline")])
     assert (ran.code, ran.out) == (2, "")
-    assert "v.jsonl:3: item 'i1', reviewer 'r1' was seen before on line 1" in ran.err
+    assert "v.jsonl:3: item 'i1', reviewer 'r1' was seen before at" in ran.err
 
 
 def test_position_bias_and_unbalanced_positions_are_told(score: Run) -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.errors import IntegrityError
+from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import seal, verify_seal
 from gatemark.engines.local import LocalEngine
-from gatemark.flow import examine
+from gatemark.flow import fold_files
 from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.house import House
 from gatemark.flow.plugins import measures, suites
@@ -65,7 +65,8 @@ def test_processes_and_shards_change_no_bit(
 ) -> None:
     path = write(tmp_path / "p.jsonl", pairs(3000))
     whole = comparable(sat(path))
-    monkeypatch.setattr(examine, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(fold_files, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(fold_files, "ALONE_BYTES", 0)
     assert comparable(sat(path)) == whole
     assert comparable(sat(path, jobs=2)) == whole
 
@@ -76,13 +77,13 @@ def test_problems_in_a_later_shard_carry_the_line_of_the_file(
     rows = pairs(3000)
     rows[2900]["scholar"]["label"] = "maybe"
     rows[2950]["qid"] = "Q17"
-    monkeypatch.setattr(examine, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(fold_files, "SHARD_BYTES", 20_000)
     path = write(tmp_path / "p.jsonl", rows)
-    with pytest.raises(examine.BadInputError, match=r"p\.jsonl:2901: got \"maybe\""):
+    with pytest.raises(BadInputError, match=r"p\.jsonl:2901: got \"maybe\""):
         sat(path)
     rows[2900]["scholar"]["label"] = "VALID"
     write(tmp_path / "p.jsonl", rows)
-    with pytest.raises(examine.BadInputError, match=r"p\.jsonl:2951: id 'Q17' .*p\.jsonl:18"):
+    with pytest.raises(BadInputError, match=r"p\.jsonl:2951: id 'Q17' .*p\.jsonl:18"):
         sat(path)
 
 

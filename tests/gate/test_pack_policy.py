@@ -72,7 +72,9 @@ def test_the_policy_holds_every_bound_of_the_pack() -> None:
         pack(),
         modes={"a": "point", "b": "non_inferiority"},
         suite_rules={},
-        has_baseline=True,
+        compared=frozenset({"a", "b"}),
+        settings={},
+        limit=None,
     )
     bounds = {rule.id: (rule.op, rule.bound, rule.against) for rule in policy.rules}
     assert bounds == {
@@ -83,6 +85,8 @@ def test_the_policy_holds_every_bound_of_the_pack() -> None:
         "b.regression": ("<=", 0.1, "non_inferiority"),
         "bench.score_min": (">=", 0.8, "value"),
     }
-    without = pack_policy(pack(), modes={}, suite_rules={}, has_baseline=False)
+    without = pack_policy(
+        pack(), modes={}, suite_rules={}, compared=frozenset(), settings={}, limit=None
+    )
     assert not any(rule.id.endswith(".regression") for rule in without.rules)
     assert without.digest != policy.digest

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -9,75 +8,43 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.core.evidence import Evidence
-from gatemark.core.policy import Policy, Rule
-from gatemark.core.result import Cost, PackRef, Result, seal
-from gatemark.core.verdict import Finding
-from gatemark.ledger.blobs import BlobStore
-from gatemark.ledger.stores.sqlite import SqliteResults
+from gatemark.ledger.blobs import FolderBlobs
+from gatemark.ledger.stores.sql_results import SqlResults
+from gatemark.ledger.stores.sqlite import open_sqlite
 
-MOMENT = datetime(2026, 5, 4, 12, 0, 0, 250_000, tzinfo=UTC)
-
-
-def result(title: str = "exam") -> Result:
-    policy = Policy(name="p", rules=(Rule("r", "m", ">=", 0.5),))
-    return seal(
-        title=title,
-        pack=PackRef("pack", 1, digest("pack")),
-        policy=policy,
-        policy_digest=policy.digest,
-        candidate=None,
-        baseline=None,
-        snapshots=(),
-        runtime={"python": "3"},
-        evidence=(Evidence(1, 1, 0, 1, 0, None, ()),),
-        measurements=(),
-        findings=(Finding("r", "m", "block", ">=", 0.5, "value", 0.7, 0.2, 1, "pass", "fine"),),
-        bench=None,
-        regression=None,
-        verdict="pass",
-        blockers=(),
-        caveats=(),
-        exhibits=(),
-        blobs=(),
-        waivers=(),
-        started_at=MOMENT,
-        finished_at=MOMENT,
-        actor="tester",
-        cost=Cost(calls=0),
-    )
+from .samples import result
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteResults:
-    return SqliteResults(tmp_path / "deep" / "store.sqlite3")
+def store(tmp_path: Path) -> SqlResults:
+    return open_sqlite(tmp_path / "deep" / "store.sqlite3").results
 
 
-def test_a_result_comes_back_as_it_was_sealed(store: SqliteResults) -> None:
+def test_a_result_comes_back_as_it_was_sealed(store: SqlResults) -> None:
     sealed = result()
     assert store.append(sealed) == 1
     assert store.get(sealed.id) == sealed
     assert store.get(sealed.id[7:15]) == sealed
 
 
-def test_the_same_result_is_kept_once(store: SqliteResults) -> None:
+def test_the_same_result_is_kept_once(store: SqlResults) -> None:
     assert [store.append(result()), store.append(result("b")), store.append(result())] == [1, 2, 1]
     assert [line.title for line in store.lines(10)] == ["b", "exam"]
     assert [line.title for line in store.lines(1)] == ["b"]
 
 
 @pytest.mark.parametrize("reference", ["", "xyz", "abc", "../../etc", "%", "sha256:", "0" * 65])
-def test_what_is_no_id_is_refused(store: SqliteResults, reference: str) -> None:
+def test_what_is_no_id_is_refused(store: SqlResults, reference: str) -> None:
     with pytest.raises(UsageError):
         store.get(reference)
 
 
-def test_an_unknown_id_is_refused(store: SqliteResults) -> None:
+def test_an_unknown_id_is_refused(store: SqlResults) -> None:
     with pytest.raises(UsageError, match="holds no result"):
         store.get("0" * 64)
 
 
-def test_a_result_with_a_false_id_is_never_kept(store: SqliteResults) -> None:
+def test_a_result_with_a_false_id_is_never_kept(store: SqlResults) -> None:
     forged = msgspec.structs.replace(result(), title="forged")
     with pytest.raises(IntegrityError):
         store.append(forged)
@@ -86,7 +53,7 @@ def test_a_result_with_a_false_id_is_never_kept(store: SqliteResults) -> None:
 @pytest.mark.parametrize("act", ["UPDATE results SET title = 'x'", "DELETE FROM results"])
 def test_the_database_itself_refuses_changes(tmp_path: Path, act: str) -> None:
     path = tmp_path / "s.sqlite3"
-    SqliteResults(path).append(result())
+    open_sqlite(path).results.append(result())
     connection = sqlite3.connect(path)
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         connection.execute(act)
@@ -96,7 +63,7 @@ def test_the_database_itself_refuses_changes(tmp_path: Path, act: str) -> None:
 def test_replacing_a_row_is_refused_too(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite3"
     sealed = result()
-    SqliteResults(path).append(sealed)
+    open_sqlite(path).results.append(sealed)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA recursive_triggers=ON")
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -111,17 +78,17 @@ def test_replacing_a_row_is_refused_too(tmp_path: Path) -> None:
 def test_a_flipped_byte_in_any_part_of_the_document_is_found(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite3"
     sealed = result()
-    SqliteResults(path).append(sealed)
+    open_sqlite(path).results.append(sealed)
     connection = sqlite3.connect(path)
     (document,) = connection.execute("SELECT document FROM results").fetchone()
+    connection.execute("DROP TRIGGER results_no_update")
     for place in range(0, len(document), 7):
         flipped = bytearray(document)
         flipped[place] ^= 1
-        connection.execute("DROP TRIGGER results_no_update")
         connection.execute("UPDATE results SET document = ?", (bytes(flipped),))
         connection.commit()
         with pytest.raises(IntegrityError):
-            SqliteResults(path).get(sealed.id)
+            open_sqlite(path).results.get(sealed.id)
     connection.close()
 
 
@@ -129,11 +96,11 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite3"
     path.write_bytes(b"not a database, but long enough to look at" * 10)
     with pytest.raises(BadInputError, match="not a usable store"):
-        SqliteResults(path)
+        open_sqlite(path)
 
 
 def test_blobs_are_kept_once_under_their_digest_and_checked_on_the_way_out(tmp_path: Path) -> None:
-    blobs = BlobStore(tmp_path / "blobs")
+    blobs = FolderBlobs(tmp_path / "blobs")
     name = blobs.put(b"hello")
     assert blobs.put(b"hello") == name
     assert blobs.get(name) == b"hello"
@@ -149,13 +116,13 @@ def test_blobs_are_kept_once_under_their_digest_and_checked_on_the_way_out(tmp_p
 @pytest.mark.parametrize("name", ["../../etc/passwd", "sha256:../x", "sha256:" + "A" * 64, ""])
 def test_blob_names_cannot_leave_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="not a digest"):
-        BlobStore(tmp_path).get(name)
+        FolderBlobs(tmp_path).get(name)
 
 
 def test_a_file_that_changed_after_it_was_judged_is_not_kept(tmp_path: Path) -> None:
     source = tmp_path / "evidence"
     source.write_bytes(b"after")
-    blobs = BlobStore(tmp_path / "blobs")
+    blobs = FolderBlobs(tmp_path / "blobs")
     with pytest.raises(IntegrityError, match="changed after it was judged"):
         blobs.put_file(source, digest("before"))
     assert not [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]

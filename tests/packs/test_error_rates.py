@@ -13,7 +13,7 @@ import pytest
 from gatemark.core.answers import Answer
 from gatemark.core.pack import Pack
 from gatemark.flow.pack_data import OpenPack
-from gatemark.flow.pack_judge import judge_pack
+from gatemark.flow.pack_judge import Gathered, judge_pack
 from gatemark.intake.dataset import frozen_rows
 
 SUITES = ("a", "b", "c", "d")
@@ -57,7 +57,7 @@ def outcome(rng: np.random.Generator, drops: dict[str, float]) -> str:
         after = np.where(redrawn, rng.random(ITEMS) < 0.85, before)
         after &= rng.random(ITEMS) >= drops.get(suite, 0.0) / 0.85
         candidate[suite], baseline[suite] = answers(after), answers(before)
-    judged = judge_pack(OPENED, candidate, baseline, (), waivers=(), now=NOW)
+    judged = judge_pack(OPENED, Gathered(candidate, baseline), waivers=(), now=NOW)
     return judged.verdict.outcome
 
 

@@ -134,6 +134,8 @@ def test_equal_arms_pass_and_the_result_is_kept(gatemark: Run, folder: Path) -> 
     assert {blob["name"] for blob in ran.json["blobs"]} == {
         "golden.candidate.jsonl",
         "golden.baseline.jsonl",
+        "golden.rows.jsonl",
+        "pack.json",
     }
     assert not list((folder / "store" / "runs").iterdir())
 
@@ -188,6 +190,13 @@ def test_a_limited_run_never_passes(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, pack(folder), "--limit", 150)
     assert ran.code == 3
     assert findings(ran.json)["evidence.complete"] == "fail"
+
+
+def test_a_limit_that_leaves_nothing_out_never_passes_either(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, pack(folder), "--limit", 1000)
+    assert ran.code == 3
+    assert findings(ran.json)["evidence.complete"] == "pass"
+    assert findings(ran.json)["run.whole"] == "inconclusive"
 
 
 def test_without_a_confidence_there_is_no_bench(gatemark: Run, folder: Path) -> None:
@@ -302,7 +311,8 @@ def test_a_killed_run_resumes_without_repeating_a_call(gatemark: Run, folder: Pa
     calls = log.read_text().splitlines()
     assert len(set(calls)) == 200
     assert len(calls) - 200 <= kills
-    assert len(json.loads(final.stdout)["blobs"]) == 1
+    names = {blob["name"] for blob in json.loads(final.stdout)["blobs"]}
+    assert names == {"golden.candidate.jsonl", "golden.rows.jsonl", "pack.json"}
 
 
 def test_lint_names_errors_and_doubts(gatemark: Run, folder: Path) -> None:

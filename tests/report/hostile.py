@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.change import AssetRef
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, Table
+from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Interval, measured, unmeasured
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result
@@ -97,6 +97,21 @@ def reliabilities(draw: Any) -> Reliability:
         numbers = (draw(rates), draw(rates), low_end, high_end) if n else (None,) * 4
         bins.append(ReliabilityBin(low, high, n, *numbers))
     return Reliability(draw(texts), tuple(bins))
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def shifts(draw: Any) -> Shifts:
+    sizes = draw(st.lists(st.integers(1, 10**6), min_size=1, max_size=5))
+    bins = []
+    first = 1
+    for size in sizes:
+        low, middle, high = sorted((draw(numbers), draw(numbers), draw(numbers)))
+        bins.append(ShiftBin(first, first + size - 1, low, middle, high))
+        first += size
+    return Shifts(draw(texts), draw(texts), tuple(bins), draw(numbers), draw(st.none() | numbers))
 
 
 @st.composite

@@ -25,6 +25,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Compare a candidate's samples with a baseline's, item by item.",
     ),
     "score": ("gatemark.cli.score", "Score evidence and judge it, without a store."),
+    "overhead": (
+        "gatemark.cli.overhead",
+        "Run bare and guarded arms, and verify reports about them.",
+    ),
     "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
     "lint": ("gatemark.cli.lint", "Look a pack over before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
@@ -32,9 +36,45 @@ VERBS: dict[str, tuple[str, str]] = {
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
+    "asset": ("gatemark.cli.asset", "Register versions and see what became of them."),
+    "promote": ("gatemark.cli.promote", "Take a version to a stage, citing sealed results."),
+    "approve": (
+        "gatemark.cli.promote",
+        "Approve one step of one version, bound to what stands now.",
+    ),
+    "demote": (
+        "gatemark.cli.fall",
+        "Take a version out of service, the enabled one when none is named.",
+    ),
+    "rollback": (
+        "gatemark.cli.fall",
+        "Go back at once: end the canary, or return to the version before.",
+    ),
+    "canary": ("gatemark.cli.canary", "Feed, judge and look at running canaries."),
+    "route": ("gatemark.cli.route", "Tell what to use now: primary, canary, shadow, fallback."),
+    "why": ("gatemark.cli.why", "Tell why a version is where it is: results, votes, gates."),
+    "role": ("gatemark.cli.role", "Grant roles and list who holds which."),
+    "policy": ("gatemark.cli.policy", "Show, check or adopt the release policy of a store."),
+    "attribute": (
+        "gatemark.cli.attribute",
+        "Find the step that made a wrong decision go wrong.",
+    ),
+    "ledger": (
+        "gatemark.cli.ledger",
+        "Check, sign, export and look into the ledger of a store.",
+    ),
     "runlog": (
         "gatemark.cli.runlog",
         "Replay multi-agent traces through variants, and look at the logs.",
+    ),
+    "advisory": (
+        "gatemark.cli.advisory",
+        "Dry-run advisory services: ask, compare, record; never act.",
+    ),
+    "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "schedule": (
+        "gatemark.cli.schedule",
+        "Run evaluations when they are due, each by exactly one worker.",
     ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }

@@ -33,8 +33,8 @@ def store_option(function: F) -> F:
         envvar="GATEMARK_STORE",
         default=".gatemark",
         show_default=True,
-        metavar="PATH",
-        help="Folder that keeps sealed results.",
+        metavar="PATH|URL",
+        help="Folder that keeps sealed results and the ledger, or postgresql://… for a team.",
     )(function)
 
 
@@ -70,6 +70,17 @@ def jobs_option(function: F) -> F:
         type=click.IntRange(1, 256),
         default=None,
         help="Processes to read large plain files with; as many as there are cores when left out.",
+    )(function)
+
+
+def engine_option(function: F) -> F:
+    """``--engine``: where evidence is folded."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="Fold evidence here, or on a Ray cluster (RAY_ADDRESS, else one of its own).",
     )(function)
 
 
@@ -145,4 +156,15 @@ def max_errors_option(function: F) -> F:
         default=20,
         show_default=True,
         help="How many problems to list.",
+    )(function)
+
+
+def busy_counter_option(function: F) -> F:
+    """``--busy-counter``: where the NPU counts its busy time."""
+    return click.option(
+        "--busy-counter",
+        metavar="PATH",
+        default="/sys/class/accel/accel0/device/npu_busy_time_us",
+        show_default=True,
+        help="File in which the NPU counts its busy time in microseconds.",
     )(function)

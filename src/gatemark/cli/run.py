@@ -11,8 +11,10 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.options import engine_option, json_option, output_option, store_option
 from gatemark.cli.screen import print_json, wants_color
+from gatemark.core.change import AssetRef
+from gatemark.core.lifecycle import parse_version_ref
 from gatemark.core.result import Result
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
@@ -36,6 +38,7 @@ from gatemark.report.terminal import verdict_table
     show_default=True,
     help="How many calls may be under way at once.",
 )
+@engine_option
 @click.option("--resume", is_flag=True, help="Go on where an interrupted run of this pack stopped.")
 @click.option(
     "--limit",
@@ -43,6 +46,16 @@ from gatemark.report.terminal import verdict_table
     help="Answer only that many items per suite; such a run never passes.",
 )
 @click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
+@click.option(
+    "--as",
+    "as_version",
+    metavar="ASSET@VERSION",
+    help="Vouch that the candidate is this registered version; the result names it.",
+)
+@click.option("--against", metavar="ASSET@VERSION", help="Vouch that the baseline is this version.")
+@click.option(
+    "--actor", metavar="NAME", envvar="GATEMARK_ACTOR", help="Who runs; the login name by default."
+)
 @store_option
 @json_option
 @output_option
@@ -58,23 +71,37 @@ def run_command(**flags: Any) -> int:
       gatemark run packs/support-triage.yaml --resume
     """
     check_formats(flags["output"])
+    house = House(store=flags["store"], engine=flags["engine"], actor=flags["actor"])
     choices = RunChoices(
         jobs=flags["jobs"],
         resume=flags["resume"],
         limit=flags["limit"],
         candidate=None if flags["candidate"] is None else _recorded(flags["candidate"]),
         baseline=_baseline(flags["baseline"]),
+        names=_names(house, candidate=flags["as_version"], baseline=flags["against"]),
     )
     # What a Python target prints must not get between a script and the JSON document.
     with _call_progress() as progress, redirect_stdout(sys.stderr):
         result = run_pack(
-            House(store=flags["store"]),
+            house,
             flags["pack"],
             choices,
             waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
             on_progress=progress,
+            on_notice=lambda notice: click.echo(f"gatemark: {notice}", err=True),
         )
     return show_result(result, flags)
+
+
+def _names(house: House, **versions: str | None) -> dict[str, AssetRef]:
+    """What the arms are known as, where the user vouches for it."""
+    given = {arm: text for arm, text in versions.items() if text is not None}
+    if not given:
+        return {}
+    from gatemark.flow.assets import version_ref  # noqa: PLC0415 - only vouching needs the books
+
+    house.existing_store()
+    return {arm: version_ref(house, parse_version_ref(text)) for arm, text in given.items()}
 
 
 def _baseline(text: str | None) -> dict[str, str] | str | None:

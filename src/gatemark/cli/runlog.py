@@ -17,6 +17,15 @@ RUNLOG_VERBS: Verbs = {
     ),
     "replay": ("gatemark.cli.runlog_replay", "Walk through one trace in virtual time."),
     "run": ("gatemark.cli.runlog_run", "Replay traces through variants and write their run logs."),
+    "metrics": (
+        "gatemark.cli.runlog_metrics",
+        "Measure run logs against their traces, variant by variant.",
+    ),
+    "stoplists": (
+        "gatemark.cli.runlog_stoplists",
+        "List the concepts that nearly every trace holds.",
+    ),
+    "errors": ("gatemark.cli.runlog_errors", "Lay open the cases that stand out."),
     "calibrate": (
         "gatemark.cli.runlog_calibrate",
         "Choose the token gate's settings, or V3's chunk size, from evidence.",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from gatemark.cli.score_advisory import advisory
 from gatemark.cli.score_agreement import agreement
 from gatemark.cli.score_calibration import calibration
+from gatemark.cli.score_overhead import overhead
 from gatemark.cli.score_preference import preference
 
 
@@ -14,6 +16,8 @@ def score_command() -> None:
     """Score evidence and judge it, without a store."""
 
 
+score_command.add_command(advisory)
 score_command.add_command(agreement)
 score_command.add_command(calibration)
+score_command.add_command(overhead)
 score_command.add_command(preference)

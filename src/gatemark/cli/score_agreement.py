@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from gatemark.cli.options import (
+    engine_option,
     jobs_option,
     json_option,
     output_option,
@@ -82,6 +83,7 @@ class NamedFile(click.ParamType[tuple[str, str]]):
 @click.option("--seal", is_flag=True, help="Keep the result and its evidence in the store.")
 @click.option("--title", help="What to call the result.")
 @jobs_option
+@engine_option
 @store_option
 @json_option
 @output_option
@@ -107,7 +109,7 @@ def agreement(**flags: Any) -> int:
     }
     check_formats(flags["output"])
     choices = reading_choices(flags)
-    house = House(store=flags["store"], jobs=flags["jobs"])
+    house = House(store=flags["store"], jobs=flags["jobs"], engine=flags["engine"])
     with byte_progress("scoring") as progress:
         scored = score_agreement(
             house,

@@ -10,6 +10,7 @@ import msgspec
 from gatemark.cli.options import ALPHA, document_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.score_preference import (
@@ -68,7 +69,9 @@ def preference(**flags: Any) -> int:
         min_decisive=flags["min_decisive"],
     )
     with byte_progress("scoring") as progress:
-        scored = score_preference(request, ReadingChoices(max_errors=flags["max_errors"]), progress)
+        scored = score_preference(
+            request, House(jobs=1), ReadingChoices(max_errors=flags["max_errors"]), progress
+        )
     write_documents(
         flags["output"],
         {".json": lambda: msgspec.json.format(msgspec.json.encode(scored), indent=2) + b"\n"},

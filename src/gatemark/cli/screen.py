@@ -50,10 +50,20 @@ def byte_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 @contextmanager
-def count_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar of things done on standard error when a person is looking, else nothing."""
+def running_count(title: str) -> Iterator[Callable[[int], None] | None]:
+    """A running count on standard error when a person is looking, else nothing."""
     if not sys.stderr.isatty():
         yield None
+        return
+    yield lambda done: click.echo(f"\r{done:,} {title}", nl=False, err=True)
+    click.echo("\r\033[K", nl=False, err=True)
+
+
+@contextmanager
+def count_progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress in things on standard error: a bar for people, a line per tenth for logs."""
+    if not sys.stderr.isatty():
+        yield _tenths(title)
         return
     from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
     from rich.progress import (  # noqa: PLC0415
@@ -73,3 +83,16 @@ def count_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _tenths(title: str) -> Callable[[int, int], None]:
+    told = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        tenth = done * 10 // total if total else 0
+        if tenth > told:
+            told = tenth
+            click.echo(f"{title}: {done} of {total}", err=True)
+
+    return tell

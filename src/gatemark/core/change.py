@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -37,26 +36,3 @@ class Transition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: str
     cause: str
     approval: str | None
-
-
-class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the ledger; ``prev`` chains it to the line before."""
-
-    seq: int
-    prev: str
-    kind: str
-    actor: str
-    payload: str
-    at: datetime
-
-
-class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a detector says about one metric of one asset in one window."""
-
-    asset: str
-    metric: str
-    sigma: float | None
-    z: float | None
-    level: str
-    episode: str | None
-    windows: tuple[str, ...]

@@ -45,9 +45,20 @@ class BadInputError(GatemarkError):
 
 
 class RefusedError(GatemarkError):
-    """A well-formed act that the rules do not allow."""
+    """A well-formed act that the rules do not allow; ``details`` say more, one per line."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAIL
+
+    def __init__(self, message: str, details: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.details = details
+
+    def lines(self) -> tuple[str, ...]:
+        return (str(self), *self.details)
+
+
+class ConflictError(RefusedError):
+    """Someone else wrote first. Nothing was written; look again and try anew."""
 
 
 class IntegrityError(GatemarkError):

@@ -17,6 +17,7 @@ from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement
 from gatemark.core.pack import RegressionMode, SuiteSpec
 from gatemark.core.policy import Policy, Rule
+from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
 
@@ -91,6 +92,36 @@ class Exam(ABC, Generic[S]):
     @abstractmethod
     def finish(self, state: S) -> ExamReport:
         """The measurements and exhibits that the state holds."""
+
+    def account(self, state: S, evidence: Evidence) -> ExamReport:
+        """The report, for exams whose numbers must allow for evidence that was lost."""
+        del evidence
+        return self.finish(state)
+
+    @property
+    def facts_key(self) -> str | None:
+        """Names all that a state depends on besides the records; None when it must not be kept."""
+        return None
+
+    def moved(self, state: S, shard: int) -> S:
+        """A kept state as if its records had begun at this shard."""
+        del state
+        raise UsageError(f"a state cannot be moved to shard {shard}")
+
+    def keepable(self, state: S) -> bool:
+        """Whether a state is free of anything that another policy would count otherwise."""
+        del state
+        return False
+
+    def doubts(self, state: S) -> bool:
+        """Whether some record that was counted must first be asked by ``problems``."""
+        del state
+        return False
+
+    def problems(self, record: Any) -> Sequence[Problem]:
+        """What keeps a sound record out of this exam; asked only where there are doubts."""
+        del record
+        return ()
 
     @abstractmethod
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -88,4 +90,176 @@ class Reliability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
             raise InvalidValueError(f"reliability {self.title!r} has bins that overlap or fall")
 
 
-Exhibit = Matrix | Table | Reliability
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One named line through points (x, y) in rising order of x."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+class Curves(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="curves"):
+    """Several lines over one plane."""
+
+    title: str
+    x_axis: str
+    y_axis: str
+    lines: tuple[Line, ...]
+
+    def __post_init__(self) -> None:
+        if not self.lines or any(not line.points for line in self.lines):
+            raise InvalidValueError(f"curves {self.title!r} must have lines, and lines points")
+        _refuse_unfit_names(self.title, [line.name for line in self.lines])
+        for line in self.lines:
+            _refuse_endless(self.title, (number for point in line.points for number in point))
+            if any(later[0] <= earlier[0] for earlier, later in pairwise(line.points)):
+                raise InvalidValueError(f"curves {self.title!r}: {line.name} must rise in x")
+
+
+class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One bar: an amount per part, none of them negative."""
+
+    name: str
+    amounts: tuple[float, ...]
+
+
+class Stacks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="stacks"):
+    """Bars that are each cut into the same parts."""
+
+    title: str
+    axis: str
+    parts: tuple[str, ...]
+    bars: tuple[Stack, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or not self.bars:
+            raise InvalidValueError(f"stacks {self.title!r} must have parts and bars")
+        _refuse_unfit_names(self.title, self.parts)
+        _refuse_unfit_names(self.title, [bar.name for bar in self.bars])
+        for bar in self.bars:
+            _refuse_endless(self.title, bar.amounts)
+            if len(bar.amounts) != len(self.parts) or min(bar.amounts) < 0:
+                raise InvalidValueError(
+                    f"stacks {self.title!r}: {bar.name} needs {len(self.parts)} amounts >= 0"
+                )
+
+
+class ForestRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value between the ends of its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+class ForestGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Values of one thing that stand side by side; ``note`` says how to read them."""
+
+    name: str
+    note: str
+    rows: tuple[ForestRow, ...]
+
+
+class Forest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="forest"):
+    """Values with their intervals on one scale, group by group."""
+
+    title: str
+    axis: str
+    groups: tuple[ForestGroup, ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups or any(not group.rows for group in self.groups):
+            raise InvalidValueError(f"forest {self.title!r} must have groups, and groups rows")
+        _refuse_unfit_names(self.title, [group.name for group in self.groups])
+        for group in self.groups:
+            _refuse_unfit_names(self.title, [row.name for row in group.rows])
+            for row in group.rows:
+                _refuse_endless(self.title, (row.value, row.low, row.high))
+                if row.low > row.high:
+                    raise InvalidValueError(
+                        f"forest {self.title!r}: {group.name} {row.name} has swapped ends"
+                    )
+
+
+class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that lasted from ``start`` to ``end`` in one lane; a moment if both are equal."""
+
+    lane: str
+    kind: str
+    start: float
+    end: float
+    label: str = ""
+
+
+class Timeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="timeline"):
+    """What happened when, lane by lane."""
+
+    title: str
+    axis: str
+    lanes: tuple[str, ...]
+    spans: tuple[Span, ...]
+
+    def __post_init__(self) -> None:
+        if not self.lanes or not self.spans:
+            raise InvalidValueError(f"timeline {self.title!r} must have lanes and spans")
+        _refuse_unfit_names(self.title, self.lanes)
+        for span in self.spans:
+            _refuse_endless(self.title, (span.start, span.end))
+            if span.lane not in self.lanes or span.end < span.start:
+                raise InvalidValueError(
+                    f"timeline {self.title!r}: {span.kind} must lie in a lane and not end before "
+                    f"it starts, got {span.lane!r} [{span.start}, {span.end}]"
+                )
+
+
+def _refuse_endless(title: str, numbers: Iterable[float]) -> None:
+    if not all(math.isfinite(number) for number in numbers):
+        raise InvalidValueError(f"{title!r} must hold finite numbers")
+
+
+def _refuse_unfit_names(title: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names) or not all(names):
+        raise InvalidValueError(f"{title!r} needs names that differ, got {list(names)}")
+
+
+class ShiftBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Neighbouring items, from the ``first`` to the ``last``, and the range of their shifts."""
+
+    first: int
+    last: int
+    low: float
+    middle: float
+    high: float
+
+    def __post_init__(self) -> None:
+        name = f"shift bin {self.first} to {self.last}"
+        if not 1 <= self.first <= self.last:
+            raise InvalidValueError(f"{name} must count up from 1")
+        if not all(math.isfinite(value) for value in (self.low, self.middle, self.high)):
+            raise InvalidValueError(f"{name} must have finite shifts")
+        if not self.low <= self.middle <= self.high:
+            raise InvalidValueError(f"{name} must have low <= middle <= high")
+
+
+class Shifts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="shifts"):
+    """How far each item moved between two runs, in the order of the items; up is worse.
+
+    ``mean`` is the shift of all items together, ``bound`` the most that it may be.
+    """
+
+    title: str
+    axis: str
+    bins: tuple[ShiftBin, ...]
+    mean: float
+    bound: float | None
+
+    def __post_init__(self) -> None:
+        if not self.bins:
+            raise InvalidValueError(f"shifts {self.title!r} must have a bin")
+        if any(later.first != bin_.last + 1 for bin_, later in pairwise(self.bins)):
+            raise InvalidValueError(f"shifts {self.title!r} has bins with gaps or overlaps")
+        if not all(math.isfinite(value) for value in (self.mean, self.bound or 0.0)):
+            raise InvalidValueError(f"shifts {self.title!r} must have finite lines")
+
+
+Exhibit = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline | Shifts

@@ -34,16 +34,32 @@ class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A scorer by name, with its options."""
+    """A scorer by name, with its options; ``judge`` names the pack's judge that it asks."""
 
     name: str
     options: dict[str, Any] = {}
+    judge: Name | None = None
+
+
+class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A model that grades: the target that is asked, and the people's labels that license it.
+
+    ``labels`` are answers that people graded. Only a judge whose agreement with them has lower
+    bounds of at least ``licence_min``, over ``min_items`` or more answers, may gate.
+    """
+
+    target: dict[str, Any]
+    labels: str
+    licence_min: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
+    min_items: Annotated[int, msgspec.Meta(ge=20, le=1_000_000)] = 50
 
 
 class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """One suite of a pack.
 
     ``source`` (written ``from``) names another suite whose answers this one looks at again.
+    ``evidence`` names the files that an exam over records reads, by their role; the baseline's
+    are in ``baseline_evidence``, or the word ``none`` when there is nothing to compare with.
     ``reruns`` answers every item that often; ``fails_at`` is how many of them must fail before an
     adversarial probe counts as broken. ``errors_max`` is the share of items that may go wrong
     without holding the verdict open.
@@ -55,6 +71,8 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     min: Share | None = None
     dataset: str | None = None
     source: str | None = None
+    evidence: dict[Name, str] | None = None
+    baseline_evidence: dict[Name, str] | Literal["none"] | None = None
     scorer: str | ScorerSpec | None = None
     sample: Sampling | None = None
     epochs: Positive = 1
@@ -67,12 +85,26 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     options: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        if (self.dataset is None) == (self.source is None):
-            raise InvalidValueError(f"suite {self.id} needs a dataset, or another suite to look at")
+        if sum(given is not None for given in (self.dataset, self.source, self.evidence)) != 1:
+            raise InvalidValueError(
+                f"suite {self.id} needs one of: a dataset, another suite to look at, evidence"
+            )
+        if (self.evidence is None) != (self.baseline_evidence is None):
+            raise InvalidValueError(
+                f"suite {self.id}: evidence and baseline_evidence come together; "
+                "where there is no baseline, say baseline_evidence: none"
+            )
+        if self.evidence == {} or self.baseline_evidence == {}:
+            raise InvalidValueError(f"suite {self.id}: evidence must name at least one file")
         if self.fails_at > self.reruns:
             raise InvalidValueError(f"suite {self.id}: fails_at exceeds reruns")
         if self.reruns > 1 and self.epochs > 1:
             raise InvalidValueError(f"suite {self.id}: give epochs or reruns, not both")
+
+    @property
+    def judge(self) -> str | None:
+        """The judge that this suite's scorer asks."""
+        return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
 
     @property
     def repeats(self) -> int:
@@ -100,7 +132,8 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     score_min: Share
     regression_max: Share
     suites: tuple[SuiteSpec, ...]
-    targets: Arms
+    targets: Arms | None = None
+    judges: dict[Name, JudgeSpec] = {}
     required_suites: tuple[str, ...] = ()
     alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
     rules: tuple[Rule, ...] = ()
@@ -132,10 +165,26 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for suite in self.suites
             if suite.source is not None and suite.source not in self._answering()
         )
+        if self.targets is None and self._answering():
+            found.append("targets must say who answers the suites' items")
+        found.extend(self._judge_problems())
         return found
+
+    def _judge_problems(self) -> list[str]:
+        asked = {suite.judge for suite in self.suites}
+        return [
+            f"suite {suite.id} asks judge {suite.judge!r}, which is not among the pack's judges"
+            for suite in self.suites
+            if suite.judge is not None and suite.judge not in self.judges
+        ] + [f"judge {name!r} is asked by no suite" for name in self.judges if name not in asked]
 
     def _answering(self) -> set[str]:
         return {suite.id for suite in self.suites if suite.dataset is not None}
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether answers are compared with those of a baseline."""
+        return self.targets is not None and self.targets.baseline != "none"
 
     def suite(self, name: str) -> SuiteSpec:
         """The suite of that id."""

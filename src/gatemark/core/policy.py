@@ -15,6 +15,7 @@ Operator = Literal[">=", "<=", ">", "<", "=="]
 Against = Literal["value", "lower", "upper", "interval", "non_inferiority"]
 OnUnmeasured = Literal["inconclusive", "fail", "soft_pass"]
 Severity = Literal["block", "hold", "warn"]
+Setting = str | float | int | bool | None
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,7 +66,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     suites: tuple[SuiteShare, ...] = ()
     score_min: float | None = None
     regression_max: float | None = None
-    settings: dict[str, str | float | int | bool | None] = {}
+    settings: dict[str, Setting] = {}
 
     def __post_init__(self) -> None:
         if not self.rules and not self.suites:

@@ -6,6 +6,7 @@ tell a story together: then ``across`` makes the rules that look at the whole fi
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -13,6 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
+
+KEY_SEPARATOR = "\x1f"
+"""Between the values of a compound key; one-line names cannot hold it."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -80,8 +84,10 @@ class Form(msgspec.Struct, frozen=True):
     decoded record and list what no single field can show. ``unique`` are the fields whose values
     together come only once in a file, where the identity alone may come again; they include the
     identity. ``judged_by`` are the fields that the rules look at, where these are few and come
-    again and again: then each combination of their values is judged once. ``proof`` shows of many
-    records at once that names and rules hold; where it cannot, the rules look at each record.
+    again and again: then each combination of their values is judged once. ``breaches`` list what
+    a record can say and must not: validation refuses it, and an exam that looks for it can count
+    it. ``screen`` says of a whole batch that surely every rule holds; it errs only by saying no.
+    ``shows_values`` is false where a refused value may be private and no message may repeat it.
     """
 
     name: str
@@ -93,11 +99,31 @@ class Form(msgspec.Struct, frozen=True):
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
     judged_by: tuple[str, ...] = ()
-    proof: Callable[[Sequence[Any]], bool] | None = None
+    breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
+    screen: Callable[[Sequence[Any]], bool] | None = None
+    shows_values: bool = True
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:
             raise InvalidValueError(f"form {self.name}: unique must include {self.identity!r}")
+
+    def namer(self) -> Callable[[Any], str]:
+        """What names a record of this form within its file, as one text."""
+        if self.unique is None:
+            if not self.identity:
+                raise InvalidValueError(f"form {self.name}: its records have no name")
+            return operator.attrgetter(self.identity)
+        fields = self.unique
+        return lambda record: KEY_SEPARATOR.join(str(getattr(record, name)) for name in fields)
+
+    @property
+    def strictest(self) -> Form:
+        """The same form with its breaches among its rules."""
+        if not self.breaches:
+            return self
+        return msgspec.structs.replace(
+            self, rules=(*self.rules, *self.breaches), breaches=(), screen=None
+        )
 
     def key_of(self, record: Any) -> tuple[Any, ...]:
         """The values that no other record of a file may have together."""
@@ -123,6 +149,8 @@ class RecordSchema(msgspec.Struct, frozen=True):
     With a ``tag``, that key of a record names its form, a file may mix the forms, and ``across``
     makes the rules over a whole file. ``bad_files`` are examples for those rules. ``older`` are
     earlier versions that are still read.
+    Where the first line of a file says what the rest is, ``head`` is the form of that line and
+    ``body`` gives, from the decoded first line, the name of the form of all others.
     """
 
     name: str
@@ -133,6 +161,12 @@ class RecordSchema(msgspec.Struct, frozen=True):
     good_files: tuple[tuple[Any, ...], ...] = ()
     bad_files: tuple[BadFile, ...] = ()
     older: tuple[Dialect, ...] = ()
+    head: str | None = None
+    body: Callable[[Any], str] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.head is None) != (self.body is None):
+            raise InvalidValueError(f"schema {self.name}: head and body come together")
 
     def form(self, name: str) -> Form:
         """The form of that name."""

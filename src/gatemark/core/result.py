@@ -105,6 +105,12 @@ def verify_seal(result: Result) -> None:
         raise IntegrityError(f"result {result.id} does not verify: its occasion was changed")
 
 
+def occasion_of(result: Result) -> dict[str, Any]:
+    """What the stamp covers beside the id, in plain form."""
+    plain: dict[str, Any] = msgspec.to_builtins({name: getattr(result, name) for name in OCCASION})
+    return plain
+
+
 def _seals(result: Result) -> tuple[str, str]:
     content = msgspec.to_builtins(result)
     del content["id"], content["stamp"]

@@ -1,8 +1,9 @@
-"""Files written whole or not at all: temporary file, fsync, rename."""
+"""Files and folders written whole or not at all: temporary name, fsync, rename."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ def replacing(target: Path, *, sync_folder: bool = True) -> Iterator[BinaryIO]:
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(target)
         if sync_folder:
-            _sync_folder(target.parent)
+            _sync(target.parent)
     except OSError as error:
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
     finally:
@@ -45,10 +46,56 @@ def write_whole(target: Path, pieces: Iterable[bytes], *, sync_folder: bool = Tr
             stream.write(piece)
 
 
+@contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill, which appears as ``target`` only if the block ends well.
+
+    The target must not be there yet, or be an empty folder.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BadInputError(f"{target}: is there already; name a folder that is not, or is empty")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+    try:
+        yield temporary
+        for path in sorted(temporary.rglob("*")):
+            _sync(path)
+        temporary.chmod(0o777 & ~_umask())
+        temporary.replace(target)
+        _sync(target.parent)
+    except OSError as error:
+        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_secret(target: Path, data: bytes) -> None:
+    """Write a new file that only its owner can read; one that is there is left alone."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise BadInputError(f"{target}: is there already and is never overwritten") from error
+    except OSError as error:
+        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _sync(target.parent)
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
 def sync_folders(folders: Iterable[Path]) -> None:
     """Make the names of files that were written into folders last."""
     for folder in sorted(set(folders)):
-        _sync_folder(folder)
+        _sync(folder)
 
 
 def _umask() -> int:
@@ -57,8 +104,8 @@ def _umask() -> int:
     return current
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -16,7 +16,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.pack import Pack
 from gatemark.core.result import Result
 from gatemark.flow.house import House
-from gatemark.flow.pack_arms import read_sample_lines
+from gatemark.flow.sample_lines import read_sample_lines
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import inspect_source, split_sources
@@ -54,7 +54,7 @@ def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: i
         clock=time.monotonic,
         environ=os.environ,
         concurrency=jobs,
-        open_recording=_open_recording,
+        open_recording=open_recording,
     )
     return ArmSource(
         target_for=lambda _suite: target,
@@ -92,7 +92,7 @@ def reopen_arm(result: Result, arm: str, house: House) -> ArmSource:
     )
 
 
-def _open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+def open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
     """Recorded samples of a file, plain or packed."""
     source = inspect_source(str(path))
     (shard,) = split_sources((source,), parts=1, min_bytes=1)

@@ -1,44 +1,36 @@
 """Sitting an exam: evidence files in, the exam's report and the evidence account out.
 
-(1) Find the files. (2) Digest their bytes and fold their shards on an engine.
-(3) Refuse bad lines. (4) Look for names that came twice, or not at all. (5) Finish.
+(1) Find the files. (2) Digest their bytes and fold their shards on an engine, or take the facts
+that were kept of them. (3) Refuse bad lines. (4) Look for names that came twice, or not at all.
+(5) Finish.
 """
 
 from __future__ import annotations
 
-import operator
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport
 from gatemark.engines.port import Engine
 from gatemark.flow.evidence import find_sources
+from gatemark.flow.fold_files import FoldedFiles, Keeping, Progress, fold_files
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place, refuse, repeated_lines
 from gatemark.flow.shard import (
     ExamJob,
-    FileDigest,
-    ShardOutcome,
     admission,
     build_exam,
-    examine_task,
     hash_ids,
 )
 from gatemark.intake.lines import read_blocks
-from gatemark.intake.source import Shard, Source, split_sources
-
-SHARD_BYTES = 32 * 1024 * 1024
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes done, bytes in all)."""
+from gatemark.intake.source import Source, split_sources
 
 
 class Examined(msgspec.Struct, frozen=True):
@@ -67,101 +59,65 @@ def examine_files(
     engine: Engine,
     *,
     expected_ids: frozenset[str] | None = None,
+    keeping: Keeping | None = None,
     on_progress: Progress | None = None,
 ) -> Examined:
     """Sit an exam whose records are whole in themselves."""
     exam = build_exam(job)
+    if expected_ids is not None and schemas().get(exam.schema).form(exam.form).unique is not None:
+        raise UsageError(f"{job.kind}: records under compound keys cannot be pinned by one id")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         # Step 1.
         sources = find_sources(paths, choices.limits, Path(folder))
         # Step 2.
-        shards = split_sources(sources, parts=1 << 16, min_bytes=SHARD_BYTES)
-        hashes = bytearray()
-        files, outcomes = _fold(job, (sources, shards), engine, hashes, on_progress)
+        read = fold_files(job, exam, sources, engine, keeping=keeping, on_progress=on_progress)
         # Step 3.
-        _refuse_bad_lines(shards, outcomes, choices)
+        _refuse_bad_lines(read, choices)
+        if exam.doubts(read.state):
+            job = msgspec.structs.replace(job, closer=True)
+            read = fold_files(job, exam, sources, engine, on_progress=on_progress)
+            _refuse_bad_lines(read, choices)
         # Step 4.
-        state = _merged(exam, [_decoded(exam, outcome) for outcome in outcomes])
-        names = _Names(hashes, expected_ids)
+        state = read.state
+        names = _Names(read.hashes, expected_ids)
         duplicates = 0
         if names.repeated or names.unexpected:
             places = _locate(job, exam, sources, names.repeated | names.unexpected)
             _refuse_strangers(places, expected_ids, choices)
             twice = {name: found for name, found in places.items() if len(found) > 1}
             if choices.on_duplicate == "error":
-                refuse(repeated_lines(twice.items()), choices)
+                form = schemas().get(exam.schema).form(exam.form)
+                refuse(repeated_lines(twice.items(), form), choices)
             if twice:
                 keep = {
                     n: 1 if choices.on_duplicate == "first" else len(p) for n, p in twice.items()
                 }
                 state = _fold_keeping(job, exam, sources, keep)
                 duplicates = sum(len(found) - 1 for found in twice.values())
-        accepted = sum(outcome.accepted for outcome in outcomes)
-        rejected = sum(outcome.rejected for outcome in outcomes)
-        if accepted + rejected == 0:
+        if read.accepted + read.rejected == 0:
             raise BadInputError(tuple(f"{source.name}: holds no records" for source in sources))
         # Step 5.
         evidence = Evidence(
-            received=accepted + rejected,
-            accepted=accepted,
-            rejected=rejected,
-            usable=accepted - duplicates,
+            received=read.accepted + read.rejected,
+            accepted=read.accepted,
+            rejected=read.rejected,
+            usable=read.accepted - duplicates,
             missing=names.missing_count,
             expected=None if expected_ids is None else len(expected_ids),
-            files=files,
+            files=read.files,
             duplicates=duplicates,
             checks=choices.checks(),
         )
-        return Examined(exam, exam.finish(state), evidence)
+        return Examined(exam, exam.account(state, evidence), evidence)
 
 
-def _fold(
-    job: ExamJob,
-    tasks: tuple[Sequence[Source], Sequence[Shard]],
-    engine: Engine,
-    hashes: bytearray,
-    on_progress: Progress | None,
-) -> tuple[tuple[EvidenceFile, ...], list[ShardOutcome]]:
-    """Do every task; the hashed names of all records are added to ``hashes`` as they come."""
-    sources, shards = tasks
-    total = sum(shard.size for shard in shards)
-    done = 0
-    files: dict[str, EvidenceFile] = {}
-    outcomes = []
-    for data in engine.run(partial(examine_task, job), (*sources, *shards)):
-        found = msgspec.msgpack.decode(data, type=FileDigest | ShardOutcome)
-        if isinstance(found, FileDigest):
-            files[found.file.name] = found.file
-            continue
-        done += shards[found.shard].size
-        if on_progress is not None:
-            on_progress(done, total)
-        hashes += found.ids
-        outcomes.append(msgspec.structs.replace(found, ids=b""))
-    ordered = tuple(files[source.name] for source in sources)
-    return ordered, sorted(outcomes, key=lambda outcome: outcome.shard)
-
-
-def _decoded(exam: Exam[Any], outcome: ShardOutcome) -> Any:
-    return msgspec.msgpack.decode(outcome.state, type=exam.state)
-
-
-def _merged(exam: Exam[Any], states: Sequence[Any]) -> Any:
-    total = states[0]
-    for state in states[1:]:
-        total = exam.merge(total, state)
-    return total
-
-
-def _refuse_bad_lines(
-    shards: Sequence[Shard], outcomes: Sequence[ShardOutcome], choices: ReadingChoices
-) -> None:
+def _refuse_bad_lines(read: FoldedFiles, choices: ReadingChoices) -> None:
     if choices.on_bad_line == "exclude":
         return
     problems: list[str] = []
     lines_before = 0
     current = ""
-    for shard, outcome in zip(shards, outcomes, strict=True):
+    for shard, outcome in zip(read.shards, read.outcomes, strict=True):
         if shard.source.path != current:
             current, lines_before = shard.source.path, 0
         problems.extend(
@@ -170,7 +126,7 @@ def _refuse_bad_lines(
             for problem in refusal.problems
         )
         lines_before += outcome.line_count
-    refuse(problems, choices, total=sum(outcome.rejected for outcome in outcomes))
+    refuse(problems, choices, total=read.rejected)
 
 
 class _Names:
@@ -192,11 +148,11 @@ def _named_batches(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
 ) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
     """Every batch of every file in order, with the lines and names of its records."""
-    identity = operator.attrgetter(schemas().get(exam.schema).form(exam.form).identity)
+    name_of = schemas().get(exam.schema).form(exam.form).namer()
     for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
-        reader = admission(job, exam.form, exam.schema)
+        reader = admission(job, exam)
         for batch in reader.records(read_blocks(shard, job.limits)):
-            yield shard.source, reader.batch_lines, list(map(identity, batch)), batch
+            yield shard.source, reader.batch_lines, list(map(name_of, batch)), batch
 
 
 def _locate(

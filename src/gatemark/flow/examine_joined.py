@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,15 +30,15 @@ class _Side:
         if exam.one_sided_form is None:
             raise UsageError(f"suite {job.kind} does not read one-sided records")
         form = schemas().get(exam.schema).form(exam.one_sided_form)
-        identity = operator.attrgetter(form.identity)
-        reader = admission(job, form.name, exam.schema)
+        name_of = form.namer()
+        reader = admission(job, exam, form.name)
         (shard,) = split_sources((source,), parts=1, min_bytes=1)
         kept: dict[str, NumberedRecord] = {}
         twice: dict[str, list[tuple[str, int]]] = {}
         self.duplicates = 0
         for batch in reader.records(read_blocks(shard, job.limits)):
             for line, record in zip(reader.batch_lines, batch, strict=True):
-                name = identity(record)
+                name = name_of(record)
                 if name not in kept:
                     kept[name] = NumberedRecord(line, record)
                     continue
@@ -55,7 +54,7 @@ class _Side:
             ]
             refuse(problems, choices, total=reader.rejected)
         if choices.on_duplicate == "error":
-            refuse(repeated_lines(twice.items()), choices)
+            refuse(repeated_lines(twice.items(), form), choices)
         if reader.received == 0:
             raise BadInputError(f"{source.name}: holds no records")
         self.accepted = reader.accepted
@@ -80,7 +79,7 @@ def examine_joined(
             for name, source in zip(paths, sources, strict=True)
         }
     joined = exam.join({name: side.records for name, side in sides.items()})
-    name_of = operator.attrgetter(schemas().get(exam.schema).form(exam.form).identity)
+    name_of = schemas().get(exam.schema).form(exam.form).namer()
     if choices.on_unpaired == "error":
         files_by_side = dict(zip(paths, (source.name for source in sources), strict=True))
         lonely = [

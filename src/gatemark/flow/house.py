@@ -8,16 +8,26 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.engines.local import LocalEngine
 from gatemark.engines.port import Engine
-from gatemark.ledger.blobs import BlobStore
-from gatemark.ledger.port import ResultStore
+from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
+
+if TYPE_CHECKING:
+    from gatemark.ledger.stores.sql import SqlStore
+    from gatemark.watch.stores.alerts import SqlAlerts
+    from gatemark.watch.stores.memories import SqlMemories
+    from gatemark.watch.stores.points import SqlPoints
+    from gatemark.watch.stores.runs import SqlRuns
+
+EngineName = Literal["local", "ray"]
 
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
+DATABASE_SCHEMES = ("postgresql", "postgres")
 
 
 class House:
@@ -28,22 +38,38 @@ class House:
         *,
         store: str = DEFAULT_STORE,
         jobs: int | None = None,
+        engine: EngineName = "local",
         actor: str | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if "://" in store:
+        scheme, found, _ = store.partition("://")
+        if found and scheme not in DATABASE_SCHEMES:
             raise UsageError(
-                f"store {store.split('://', maxsplit=1)[0]}://… is not supported; give a folder"
+                f"store {scheme}://… is not supported; give a folder or postgresql://…"
             )
-        self._folder = Path(store)
+        self._address = store if found else None
+        self._folder = Path(DEFAULT_STORE if found else store)
         self._jobs = jobs
+        self._engine: EngineName = engine
         self._actor = actor
         self.clock = clock
 
     @cached_property
     def engine(self) -> Engine:
         """Where folds run."""
-        return LocalEngine(self._jobs or os.cpu_count() or 1)
+        jobs = self._jobs or os.cpu_count() or 1
+        if self._engine == "ray":
+            from gatemark.engines.ray import RayEngine  # noqa: PLC0415 - few need it
+
+            return RayEngine(jobs, os.environ.get("RAY_ADDRESS"))
+        return LocalEngine(jobs)
+
+    def engine_for(self, task_count: int, few: int) -> Engine:
+        """The engine for some tasks: one process for a few, unless a user named a number.
+
+        Starting a process, and loading in it what the tasks need, can cost more than they do.
+        """
+        return LocalEngine(1) if self._jobs is None and task_count < few else self.engine
 
     @cached_property
     def actor(self) -> str:
@@ -55,25 +81,86 @@ class House:
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
 
+    def existing_store(self) -> SqlStore:
+        """A store that is already there; looking must not make one."""
+        if "store" not in self.__dict__:
+            self.store = self._open(must_exist=True)
+        return self.store
+
     def existing_results(self) -> ResultStore:
-        """The sealed results of a store that is already there; looking must not make one."""
-        if not (self._folder / DATABASE).exists():
-            raise UsageError(f"there is no store at {self._folder}")
-        return self.results
+        """The sealed results of a store that is already there."""
+        return self.existing_store().results
 
     @cached_property
-    def results(self) -> ResultStore:
-        """The sealed results; made on first use."""
-        # The database library is heavy, and scoring without a store must not pay for it.
-        from gatemark.ledger.stores.sqlite import SqliteResults  # noqa: PLC0415
+    def store(self) -> SqlStore:
+        """The whole ledger; made on first use."""
+        return self._open(must_exist=False)
 
-        return SqliteResults(self._folder / DATABASE)
+    def _open(self, *, must_exist: bool) -> SqlStore:
+        # The database library is heavy, and scoring without a store must not pay for it.
+        if self._address is not None:
+            from gatemark.ledger.stores.postgres import open_postgres  # noqa: PLC0415
+
+            return open_postgres(self._address, must_exist=must_exist)
+        if must_exist and not (self._folder / DATABASE).exists():
+            raise UsageError(f"there is no store at {self._folder}")
+        from gatemark.ledger.stores.sqlite import open_sqlite  # noqa: PLC0415
+
+        return open_sqlite(self._folder / DATABASE)
+
+    @property
+    def results(self) -> ResultStore:
+        """The sealed results."""
+        return self.store.results
+
+    @property
+    def events(self) -> LedgerStore:
+        """The chain of events."""
+        return self.store.events
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The files that results rest on."""
+        return self.store.blobs
+
+    @cached_property
+    def points(self) -> SqlPoints:
+        """The points of watched metrics."""
+        from gatemark.watch.stores.points import SqlPoints  # noqa: PLC0415
+
+        return SqlPoints(self.store.database)
+
+    @cached_property
+    def memories(self) -> SqlMemories:
+        """What watching remembers: series, episodes, and what was done."""
+        from gatemark.watch.stores.memories import SqlMemories  # noqa: PLC0415
+
+        return SqlMemories(self.store.database)
+
+    @cached_property
+    def alerts(self) -> SqlAlerts:
+        """Alerts on their way."""
+        from gatemark.watch.stores.alerts import SqlAlerts  # noqa: PLC0415
+
+        return SqlAlerts(self.store.database)
+
+    @cached_property
+    def schedule_runs(self) -> SqlRuns:
+        """Scheduled runs and who has them."""
+        from gatemark.watch.stores.runs import SqlRuns  # noqa: PLC0415
+
+        return SqlRuns(self.store.database)
+
+    @property
+    def address(self) -> str:
+        """Where the store is, as a user would say it."""
+        return self._address or str(self._folder)
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
 
-    @cached_property
-    def blobs(self) -> BlobStore:
-        """The files that results rest on."""
-        return BlobStore(self._folder / "blobs")
+    @property
+    def facts_folder(self) -> Path:
+        """Where the facts of large files that were read before are kept."""
+        return self._folder / "facts"

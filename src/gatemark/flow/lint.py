@@ -12,11 +12,15 @@ from gatemark.core.errors import GatemarkError
 from gatemark.core.pack import Pack, SuiteSpec
 from gatemark.flow.pack_arms import scorer_of, suite_plugin
 from gatemark.flow.pack_data import OpenPack, load_snapshot, load_snapshots
+from gatemark.flow.pack_exams import check_exam
+from gatemark.flow.pack_grading import judge_options
+from gatemark.flow.pack_licence import read_labels
 from gatemark.gate.pack_policy import margin_of, regression_mode
 from gatemark.intake.pack_file import read_pack
 from gatemark.statistics.mcnemar import minimum_detectable_effect, non_inferiority_items
 from gatemark.targets.spec import parse_spec
 
+DEFAULT_GATE = 0.6
 ASSUMED_DISCORDANCE = 0.10
 """How often two similar models are taken to differ on an item while nothing is known."""
 
@@ -49,14 +53,22 @@ def _problems(check: Callable[[], object]) -> tuple[str, ...]:
 
 
 def _checks(pack: Pack, folder: Path) -> Iterator[Callable[[], object]]:
-    arms = {"candidate": pack.targets.candidate, "baseline": pack.targets.baseline}
-    for arm, raw in arms.items():
-        if raw != "none":
-            yield partial(parse_spec, raw, f"targets.{arm}")
+    if pack.targets is not None:
+        arms = {"candidate": pack.targets.candidate, "baseline": pack.targets.baseline}
+        for arm, raw in arms.items():
+            if raw != "none":
+                yield partial(parse_spec, raw, f"targets.{arm}")
+    for name, judge in pack.judges.items():
+        yield partial(parse_spec, judge.target, f"judges.{name}.target")
     for suite in pack.suites:
+        if suite.evidence is not None:
+            yield partial(check_exam, suite, folder)
+            continue
         yield partial(_check_suite, suite, folder)
         if suite.dataset is not None:
             yield partial(load_snapshot, suite, folder)
+        if suite.judge is not None:
+            yield partial(_check_judge, pack, suite, folder)
 
 
 def _check_suite(suite: SuiteSpec, folder: Path) -> None:
@@ -65,8 +77,19 @@ def _check_suite(suite: SuiteSpec, folder: Path) -> None:
         scorer_of(suite, folder)
 
 
+def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:
+    labels = pack.judges[str(suite.judge)].labels
+    read_labels(folder / labels, labels, judge_options(suite))
+
+
 def _impossible(pack: Pack) -> Iterator[str]:
-    if pack.targets.baseline == "none":
+    for name, judge in pack.judges.items():
+        if judge.licence_min < DEFAULT_GATE:
+            yield (
+                f"judge {name}: licence_min {judge.licence_min:g} is below {DEFAULT_GATE:g}, "
+                "where agreement with people is called moderate at best"
+            )
+    if not pack.has_baseline and all(s.baseline_evidence in (None, "none") for s in pack.suites):
         yield "there is no baseline: no regression can be judged"
     best = sum(suite.weight for suite in pack.suites)
     if pack.score_min > best:
@@ -82,7 +105,7 @@ def _blind_spots(opened: OpenPack) -> Iterator[str]:
     """Margins that the suites are too small to judge."""
     pack = opened.pack
     for suite in pack.suites:
-        if pack.targets.baseline == "none" or suite.source is not None:
+        if not pack.has_baseline or suite.dataset is None:
             continue
         n, margin = len(opened.snapshots[suite.id].rows), margin_of(pack, suite)
         mode = regression_mode(pack, suite, suite_plugin(suite).default_regression)

@@ -64,3 +64,8 @@ def write_attachments(folder: str, attachments: Mapping[str, bytes]) -> tuple[Pa
         write_whole(target, [data])
         written.append(target)
     return tuple(written)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a text as it is."""
+    write_whole(Path(path), [text.encode()])

@@ -11,29 +11,29 @@ from typing import Any
 import msgspec
 
 from gatemark.core.answers import Answer
-from gatemark.core.canonical import canonical_bytes
 from gatemark.core.dataset import Row
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import UsageError
 from gatemark.core.exam import PackSuite
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.scoring import Scorable, ScoreFunction
+from gatemark.flow.arm_sources import ArmSource
 from gatemark.flow.pack_data import OpenPack
+from gatemark.flow.pack_grading import JUDGE_SCORER, Graded, Graders, ItemKey
 from gatemark.flow.plugins import scorers, suites
+from gatemark.flow.sample_lines import sample_line, sample_of
 from gatemark.targets.journal import Journal
-from gatemark.targets.port import Call, Target
+from gatemark.targets.port import Call
 from gatemark.targets.runner import Outcome, Progress, run_calls
-from gatemark.targets.spec import TargetSpec
-
-FIRST_EPOCH = 1
 
 OnProgress = Callable[[str, Progress], None]
 
 
 class ArmAnswers(msgspec.Struct, frozen=True):
-    """What one arm said: answers and sample lines by suite, calls made and money spent."""
+    """What one arm said, and what judges said of it; calls made and money spent."""
 
     answers: dict[str, tuple[Answer, ...]]
     lines: dict[str, bytes]
+    graded: dict[str, Graded]
     calls: int
     cost: float | None
     models: tuple[str, ...]
@@ -55,6 +55,11 @@ def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, s
         name, given = spec.scorer.name, dict(spec.scorer.options)
     if name is None:
         raise UsageError(f"suite {spec.id} needs a scorer")
+    if (name == JUDGE_SCORER) != (spec.judge is not None):
+        raise UsageError(
+            f"suite {spec.id}: the scorer {JUDGE_SCORER!r} and a judge of the pack come together, "
+            f"as in scorer: {{name: {JUDGE_SCORER}, judge: NAME}}"
+        )
     scorer = scorers().get(name)
     if "folder" in scorer.places:
         given = {**given, "folder": str(folder)}
@@ -62,23 +67,31 @@ def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, s
     return scorer.ready(options), scorer.identity(options)
 
 
+def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
+    """What identifies the scoring of every suite whose items are answered."""
+    answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
+    return {suite.id: scorer_of(suite, opened.folder)[1] for suite in answering}
+
+
 async def answer_all(
     opened: OpenPack,
-    target_for: Callable[[str], Target],
-    spec: TargetSpec,
+    source: ArmSource,
     journal: Journal | None,
+    graders: Graders,
     *,
+    arm: str,
     jobs: int,
     clock: Callable[[], float],
     limit: int | None,
     on_progress: OnProgress | None = None,
 ) -> ArmAnswers:
     """Every suite's items through its target; errors stay as answers without a score."""
+    graded: dict[str, Graded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
     outcomes: list[Outcome] = []
     for suite in opened.pack.suites:
-        if suite.source is not None:
+        if suite.dataset is None:
             continue
         rows = opened.snapshots[suite.id].rows[:limit]
         calls = [
@@ -87,9 +100,9 @@ async def answer_all(
             for epoch in range(1, suite.repeats + 1)
         ]
         done = await run_calls(
-            target_for(suite.id),
+            source.target_for(suite.id),
             calls,
-            spec.options(concurrency=jobs),
+            source.spec.options(concurrency=jobs),
             journal,
             clock=clock,
             sleep=asyncio.sleep,
@@ -99,7 +112,17 @@ async def answer_all(
         outcomes.extend(done)
         score, identity = scorer_of(suite, opened.folder)
         by_id = {row.id: row for row in rows}
-        told = [_scored(by_id[outcome.id], outcome, score) for outcome in done]
+        items = {
+            outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
+            for outcome in done
+            if outcome.reply is not None
+        }
+        if suite.judge is not None:
+            graded[suite.id] = await graders.grade(suite, arm, items)
+            items = {key: with_replies(item, graded[suite.id], key) for key, item in items.items()}
+        told = [
+            _scored(by_id[outcome.id], outcome, items.get(outcome.key), score) for outcome in done
+        ]
         answers[suite.id] = tuple(told)
         lines[suite.id] = b"".join(
             sample_line(by_id[answer.id], answer, identity["scorer"]) for answer in told
@@ -111,6 +134,7 @@ async def answer_all(
     return ArmAnswers(
         answers=answers,
         lines=lines,
+        graded=graded,
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=None if not costs or None in costs else float(sum(cost or 0.0 for cost in costs)),
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
@@ -121,17 +145,18 @@ def _named(on_progress: OnProgress, suite_id: str) -> Callable[[Progress], None]
     return lambda progress: on_progress(suite_id, progress)
 
 
-def sample_of(row: Row) -> dict[str, Any]:
-    """The row as it was written, for targets and scorers that look beyond its input."""
-    sample: dict[str, Any] = {**row.extra, "id": row.id, "input": row.input, "tags": row.tags}
-    for name in ("target", "cluster", "confidence"):
-        if (value := getattr(row, name)) is not None:
-            sample[name] = value
-    return sample
+def _scorable(row: Row, output: Any) -> Scorable:
+    return Scorable(row.id, row.input, row.target, output, sample_of(row))
 
 
-def _scored(row: Row, outcome: Outcome, score: ScoreFunction) -> Answer:
-    if outcome.reply is None:
+def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
+    """An item with what its judge replied, as the judge's scorer reads it."""
+    recorded = {"replies": msgspec.to_builtins(graded.replies[key])}
+    return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
+
+
+def _scored(row: Row, outcome: Outcome, item: Scorable | None, score: ScoreFunction) -> Answer:
+    if outcome.reply is None or item is None:
         error = outcome.error
         kind, message = (error.kind, error.message) if error else ("missing", "no reply")
         return Answer(
@@ -145,7 +170,7 @@ def _scored(row: Row, outcome: Outcome, score: ScoreFunction) -> Answer:
             tags=row.tags,
         )
     reply = outcome.reply
-    found = score(Scorable(row.id, row.input, row.target, reply.output, sample_of(row)))
+    found = score(item)
     return Answer(
         id=row.id,
         epoch=outcome.epoch,
@@ -157,43 +182,3 @@ def _scored(row: Row, outcome: Outcome, score: ScoreFunction) -> Answer:
         cluster=row.cluster,
         tags=row.tags,
     )
-
-
-def sample_line(row: Row, answer: Answer, scorer_name: str) -> bytes:
-    """An answer as one ``gatemark.sample/1`` line, the same bytes every time."""
-    failed = answer.error is not None or answer.score is None
-    kind = answer.error or "unscored"
-    return (
-        canonical_bytes(
-            {
-                "schema": "gatemark.sample/1",
-                "id": row.id,
-                "epoch": answer.epoch,
-                "input": row.input,
-                "target": row.target,
-                "output": answer.output,
-                "scores": {} if failed else {scorer_name: answer.score},
-                "confidence": answer.confidence,
-                "error": {"kind": kind, "message": answer.reason or kind} if failed else None,
-                "latency_ms": answer.latency_ms,
-                "cluster": row.cluster,
-                "tags": row.tags,
-            }
-        )
-        + b"\n"
-    )
-
-
-def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:
-    """The samples of a stored file; anything else in it is an error with its line."""
-    samples = []
-    for number, line in enumerate(data.splitlines(), start=1):
-        try:
-            sample = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
-            raise BadInputError(f"{place}:{number}: {error}") from error
-        if not isinstance(sample, dict) or sample.get("schema") != "gatemark.sample/1":
-            raise BadInputError(f"{place}:{number}: is not a gatemark.sample/1 record")
-        sample.setdefault("epoch", FIRST_EPOCH)
-        samples.append(sample)
-    return samples

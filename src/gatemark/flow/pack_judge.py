@@ -21,13 +21,16 @@ from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsEvidence, ArmsReport
 from gatemark.core.exhibit import Cell, Exhibit, Table
 from gatemark.core.measurement import Measurement, rate
-from gatemark.core.pack import Pack, SuiteSpec
-from gatemark.core.policy import Policy, Waiver
+from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
+from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.core.verdict import Bench, Finding, Verdict
 from gatemark.flow.house import House
 from gatemark.flow.pack_arms import suite_plugin
 from gatemark.flow.pack_data import OpenPack
+from gatemark.flow.pack_exams import SatSuite, exam_rules
+from gatemark.flow.pack_grading import Graded
+from gatemark.flow.pack_licence import SuiteLicence, licence_rule, with_licence
 from gatemark.flow.runtime import runtime_versions
 from gatemark.gate.decide import decide
 from gatemark.gate.judge import MAY_BE_CHANCE
@@ -35,6 +38,7 @@ from gatemark.gate.pack_policy import (
     BENCH_RULE,
     bench,
     bench_delta,
+    limited_run,
     margin_of,
     pack_policy,
     regression_mode,
@@ -55,49 +59,46 @@ class Judged(msgspec.Struct, frozen=True):
     evidence: tuple[Evidence, ...]
 
 
+class Gathered(msgspec.Struct, frozen=True):
+    """Everything a pack is judged by: both arms' answers, exams that were sat, judges' licences.
+
+    ``baseline`` is None when nobody answered for one; ``graded`` is who judged, by suite.
+    """
+
+    candidate: Arm
+    baseline: Arm | None
+    files: tuple[EvidenceFile, ...] = ()
+    exams: dict[str, SatSuite] = {}
+    licences: dict[str, SuiteLicence] = {}
+    graded: dict[str, Graded] = {}
+    limit: int | None = None
+
+
 def judge_pack(
     opened: OpenPack,
-    candidate: Arm,
-    baseline: Arm | None,
-    files: Sequence[EvidenceFile],
+    gathered: Gathered,
     *,
     waivers: Sequence[Waiver],
     now: datetime,
 ) -> Judged:
     """Examine every suite and decide."""
-    pack, snapshots = opened.pack, opened.snapshots
-    plugins = {suite.id: suite_plugin(suite) for suite in pack.suites}
-    options = {suite.id: _options(suite, plugins[suite.id].options) for suite in pack.suites}
-    policy = pack_policy(
-        pack,
-        modes={
-            suite.id: regression_mode(pack, suite, plugins[suite.id].default_regression)
-            for suite in pack.suites
-        },
-        suite_rules={
-            suite.id: plugins[suite.id].rules(suite, options[suite.id]) for suite in pack.suites
-        },
-        has_baseline=baseline is not None,
-    )
-    reports: dict[str, ArmsReport] = {}
-    for suite in pack.suites:
-        evidence = ArmsEvidence(
-            spec=suite,
-            rows=snapshots[suite.id].rows,
-            candidate=candidate[suite.id],
-            baseline=None if baseline is None else baseline[suite.id],
-            margin=margin_of(pack, suite),
-            alpha=pack.alpha,
-        )
-        reports[suite.id] = plugins[suite.id].examine(evidence, options[suite.id])
-    accounts = tuple(
-        _account(suite, snapshots[suite.id], candidate, files)
+    pack, exams = opened.pack, gathered.exams
+    policy = _policy(pack, _compared(pack, gathered), gathered.limit)
+    reports = {
+        suite.id: exams[suite.id].report
+        if suite.id in exams
+        else _examined(opened, suite, gathered)
         for suite in pack.suites
-        if suite.source is None
+    }
+    accounts = (
+        *(
+            _account(suite, opened.snapshots[suite.id], gathered)
+            for suite in pack.suites
+            if suite.dataset is not None
+        ),
+        *(account for exam in exams.values() for account in exam.accounts),
     )
-    numbers = _among_suites(
-        _numbers(pack, reports, candidate, has_baseline=baseline is not None), pack.alpha
-    )
+    numbers = _among_suites(_numbers(pack, reports, gathered), pack.alpha)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return Judged(
         policy=policy,
@@ -112,6 +113,71 @@ def judge_pack(
     )
 
 
+def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
+    """The rules that a pack comes to, with those of its suites."""
+    compared = frozenset(
+        suite.id
+        for suite in pack.suites
+        if (has_baseline if suite.evidence is None else suite.baseline_evidence != "none")
+    )
+    return _policy(pack, compared, None)
+
+
+def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
+    modes: dict[str, RegressionMode] = {}
+    rules: dict[str, tuple[Rule, ...]] = {}
+    settings: dict[str, Setting] = {}
+    for suite in pack.suites:
+        if suite.evidence is not None:
+            modes[suite.id] = regression_mode(pack, suite, "point")
+            rules[suite.id], of_exam = exam_rules(suite)
+            settings.update(of_exam)
+            continue
+        plugin = suite_plugin(suite)
+        modes[suite.id] = regression_mode(pack, suite, plugin.default_regression)
+        own = plugin.rules(suite, _options(suite, plugin.options))
+        rules[suite.id] = (*own, *_judge_rules(pack, suite))
+    return pack_policy(
+        pack,
+        modes=modes,
+        suite_rules=rules,
+        compared=compared,
+        settings=settings,
+        limit=limit,
+    )
+
+
+def _compared(pack: Pack, gathered: Gathered) -> frozenset[str]:
+    """The suites that have something to regress from."""
+    exams = gathered.exams
+    return frozenset(
+        suite.id
+        for suite in pack.suites
+        if (exams[suite.id].has_baseline if suite.id in exams else gathered.baseline is not None)
+    )
+
+
+def _judge_rules(pack: Pack, suite: SuiteSpec) -> tuple[Rule, ...]:
+    return () if suite.judge is None else (licence_rule(suite, pack.judges[suite.judge]),)
+
+
+def _examined(opened: OpenPack, suite: SuiteSpec, gathered: Gathered) -> ArmsReport:
+    plugin = suite_plugin(suite)
+    evidence = ArmsEvidence(
+        spec=suite,
+        rows=opened.snapshots[suite.id].rows,
+        candidate=gathered.candidate[suite.id],
+        baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
+        margin=margin_of(opened.pack, suite),
+        alpha=opened.pack.alpha,
+    )
+    report = plugin.examine(evidence, _options(suite, plugin.options))
+    graded_in = suite.source or suite.id
+    if graded_in not in gathered.licences:
+        return report
+    return with_licence(report, suite.id, gathered.licences[graded_in], gathered.graded[graded_in])
+
+
 def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
     try:
         return msgspec.convert(suite.options, options_type)
@@ -119,41 +185,45 @@ def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.St
         raise UsageError(f"suite {suite.id}: options: {error}") from error
 
 
-def _account(
-    suite: SuiteSpec, snapshot: Snapshot, candidate: Arm, files: Sequence[EvidenceFile]
-) -> Evidence:
+def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: Gathered) -> Evidence:
     """Items pinned by the snapshot against items answered; a limited run is short of some."""
-    answered = {answer.id for answer in candidate[suite.id]}
+    answers = gathered.candidate[suite.id]
+    answered = {answer.id for answer in answers}
     return Evidence(
-        received=len(candidate[suite.id]),
-        accepted=len(candidate[suite.id]),
+        received=len(answers),
+        accepted=len(answers),
         rejected=0,
         usable=len(answered),
         missing=len(snapshot.ids - answered),
         expected=len(snapshot.rows),
-        files=tuple(file for file in files if file.name.startswith(f"{suite.id}.")),
-        checks={"suite": suite.id, "snapshot": snapshot.reference},
+        files=tuple(file for file in gathered.files if file.name.startswith(f"{suite.id}.")),
+        checks={"suite": suite.id, "kind": suite.kind, "snapshot": snapshot.reference},
     )
 
 
 def _numbers(
-    pack: Pack, reports: Mapping[str, ArmsReport], candidate: Arm, *, has_baseline: bool
+    pack: Pack, reports: Mapping[str, ArmsReport], gathered: Gathered
 ) -> tuple[Measurement, ...]:
     numbers: list[Measurement] = []
+    compared = _compared(pack, gathered)
+    if gathered.limit is not None:
+        numbers.append(limited_run())
     for suite in pack.suites:
         report = reports[suite.id]
-        answers = candidate[suite.id]
-        failed = sum(answer.score is None for answer in answers)
         numbers.append(report.score)
-        if has_baseline:
+        if suite.id in compared:
             numbers.append(report.baseline_score)
         numbers.extend(report.measurements)
+        if suite.id in gathered.exams:
+            continue
+        answers = gathered.candidate[suite.id]
+        failed = sum(answer.score is None for answer in answers)
         errors = rate("error_rate", failed, len(answers), direction="lower_is_better")
         numbers.append(msgspec.structs.replace(errors, lane=suite.id))
     scores = {suite.id: reports[suite.id].score for suite in pack.suites}
     total = bench(pack, scores, "bench")
     numbers.append(total)
-    if has_baseline:
+    if compared:
         before = bench(
             pack, {s.id: reports[s.id].baseline_score for s in pack.suites}, "bench_baseline"
         )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gatemark.core.exam import Suite
 from gatemark.core.fold import Measure
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.core.scoring import Scorer
+from gatemark.runlog.concepts.port import ExtractorPlugin
+
+if TYPE_CHECKING:
+    from gatemark.watch.detector import Detector
 
 
 @cache
@@ -57,4 +61,31 @@ def scorers() -> Registry[Scorer]:
         attribute="SCORER",
         plugin_type=Scorer,
         name_of=lambda scorer: scorer.name,
+    )
+
+
+@cache
+def extractors() -> Registry[ExtractorPlugin]:
+    """The concept extractors."""
+    return Registry(
+        kind="extractor",
+        package="gatemark.runlog.concepts.extractors",
+        attribute="EXTRACTOR",
+        plugin_type=ExtractorPlugin,
+        name_of=lambda extractor: extractor.name,
+    )
+
+
+@cache
+def detectors() -> Registry[Detector]:
+    """The detectors of drift."""
+    # Its types need numpy, which most commands can do without.
+    from gatemark.watch.detector import Detector  # noqa: PLC0415
+
+    return Registry(
+        kind="detector",
+        package="gatemark.watch.detectors",
+        attribute="DETECTOR",
+        plugin_type=Detector,
+        name_of=lambda detector: detector.name,
     )

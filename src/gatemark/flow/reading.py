@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.record import Problem
+from gatemark.core.record import KEY_SEPARATOR, Form, Problem
 from gatemark.intake.limits import Limits
 
 OnBadLine = Literal["error", "exclude"]
@@ -51,16 +51,20 @@ def refuse(problems: Sequence[str], choices: ReadingChoices, total: int | None =
     raise BadInputError(shown, unlisted_count=count - len(shown))
 
 
-def repeated_lines(places: Iterable[tuple[str, list[tuple[str, int]]]]) -> list[str]:
+def repeated_lines(places: Iterable[tuple[str, list[tuple[str, int]]]], form: Form) -> list[str]:
     """One message per extra occurrence of a name."""
     messages: list[str] = []
     for name, found in places:
         first_file, first_line = found[0]
         messages.extend(
-            f"{file}:{line}: id {name!r} was seen before at {first_file}:{first_line}"
+            f"{file}:{line}: {_shown(name, form)} was seen before at {first_file}:{first_line}"
             for file, line in found[1:]
         )
     return messages
+
+
+def _shown(name: str, form: Form) -> str:
+    return form.key_words((name,) if form.unique is None else tuple(name.split(KEY_SEPARATOR)))
 
 
 def reading_choices(flags: Mapping[str, Any]) -> ReadingChoices:

@@ -1,37 +1,51 @@
 """The journey of ``gatemark run`` and ``gatemark gate``: answer, score, judge, seal.
 
-(1) Read the pack and freeze its data. (2) Open both arms. (3) Let them answer, with a journal that
-survives a crash. (4) Judge. (5) Seal and keep. Stopping before (5) leaves only the journal.
+(1) Read the pack and freeze its data. (2) Sit the exams over evidence files. (3) Let both arms
+answer and judges grade, with journals that survive a crash. (4) Judge. (5) Seal and keep. Stopping
+before (5) leaves only the journals.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.canonical import digest
 from gatemark.core.change import AssetRef
-from gatemark.core.errors import BadInputError, IncomparableError
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
-from gatemark.core.result import Blob, Cost, Result
-from gatemark.flow.arm_sources import ArmSource, open_arm, reopen_arm
+from gatemark.core.result import Result
+from gatemark.flow.arm_sources import ArmSource, open_arm, open_recording, reopen_arm
 from gatemark.flow.house import House
-from gatemark.flow.pack_arms import ArmAnswers, OnProgress, answer_all, scorer_of
+from gatemark.flow.pack_arms import ArmAnswers, OnProgress, answer_all, scoring_of
 from gatemark.flow.pack_data import OpenPack, open_pack
-from gatemark.flow.pack_judge import judge_pack, result_of
+from gatemark.flow.pack_exams import (
+    BASELINE,
+    CANDIDATE,
+    SatSuite,
+    SuiteFiles,
+    files_of_pack,
+    files_of_result,
+    sit_suite,
+)
+from gatemark.flow.pack_grading import Graders, LiveGraders, RecordedGraders
+from gatemark.flow.pack_licence import SuiteLicence, labels_in, license_judges
+from gatemark.flow.pack_seal import PackRun, seal_run
 from gatemark.targets.journal import Journal
 
-ARMS = ("candidate", "baseline")
 MAX_LISTED = 20
+SET_ASIDE = ".interrupted"
+
+OnNotice = Callable[[str], None]
 
 
 class RunChoices(msgspec.Struct, frozen=True):
@@ -42,6 +56,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     limit: int | None = None
     candidate: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | str | None = None
+    names: dict[str, AssetRef] = {}
+    """What an arm is known as, where whoever runs the pack vouches for it."""
 
 
 def run_pack(
@@ -51,17 +67,34 @@ def run_pack(
     *,
     waivers: Sequence[Waiver] = (),
     on_progress: OnProgress | None = None,
+    on_notice: OnNotice | None = None,
 ) -> Result:
     """Run a pack's targets and seal what came out."""
     started_at = house.clock()
     opened = open_pack(path)
-    arms = _open_arms(house, opened, choices)
-    key = _run_key(opened, arms)
-    journals = house.run_folder(key)
-    if not choices.resume:
-        _forget(journals)
-    told = asyncio.run(_answer_arms(opened, arms, choices, journals, on_progress))
-    result = _sealed(house, opened, arms, told, waivers=waivers, started_at=started_at)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        exams = _sit(house, opened, _exam_files(house, opened, choices, Path(folder)))
+        scoring = scoring_of(opened)
+        arms = _open_arms(house, opened, choices)
+        with _let_go_on_error(arms):
+            journals = house.run_folder(_run_key(opened, arms, scoring))
+            if not choices.resume:
+                _set_aside(journals, on_notice)
+            graders = LiveGraders(
+                opened.pack,
+                opened.folder,
+                jobs=choices.jobs,
+                journals=journals,
+                open_recording=open_recording,
+                on_progress=on_progress,
+            )
+        result = _finished(
+            house,
+            _Session(opened, arms, graders, choices, journals, on_progress),
+            exams,
+            waivers=waivers,
+            started_at=started_at,
+        )
     _forget(journals)
     return result
 
@@ -72,11 +105,105 @@ def rejudge(house: House, reference: str, path: str, *, waivers: Sequence[Waiver
     earlier = house.existing_results().get(reference)
     opened = open_pack(path)
     _refuse_other_data(earlier, opened)
-    arms = {"candidate": reopen_arm(earlier, "candidate", house)}
-    if opened.pack.targets.baseline != "none":
-        arms["baseline"] = reopen_arm(earlier, "baseline", house)
-    told = asyncio.run(_answer_arms(opened, arms, RunChoices(), None, None))
-    return _sealed(house, opened, arms, told, waivers=waivers, started_at=started_at)
+    arms = {}
+    if opened.pack.targets is not None:
+        arms[CANDIDATE] = reopen_arm(earlier, CANDIDATE, house)
+        if opened.pack.has_baseline:
+            arms[BASELINE] = reopen_arm(earlier, BASELINE, house)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        exams = _sit(house, opened, _kept_files(house, opened, earlier, Path(folder)))
+        graders = RecordedGraders(earlier, house.blobs)
+        return _finished(
+            house,
+            _Session(opened, arms, graders, RunChoices(), None, None),
+            exams,
+            waivers=waivers,
+            started_at=started_at,
+        )
+
+
+class _Session(msgspec.Struct, frozen=True):
+    """Who answers, who grades, and where the journals lie."""
+
+    opened: OpenPack
+    arms: Mapping[str, ArmSource]
+    graders: Graders
+    choices: RunChoices
+    journals: Path | None
+    on_progress: OnProgress | None
+
+
+def _finished(
+    house: House,
+    session: _Session,
+    exams: dict[str, SatSuite],
+    *,
+    waivers: Sequence[Waiver],
+    started_at: datetime,
+) -> Result:
+    told, licences = asyncio.run(_answer(session))
+    run = PackRun(
+        opened=session.opened,
+        arms=session.arms,
+        told=told,
+        exams=exams,
+        licences=licences,
+        judge_cost=session.graders.spent(),
+        limit=session.choices.limit,
+        names=session.choices.names,
+    )
+    return seal_run(house, run, waivers=waivers, started_at=started_at)
+
+
+def _sit(house: House, opened: OpenPack, files: Mapping[str, SuiteFiles]) -> dict[str, SatSuite]:
+    return {name: sit_suite(house, opened.pack.suite(name), files[name]) for name in files}
+
+
+def _exam_files(
+    house: House, opened: OpenPack, choices: RunChoices, folder: Path
+) -> dict[str, SuiteFiles]:
+    """The evidence that the pack names; a result as baseline brings its own."""
+    files = files_of_pack(opened)
+    if not isinstance(choices.baseline, str) or choices.baseline == "none":
+        return files
+    earlier = house.existing_results().get(choices.baseline)
+    for name, named in files.items():
+        kept = files_of_result(earlier, opened.pack.suite(name), house.blobs, folder)
+        files[name] = SuiteFiles(candidate=named.candidate, baseline=kept[CANDIDATE])
+    return files
+
+
+def _kept_files(
+    house: House, opened: OpenPack, earlier: Result, folder: Path
+) -> dict[str, SuiteFiles]:
+    """The evidence that a result keeps for the suites of a pack."""
+    files = {}
+    for suite in opened.pack.suites:
+        if suite.evidence is None:
+            continue
+        kept = files_of_result(earlier, suite, house.blobs, folder)
+        wants_baseline = isinstance(suite.baseline_evidence, dict)
+        if wants_baseline and BASELINE not in kept:
+            raise UsageError(f"result {earlier.id} holds no baseline evidence of {suite.id!r}")
+        files[suite.id] = SuiteFiles(kept[CANDIDATE], kept[BASELINE] if wants_baseline else None)
+    return files
+
+
+def _set_aside(journals: Path, on_notice: OnNotice | None) -> None:
+    """Keep the journals of an interrupted run out of the way of one that asks anew."""
+    if not journals.exists():
+        return
+    aside = journals.with_name(journals.name + SET_ASIDE)
+    _forget(aside)
+    try:
+        journals.rename(aside)
+    except OSError as error:
+        raise BadInputError(f"{journals}: cannot be moved: {error.strerror or error}") from error
+    if on_notice is not None:
+        on_notice(
+            f"an interrupted run of this pack was set aside as {aside}; "
+            "--resume would have gone on with it"
+        )
 
 
 def _forget(journals: Path) -> None:
@@ -104,150 +231,85 @@ def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:
 
 def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
     pack, folder = opened.pack, opened.folder
+    if pack.targets is None:
+        if choices.candidate is not None or isinstance(choices.baseline, Mapping):
+            raise UsageError(f"pack {pack.name} asks nobody: it reads evidence files only")
+        return {}
     raw = choices.candidate or pack.targets.candidate
-    arms = {"candidate": open_arm(pack, "candidate", raw, folder, choices.jobs)}
+    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs)}
     wanted = choices.baseline or pack.targets.baseline
     if isinstance(wanted, str) and wanted != "none":
         earlier = house.existing_results().get(wanted)
         _refuse_other_data(earlier, opened)
-        arms["baseline"] = reopen_arm(earlier, "candidate", house)
+        arms[BASELINE] = reopen_arm(earlier, CANDIDATE, house)
     elif not isinstance(wanted, str):
-        arms["baseline"] = open_arm(pack, "baseline", wanted, folder, choices.jobs)
+        arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
     return arms
 
 
-def _scoring(opened: OpenPack) -> dict[str, dict[str, str]]:
-    answering = [suite for suite in opened.pack.suites if suite.source is None]
-    return {suite.id: scorer_of(suite, opened.folder)[1] for suite in answering}
+@contextmanager
+def _let_go_on_error(arms: Mapping[str, ArmSource]) -> Iterator[None]:
+    """Close arms that were opened for a run that cannot start."""
+    try:
+        yield
+    except GatemarkError:
+        asyncio.run(_close(arms))
+        raise
 
 
-def _run_key(opened: OpenPack, arms: Mapping[str, ArmSource]) -> str:
+async def _close(arms: Mapping[str, ArmSource]) -> None:
+    for arm in arms.values():
+        await arm.close()
+
+
+def _run_key(
+    opened: OpenPack, arms: Mapping[str, ArmSource], scoring: dict[str, dict[str, str]]
+) -> str:
     """What a run is a run of; a resumed run must have the same."""
     return digest(
         {
             "pack": digest(opened.pack),
             "snapshots": list(opened.references),
             "arms": {name: dict(arm.identity) for name, arm in arms.items()},
-            "scoring": _scoring(opened),
+            "scoring": scoring,
         }
     )
 
 
-async def _answer_arms(
-    opened: OpenPack,
-    arms: Mapping[str, ArmSource],
-    choices: RunChoices,
-    journals: Path | None,
-    on_progress: OnProgress | None,
-) -> dict[str, ArmAnswers]:
+async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteLicence]]:
+    """Licences first: a judge that cannot be compared with people is found out before the rest."""
     told = {}
     try:
-        for name, arm in arms.items():
+        licences = await license_judges(
+            session.opened.pack, session.graders, labels_in(session.opened.folder)
+        )
+        for name, arm in session.arms.items():
             journal = None
-            if journals is not None:
-                journals.mkdir(parents=True, exist_ok=True)
-                journal = Journal(journals / f"{name}.journal", clock=time.monotonic)
+            if session.journals is not None:
+                session.journals.mkdir(parents=True, exist_ok=True)
+                journal = Journal(session.journals / f"{name}.journal", clock=time.monotonic)
             try:
                 told[name] = await answer_all(
-                    opened,
-                    arm.target_for,
-                    arm.spec,
+                    session.opened,
+                    arm,
                     journal,
-                    jobs=choices.jobs,
+                    session.graders,
+                    arm=name,
+                    jobs=session.choices.jobs,
                     clock=time.monotonic,
-                    limit=choices.limit,
-                    on_progress=_labelled(on_progress, name),
+                    limit=session.choices.limit,
+                    on_progress=_labelled(session.on_progress, name),
                 )
             finally:
                 if journal is not None:
                     journal.close()
     finally:
-        for arm in arms.values():
-            await arm.close()
-    return told
+        await _close(session.arms)
+        await session.graders.close()
+    return told, licences
 
 
 def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
     if on_progress is None:
         return None
     return lambda suite, progress: on_progress(f"{arm} {suite}", progress)
-
-
-def _sealed(
-    house: House,
-    opened: OpenPack,
-    arms: Mapping[str, ArmSource],
-    told: Mapping[str, ArmAnswers],
-    *,
-    waivers: Sequence[Waiver],
-    started_at: datetime,
-) -> Result:
-    scoring = _scoring(opened)
-    lines = {
-        f"{suite}.{arm}.jsonl": data
-        for arm, answers in told.items()
-        for suite, data in answers.lines.items()
-    }
-    blobs = [Blob(name, digest_bytes(data), "application/jsonl") for name, data in lines.items()]
-    files = [EvidenceFile(blob.name, blob.digest, len(lines[blob.name])) for blob in blobs]
-    finished_at = house.clock()
-    judged = judge_pack(
-        opened,
-        told["candidate"].answers,
-        told["baseline"].answers if "baseline" in told else None,
-        files,
-        waivers=waivers,
-        now=finished_at,
-    )
-    references = {
-        name: arm.reference
-        or AssetRef(
-            id=f"{opened.pack.asset.name}/{name}",
-            digest=digest({"target": dict(arm.identity), "scoring": scoring}),
-        )
-        for name, arm in arms.items()
-    }
-    costs = [answers.cost for answers in told.values()]
-    result = result_of(
-        opened,
-        judged,
-        house,
-        candidate=references["candidate"],
-        baseline=references.get("baseline"),
-        blobs=blobs,
-        runtime={**_git_state(opened.folder), **_models(told)},
-        waivers=waivers,
-        started_at=started_at,
-        finished_at=finished_at,
-        cost=Cost(
-            calls=sum(answers.calls for answers in told.values()),
-            money=None if None in costs else sum(cost or 0.0 for cost in costs),
-        ),
-    )
-    for data in lines.values():
-        house.blobs.put(data)
-    house.results.append(result)
-    return result
-
-
-def _models(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
-    return {f"model.{arm}": ", ".join(a.models) for arm, a in told.items() if a.models}
-
-
-def _git_state(folder: Path) -> dict[str, str]:
-    """The commit that a pack was run from, where there is one."""
-    git = shutil.which("git")
-    if git is None:
-        return {}
-    head = _git(git, folder, "rev-parse", "HEAD")
-    if head is None:
-        return {}
-    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
-    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
-
-
-def _git(git: str, folder: Path, *arguments: str) -> str | None:
-    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -17,10 +18,26 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {
 }
 
 
+# Documents of one suite, loaded with it and not before.
+SUITE_DOCUMENTS: dict[str, tuple[str, str, str]] = {
+    "gatemark.overhead-report/1": (
+        "gatemark.suites.overhead.document",
+        "OverheadReport",
+        "The report of guard overhead; closed: no other key is allowed.",
+    ),
+    "gatemark.overhead-costs/1": (
+        "gatemark.suites.overhead.costs",
+        "Costs",
+        "Time and memory of both arms, recorded beside them.",
+    ),
+}
+
+
 def describe_schemas() -> dict[str, str]:
     """Each schema's name and purpose."""
     described = {schema.name: schema.summary for schema in schemas()}
     described.update({name: summary for name, (_, summary) in DOCUMENTS.items()})
+    described.update({name: summary for name, (_, _, summary) in SUITE_DOCUMENTS.items()})
     return dict(sorted(described.items()))
 
 
@@ -29,6 +46,9 @@ def json_schema(name: str) -> dict[str, Any]:
     if name in DOCUMENTS:
         noun, summary = DOCUMENTS[name]
         return document_schema(name, summary, noun)
+    if name in SUITE_DOCUMENTS:
+        module, noun_name, summary = SUITE_DOCUMENTS[name]
+        return document_schema(name, summary, getattr(import_module(module), noun_name))
     return schema_document(schemas().get(name))
 
 

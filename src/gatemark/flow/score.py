@@ -6,7 +6,7 @@ import mimetypes
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,13 +18,20 @@ from gatemark.flow.house import House
 from gatemark.flow.runtime import runtime_versions
 from gatemark.gate.decide import decide
 
+EXPECTED_IDS: Final = "expected_ids.txt"
+"""The name under which a list of pinned ids is kept with a result."""
+
 
 class Scored(msgspec.Struct, frozen=True):
-    """A judged exam: the result, its JSON summary and the files that belong to it."""
+    """A judged exam: the result, its JSON summary and the files that belong to it.
+
+    ``kept`` is what goes into the store beside the attachments, so that the exam can be sat again.
+    """
 
     result: Result
     summary: dict[str, Any]
     attachments: dict[str, bytes]
+    kept: dict[str, bytes] = {}
 
 
 def judge_exam(
@@ -35,6 +42,7 @@ def judge_exam(
     started_at: datetime,
     waivers: Sequence[Waiver] = (),
     title: str | None = None,
+    kept: Mapping[str, bytes] | None = None,
 ) -> Scored:
     """Decide over one exam and put everything into a result."""
     finished_at = house.clock()
@@ -43,7 +51,7 @@ def judge_exam(
     verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
     blobs = tuple(
         Blob(name, digest_bytes(data), mimetypes.guess_type(name)[0] or "application/octet-stream")
-        for name, data in sorted(report.attachments.items())
+        for name, data in sorted({**report.attachments, **(kept or {})}.items())
     )
     result = seal(
         title=title or f"{kind} exam",
@@ -77,7 +85,12 @@ def judge_exam(
         "policy_digest": policy.digest,
         "result_id": result.id,
     }
-    return Scored(result=result, summary=summary, attachments=report.attachments)
+    return Scored(
+        result=result,
+        summary=summary,
+        attachments=report.attachments,
+        kept=dict(kept or {}),
+    )
 
 
 def keep(scored: Scored, house: House, evidence_paths: Mapping[str, str]) -> int:
@@ -88,6 +101,6 @@ def keep(scored: Scored, house: House, evidence_paths: Mapping[str, str]) -> int
     for evidence in scored.result.evidence:
         for file in evidence.files:
             house.blobs.put_file(Path(evidence_paths[file.name]), file.digest)
-    for data in scored.attachments.values():
+    for data in (*scored.attachments.values(), *scored.kept.values()):
         house.blobs.put(data)
     return house.results.append(scored.result)

@@ -8,14 +8,28 @@ from typing import Any
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
 from gatemark.flow.evidence import read_expected_ids
-from gatemark.flow.examine import exam_job, examine_files
+from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.examine_joined import examine_joined
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import Scored, judge_exam, keep
+from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.intake.source import STDIN
 
-SCHOLAR, AUDITOR = "scholar", "auditor"
+PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
+
+
+def sit_agreement(
+    house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+) -> Examined:
+    """Sit the exam over one file of pairs, or over one file of judgements per validator."""
+    job = exam_job("agreement", options, choices)
+    if set(files) == {PAIRS}:
+        return examine_files(job, [files[PAIRS]], choices, house.engine)
+    if {SCHOLAR, AUDITOR} <= set(files) and PAIRS not in files:
+        return examine_joined(job, files, choices)
+    raise UsageError(
+        f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {', '.join(sorted(files))}"
+    )
 
 
 def score_agreement(
@@ -50,7 +64,13 @@ def score_agreement(
     else:
         examined = examine_joined(job, judgements, choices, expected_ids=pinned)
     scored = judge_exam(
-        "agreement", examined, house, started_at=started_at, waivers=waivers, title=title
+        "agreement",
+        examined,
+        house,
+        started_at=started_at,
+        waivers=waivers,
+        title=title,
+        kept=None if pinned is None else {EXPECTED_IDS: "\n".join(sorted(pinned)).encode()},
     )
     if seal:
         keep(scored, house, {path: path for path in paths})

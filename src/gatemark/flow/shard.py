@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import operator
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import xxhash
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.exam import Exam, ExamSuite
+from gatemark.core.record import Form
 from gatemark.flow.evidence import digest_source
 from gatemark.flow.plugins import measures, schemas, suites
 from gatemark.intake.admit import Admission, RefusedLine
@@ -21,13 +22,17 @@ from gatemark.intake.source import Shard, Source
 
 
 class ExamJob(msgspec.Struct, frozen=True):
-    """An exam by name, so that any process can build it, and how strictly to read for it."""
+    """An exam by name, so that any process can build it, and how strictly to read for it.
+
+    ``closer`` has the exam itself look at every record before it counts.
+    """
 
     kind: str
     options: dict[str, Any]
     limits: Limits
     check_duplicate_keys: bool
     max_refusals: int
+    closer: bool = False
 
 
 class FileDigest(msgspec.Struct, frozen=True, tag="file"):
@@ -60,15 +65,27 @@ def build_exam(job: ExamJob) -> Exam[Any]:
     return suite.build(options, measures())
 
 
-def admission(job: ExamJob, form_name: str, schema_name: str) -> Admission:
-    """The reader that a job asks for."""
-    form = schemas().get(schema_name).form(form_name)
+def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Admission:
+    """The reader that a job asks for, of the exam's own form unless another is named."""
+    form = schemas().get(exam.schema).form(form_name or exam.form)
+    if job.closer:
+        form = _closer_form(form, exam)
     return Admission(
         form,
         job.limits,
         check_duplicate_keys=job.check_duplicate_keys,
         max_refusals=job.max_refusals,
     )
+
+
+def _closer_form(form: Form, exam: Exam[Any]) -> Form:
+    screen = form.screen
+
+    def both_hold(batch: Sequence[Any]) -> bool:
+        sound = screen is not None and screen(batch)
+        return sound and not any(map(exam.problems, batch))
+
+    return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), screen=both_hold)
 
 
 def hash_ids(names: list[str]) -> bytes:
@@ -89,8 +106,8 @@ def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
 def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     """Fold one shard; the answer travels as bytes."""
     exam = build_exam(job)
-    reader = admission(job, exam.form, exam.schema)
-    identity = operator.attrgetter(schemas().get(exam.schema).form(exam.form).identity)
+    reader = admission(job, exam)
+    name_of = schemas().get(exam.schema).form(exam.form).namer()
     state = exam.zero(shard.index)
     ids = bytearray()
     # Records form no cycles, and looking for some costs a tenth of the time.
@@ -98,7 +115,7 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     gc.disable()
     try:
         for batch in reader.records(read_blocks(shard, job.limits)):
-            ids += hash_ids(list(map(identity, batch)))
+            ids += hash_ids(list(map(name_of, batch)))
             state = exam.step(state, batch)
     finally:
         if collecting:

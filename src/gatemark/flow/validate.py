@@ -11,12 +11,15 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Form, RecordSchema, Remark
+from gatemark.flow.admitted import whole_file
 from gatemark.flow.evidence import find_sources
+from gatemark.flow.headed import HeadedReader
 from gatemark.flow.one_document import Opened, open_records
 from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.reading import ReadingChoices, place
 from gatemark.flow.schema_file import SchemaFile, is_schema_path, read_schema_file
 from gatemark.flow.tagged import TaggedReading, read_tagged, remark_words
+from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import Source
 
 
@@ -62,9 +65,11 @@ def validate_files(
 def _check_by_name(opened: Opened, schema_name: str | None, choices: ReadingChoices) -> FileCheck:
     source, first = opened
     schema = _chosen_schema(source, schema_name, first).version_of(first)
+    if schema.head is not None:
+        return _check_headed(source, schema, choices)
     if schema.tag is not None:
         return _check_story(source, schema, choices)
-    form = schema.form_of(first) or schema.forms[0]
+    form = (schema.form_of(first) or schema.forms[0]).strictest
     rules = _Once(form) if schema.across is None else schema.across()
     reading = read_tagged(source, form, rules, choices)
     return _file_check(source, schema.name, form.name, reading)
@@ -75,6 +80,37 @@ def _check_story(source: Source, schema: RecordSchema, choices: ReadingChoices) 
     reading = read_tagged(source, schema, rules, choices)
     kinds = ", ".join(f"{count} {kind}" for kind, count in reading.kinds.items())
     return _file_check(source, schema.name, kinds or "none", reading)
+
+
+def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
+    reader = HeadedReader(schema, choices)
+    seen: dict[tuple[object, ...], int] = {}
+    repeated: list[str] = []
+    for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
+        form = reader.form
+        for line, record in zip(reader.batch_lines, batch, strict=True):
+            first = seen.setdefault(form.key_of(record), line)
+            if first != line:
+                words = form.key_words(form.key_of(record))
+                repeated.append(f"{source.name}:{line}: {words} was seen before on line {first}")
+    problems = [
+        place(source.name, refusal.line, problem)
+        for refusal in reader.refusals
+        for problem in refusal.problems
+    ]
+    if reader.received == 0:
+        problems.append(f"{source.name}: holds no records")
+    elif reader.received == 1 and not problems:
+        problems.append(f"{source.name}: holds nothing after its first line")
+    return FileCheck(
+        file=source.name,
+        schema=schema.name,
+        form=reader.form.name,
+        received=reader.received,
+        accepted=reader.accepted,
+        rejected=reader.rejected,
+        problems=(*problems, *repeated),
+    )
 
 
 def _check_by_document(opened: Opened, brought: SchemaFile, choices: ReadingChoices) -> FileCheck:

@@ -2,7 +2,7 @@
 
 (1) A policy without rules is refused: it would pass anything.
 (2) The evidence must be whole: an item lost, refused or set aside holds the verdict open, unless
-    the policy itself names another bound for the coverage.
+    the policy itself names another bound for the coverage, of all evidence or of one suite's.
 (3) Each rule meets its measurement and becomes a finding.
 (4) Waivers excuse what they name while they last; one that names no rule is an error.
 (5) The worst finding decides: fail over inconclusive over pass.
@@ -40,10 +40,17 @@ def decide(
         raise BadInputError(f"policy {policy.name} has no rules: it would pass anything")
 
     # Step 2.
-    everything = (*measurements, _coverage(evidence))
     rules = policy.rules
-    if not any(rule.metric == COVERAGE for rule in rules):
-        rules = (WHOLE_EVIDENCE, *rules)
+    own_bound = {rule.lane for rule in rules if rule.metric == COVERAGE}
+    everything = [*measurements]
+    for lane in sorted(name for name in own_bound if name is not None):
+        of_lane = [part for part in evidence if part.checks.get("suite") == lane]
+        everything.append(msgspec.structs.replace(_coverage(of_lane), lane=lane))
+    rest = [part for part in evidence if part.checks.get("suite", None) not in own_bound - {None}]
+    if rest or not evidence:
+        everything.append(_coverage(rest))
+        if None not in own_bound:
+            rules = (WHOLE_EVIDENCE, *rules)
 
     # Step 3.
     by_key = {measurement.key: measurement for measurement in everything}

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
-from gatemark.core.policy import Policy, Rule, SuiteShare
+from gatemark.core.policy import Policy, Rule, Setting, SuiteShare
 
 BENCH_RULE = "bench.score_min"
+WHOLE_RUN = "run.whole"
 
 
 def regression_mode(pack: Pack, suite: SuiteSpec, default: RegressionMode) -> RegressionMode:
@@ -28,29 +29,41 @@ def pack_policy(
     *,
     modes: Mapping[str, RegressionMode],
     suite_rules: Mapping[str, Sequence[Rule]],
-    has_baseline: bool,
+    compared: frozenset[str],
+    settings: Mapping[str, Setting],
+    limit: int | None,
 ) -> Policy:
-    """Every rule of a pack, in the order in which the gate speaks of them."""
+    """Every rule of a pack, in the order in which the gate speaks of them.
+
+    ``compared`` are the suites that have a baseline to regress from; ``limit`` is the number of
+    items per suite that a run was cut to.
+    """
     rules: list[Rule] = []
+    if limit is not None:
+        rules.append(Rule(id=WHOLE_RUN, metric=WHOLE_RUN, op=">=", bound=1.0, severity="hold"))
     for suite in pack.suites:
-        rules.append(
-            Rule(
-                id=f"{suite.id}.errors",
-                metric="error_rate",
-                lane=suite.id,
-                op="<=",
-                bound=suite.errors_max,
-                severity="hold",
+        if suite.evidence is None:
+            rules.append(
+                Rule(
+                    id=f"{suite.id}.errors",
+                    metric="error_rate",
+                    lane=suite.id,
+                    op="<=",
+                    bound=suite.errors_max,
+                    severity="hold",
+                )
             )
-        )
         if suite.min is not None:
             rules.append(
                 Rule(
                     id=f"{suite.id}.floor", metric="score", lane=suite.id, op=">=", bound=suite.min
                 )
             )
-    if has_baseline:
-        rules.extend(_regression_rule(pack, suite, modes[suite.id]) for suite in pack.suites)
+    rules.extend(
+        _regression_rule(pack, suite, modes[suite.id])
+        for suite in pack.suites
+        if suite.id in compared
+    )
     rules.append(Rule(id=BENCH_RULE, metric="bench", op=">=", bound=pack.score_min))
     for suite in pack.suites:
         rules.extend(suite_rules.get(suite.id, ()))
@@ -61,7 +74,12 @@ def pack_policy(
         suites=tuple(SuiteShare(suite.id, suite.weight, suite.min) for suite in pack.suites),
         score_min=pack.score_min,
         regression_max=pack.regression_max,
-        settings={"alpha": pack.alpha, "baseline": "given" if has_baseline else "none"},
+        settings={
+            "alpha": pack.alpha,
+            "baseline": "given" if compared else "none",
+            **({} if limit is None else {"limit": limit}),
+            **settings,
+        },
     )
 
 
@@ -74,6 +92,11 @@ def _regression_rule(pack: Pack, suite: SuiteSpec, mode: RegressionMode) -> Rule
         bound=margin_of(pack, suite),
         against="value" if mode == "point" else "non_inferiority",
     )
+
+
+def limited_run() -> Measurement:
+    """A run that was cut to some items; however they went, it cannot pass."""
+    return unmeasured(WHOLE_RUN, "the run was limited", direction="higher_is_better")
 
 
 def bench(pack: Pack, scores: Mapping[str, Measurement], name: str) -> Measurement:

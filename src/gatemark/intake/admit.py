@@ -16,8 +16,10 @@ from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
 from gatemark.intake.shape import Shape, shape_of
+from gatemark.intake.whole_keys import key_count, whole_type
 
 _COLON = ord(":")
+_WHOLE_TRIES = 8
 
 
 class RefusedLine(msgspec.Struct, frozen=True):
@@ -49,6 +51,14 @@ class Admission:
         self._max_refusals = max_refusals
         self._decode = shape.decode
         self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        whole = None
+        if check_duplicate_keys and isinstance(expected, Form):
+            whole = whole_type(expected.type)
+        self._whole_keys = 0 if whole is None else whole.key_count
+        self._decode_whole: Callable[[bytes], Any] | None = (
+            None if whole is None else msgspec.json.Decoder(whole.type).decode
+        )
+        self._whole_tries = _WHOLE_TRIES
         self._encoder = msgspec.json.Encoder()
         self.line_count = 0
         self.accepted = 0
@@ -84,16 +94,38 @@ class Admission:
 
     def _fast(self, data: bytes, lines: Sequence[bytes]) -> list[Any] | None:
         """All records of some lines, or None when any of them needs a closer look."""
-        decode = self._decode
         try:
             if not data.isascii():
                 data.decode("utf-8")
-            batch = [decode(line) for line in lines if line]
+            batch = self._fast_whole(data, lines)
+            keys_are_unique = batch is not None or not self._check_keys
+            if batch is None:
+                decode = self._decode
+                batch = [decode(line) for line in lines if line]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        if self._check_keys and not self._keys_are_unique(data, batch):
+        if not keys_are_unique and not self._keys_are_unique(data, batch):
             return None
         return batch if self._shape.keeps_rules(batch) else None
+
+    def _fast_whole(self, data: bytes, lines: Sequence[bytes]) -> list[Any] | None:
+        """All records of some lines that have every key exactly once, or None.
+
+        Lines that leave out optional keys make the attempt useless, so it is given up for a file
+        that keeps failing it.
+        """
+        decode = self._decode_whole
+        if decode is None or (found := key_count(data)) is None:
+            return None
+        if found == self._whole_keys * len(lines):
+            try:
+                return [decode(line) for line in lines if line]
+            except msgspec.ValidationError:
+                pass
+        self._whole_tries -= 1
+        if self._whole_tries == 0:
+            self._decode_whole = None
+        return None
 
     def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
         """Note which lines a good block's records stood on; blank lines are rare."""

@@ -32,7 +32,7 @@ def read_dataset(path: str, name: str, limits: Limits | None = None) -> Snapshot
     elif suffix == ".parquet":
         places = _parquet_rows(source)
     else:
-        places = _json_rows(source, limits)
+        places = json_rows(source, limits)
     return _frozen(name, places)
 
 
@@ -126,7 +126,8 @@ def _row(value: Any) -> Row | str:
     )
 
 
-def _json_rows(source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
+def json_rows(source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
+    """Place and value of every line that is not blank; what is wrong with a line is its value."""
     (shard,) = split_sources((source,), parts=1, min_bytes=1)
     number = 0
     for block in read_blocks(shard, limits):

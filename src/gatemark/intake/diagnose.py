@@ -21,20 +21,20 @@ _validators: dict[tuple[type[msgspec.Struct], str], Any] = {}
 
 def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
     """Every problem of one line; empty when the line is a good record of the form."""
-    value, problems = parse_strictly(line, max_depth=max_depth)
+    value, problems = parse_strictly(line, max_depth=max_depth, show=form.shows_values)
     if value is None and problems:
         return problems
     found = list(problems)
-    found.extend(document_problems(_validator(form), value))
+    found.extend(document_problems(_validator(form), value, show=form.shows_values))
     if not found:
         found.extend(_typed_problems(line, form))
     return tuple(found)
 
 
-def document_problems(validator: Any, value: Any) -> Iterator[Problem]:
+def document_problems(validator: Any, value: Any, *, show: bool = True) -> Iterator[Problem]:
     """Everything that a JSON Schema's validator has against a value."""
     for error in validator.iter_errors(value):
-        yield from _described(error)
+        yield from _described(error, show=show)
 
 
 def record_problems(record: Any, form: Form) -> list[Problem]:
@@ -43,7 +43,8 @@ def record_problems(record: Any, form: Form) -> list[Problem]:
     if form.identity:
         name = getattr(record, form.identity)
         if not is_one_line(name):
-            found.append(Problem(f"$.{form.identity}", f"{shown(name)} has a control character"))
+            seen = f"{shown(name)} " if form.shows_values else ""
+            found.append(Problem(f"$.{form.identity}", f"{seen}has a control character"))
     for rule in form.rules:
         found.extend(rule(record))
     return found
@@ -68,16 +69,20 @@ def _validator(form: Form) -> Any:
     return _validators[key]
 
 
-def _described(error: Any, base: tuple[str | int, ...] = ()) -> Iterator[Problem]:
+def _described(
+    error: Any, base: tuple[str | int, ...] = (), *, show: bool = True
+) -> Iterator[Problem]:
     """One schema error in house words; a choice of shapes is followed into its likeliest one."""
     path = (*base, *error.instance_path)
     branches = getattr(error.kind, "context", None)
     if branches:
         likeliest = max(branches, key=_depth_of_branch)
         for inner in likeliest:
-            yield from _described(inner, base if inner.instance_path[: len(path)] else path)
+            yield from _described(
+                inner, base if inner.instance_path[: len(path)] else path, show=show
+            )
         return
-    yield Problem(_json_path(path), _words(error))
+    yield Problem(_json_path(path), _words(error) if show else _discreet_words(error))
 
 
 def _depth_of_branch(branch: list[Any]) -> int:
@@ -103,6 +108,33 @@ def _words(error: Any) -> str:
             return f"{seen} does not match {kind.pattern}"
         case _:
             return str(error.message)[:200]
+
+
+def _discreet_words(error: Any) -> str:
+    """The same without anything that came from the line, not even a key nobody knows."""
+    kind = error.kind
+    match kind.name:
+        case "required":
+            return f"key {shown(kind.property)} is missing"
+        case "additionalProperties":
+            return "has a key that is not allowed"
+        case "enum":
+            return f"must be one of: {', '.join(shown(option) for option in kind.options)}"
+        case "type":
+            allowed = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
+            return f"expected {allowed}"
+        case "pattern":
+            return f"does not match {kind.pattern}"
+        case "minimum":
+            return f"must be >= {kind.limit}"
+        case "maximum":
+            return f"must be <= {kind.limit}"
+        case "minLength":
+            return f"must have at least {kind.limit} characters"
+        case "maxLength":
+            return f"must have at most {kind.limit} characters"
+        case name:
+            return f"breaks the schema's {name}"
 
 
 def _json_path(parts: tuple[str | int, ...]) -> str:

@@ -12,7 +12,6 @@ from gatemark.core.pack import Arms, Asset, Pack, Sampling, ScorerSpec, SuiteSpe
 from gatemark.core.policy import Rule
 from gatemark.intake.settings_file import read_settings
 
-MAX_PACK_BYTES = 4 * 1024 * 1024
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
 )
@@ -20,7 +19,7 @@ _UNKNOWN = re.compile(
 
 def read_pack(path: str) -> Pack:
     """The pack of a file."""
-    value = read_settings(path, MAX_PACK_BYTES)
+    value = read_settings(path)
     try:
         return msgspec.convert(value, Pack)
     except msgspec.ValidationError as error:

@@ -45,7 +45,9 @@ class OneForm:
             if not printable and not all(map(is_one_line, map(self._name, batch))):
                 return False
         form = self._form
-        return not form.rules or not any(record_problems(record, form) for record in batch)
+        if not form.rules or (form.screen is not None and form.screen(batch)):
+            return True
+        return not any(record_problems(record, form) for record in batch)
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
         return diagnose(line, self._form, max_depth=max_depth)
@@ -94,11 +96,11 @@ class _Look:
         self._rules = form.rules
         self._key_of = operator.attrgetter(*form.judged_by) if form.judged_by else None
         self._judged: set[Any] = set()
-        self._proof = form.proof
+        self._screen = form.screen
 
     def all_good(self, records: Sequence[Any]) -> bool:
         """Whether every record keeps the rules."""
-        if self._proof is not None and self._proof(records):
+        if self._screen is not None and self._names_hold(records) and self._screen(records):
             return True
         if self._key_of is None:
             return all(map(self._is_good, records))
@@ -111,6 +113,9 @@ class _Look:
                 self._judged.clear()
             self._judged |= fresh
         return True
+
+    def _names_hold(self, records: Sequence[Any]) -> bool:
+        return self._name_of is None or all(map(str.isprintable, map(self._name_of, records)))
 
     def _is_good(self, record: Any) -> bool:
         if self._name_of is not None:

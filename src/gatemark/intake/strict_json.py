@@ -12,8 +12,13 @@ class _BadJSONError(ValueError):
     pass
 
 
-def parse_strictly(line: bytes, *, max_depth: int) -> tuple[Any, tuple[Problem, ...]]:
-    """The value of a line and what is wrong with it as JSON; the value is None when unreadable."""
+def parse_strictly(
+    line: bytes, *, max_depth: int, show: bool = True
+) -> tuple[Any, tuple[Problem, ...]]:
+    """The value of a line and what is wrong with it as JSON; the value is None when unreadable.
+
+    Without ``show`` no key of the line is repeated in a message.
+    """
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -36,7 +41,10 @@ def parse_strictly(line: bytes, *, max_depth: int) -> tuple[Any, tuple[Problem, 
     except (RecursionError, ValueError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         return None, (Problem("$", f"not readable: {why} (limit {max_depth} levels)"),)
-    problems = [Problem("$", f"key {shown(name)} appears more than once") for name in repeated]
+    problems = [
+        Problem("$", f"{f'key {shown(name)}' if show else 'a key'} appears more than once")
+        for name in repeated
+    ]
     if _depth(value) > max_depth:
         problems.append(Problem("$", f"nested deeper than {max_depth} levels"))
     return value, tuple(problems)

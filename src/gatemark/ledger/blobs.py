@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.disk.atomic import replacing, write_whole
 
+PIECE_BYTES: Final = 1 << 20
 
-class BlobStore:
+
+class FolderBlobs:
     """A folder of files that can only be added to."""
 
     def __init__(self, folder: Path) -> None:
@@ -30,8 +34,8 @@ class BlobStore:
         if target.exists():
             return expected
         seen = hashlib.sha256()
-        with replacing(target) as out, source.open("rb") as stream:
-            while piece := stream.read(1 << 20):
+        with replacing(target) as out:
+            for piece in read_pieces(source):
                 seen.update(piece)
                 out.write(piece)
             if not same_digest(DIGEST_PREFIX + seen.hexdigest(), expected):
@@ -40,16 +44,35 @@ class BlobStore:
 
     def get(self, name: str) -> bytes:
         """The bytes of a blob, checked against its name."""
-        target = self._path(name)
-        if not target.exists():
-            raise IntegrityError(f"blob {name} is missing from the store")
-        data = target.read_bytes()
+        data = b"".join(self.pieces(name))
         if not same_digest(digest_bytes(data), name):
             raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
         return data
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of a blob piece by piece, not checked; refuses one that is missing."""
+        target = self._path(name)
+        if not target.exists():
+            raise IntegrityError(f"blob {name} is missing from the store")
+        yield from read_pieces(target)
+
+    def has(self, name: str) -> bool:
+        """Whether the blob is there."""
+        return self._path(name).exists()
+
+    def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - the folder cannot ask
+        """Take a blob away; its tombstone comes first."""
+        self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
         if not is_digest(name):
             raise UsageError(f"{name!r} is not a digest")
         hexadecimal = name.removeprefix(DIGEST_PREFIX)
         return self._folder / hexadecimal[:2] / hexadecimal
+
+
+def read_pieces(path: Path) -> Iterator[bytes]:
+    """The bytes of a file piece by piece."""
+    with path.open("rb") as stream:
+        while piece := stream.read(PIECE_BYTES):
+            yield piece

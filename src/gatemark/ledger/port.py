@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from gatemark.core.event import Event, EventDraft, Head
 from gatemark.core.result import Result
 from gatemark.core.verdict import Outcome
 
@@ -26,7 +28,11 @@ class ResultStore(Protocol):
     """Keeps sealed results; adds, never changes."""
 
     def append(self, result: Result) -> int:
-        """Keep a result; one that is already there keeps its number."""
+        """Keep a result, with a ``result_sealed`` event in the same transaction.
+
+        One that is already there keeps its number; the ledger tells of it once more when the
+        occasion is another one.
+        """
         ...
 
     def get(self, reference: str) -> Result:
@@ -35,4 +41,150 @@ class ResultStore(Protocol):
 
     def lines(self, limit: int) -> Sequence[ResultLine]:
         """The newest results first."""
+        ...
+
+    def documents(self) -> Iterator[tuple[str, bytes]]:
+        """Id and stored bytes of every result in order, not looked into."""
+        ...
+
+
+class EventStore(Protocol):
+    """The one chain of events; adds, never changes."""
+
+    def head(self) -> Head:
+        """How far the ledger goes."""
+        ...
+
+    def append(
+        self, drafts: Sequence[EventDraft], expected: Head | None = None
+    ) -> tuple[Event, ...]:
+        """Add events in one act: all of them, or none.
+
+        With ``expected``, only when the ledger still ends there: a head that moved raises
+        ConflictError, and the caller looks again. Without it, at whatever the end is. A clock that
+        went backwards by more than a few seconds is refused.
+        """
+        ...
+
+    def events(
+        self, after: int = 0, kind: str | None = None, subject: str | None = None
+    ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
+        """Events in order with their payloads, None where it was erased.
+
+        Every event and payload is checked against its digest on the way; an edited one raises
+        IntegrityError.
+        """
+        ...
+
+    def payload(self, digest: str) -> Mapping[str, Any] | None:
+        """The payload of that digest; None when it was erased. Refuses an unknown digest."""
+        ...
+
+
+class EventRow(NamedTuple):
+    """An event as it is stored, not looked into."""
+
+    seq: int
+    prev: bytes
+    kind: str
+    at: str
+    actor: str
+    subject: str | None
+    payload_digest: bytes
+    digest: bytes
+    payload: bytes | None
+
+
+class LedgerStore(EventStore, Protocol):
+    """What checking, proving and erasing ask of the chain beyond reading it."""
+
+    def rows(self, after: int = 0) -> Iterator[EventRow]:
+        """Every stored event by its number."""
+        ...
+
+    def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
+        """The stored events of these numbers."""
+        ...
+
+    def nodes(self) -> Iterator[tuple[int, bytes]]:
+        """Every kept inner node of the tree by its number."""
+        ...
+
+    def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        """The kept inner nodes of these numbers."""
+        ...
+
+    def last_payload(self) -> int:
+        """The highest number of an event whose payload is kept; 0 when there is none."""
+        ...
+
+    def add_checkpoint(self, size: int, note: str) -> None:
+        """Keep a signed checkpoint; the same one is kept once."""
+        ...
+
+    def checkpoints(self) -> Sequence[tuple[int, str]]:
+        """Size and text of all kept checkpoints, smallest first."""
+        ...
+
+    def missing_guards(self) -> Sequence[str]:
+        """What the place itself should refuse and no longer does."""
+        ...
+
+    def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
+        """Add the tombstone and remove the payload in one act."""
+        ...
+
+
+class BlobStore(Protocol):
+    """Bytes under their digest; adds, and removes only what has a tombstone."""
+
+    def put(self, data: bytes) -> str:
+        """Keep some bytes; the same bytes are kept once."""
+        ...
+
+    def put_file(self, source: Path, expected: str) -> str:
+        """Keep a copy of a file that must still have the digest it was judged by."""
+        ...
+
+    def get(self, name: str) -> bytes:
+        """The bytes of a blob, checked against its name."""
+        ...
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of a blob piece by piece, not checked; refuses one that is missing."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether the blob is there."""
+        ...
+
+    def remove(self, name: str, tombstone: int) -> None:
+        """Take a blob away; the event of that number tells why."""
+        ...
+
+
+class Store(Protocol):
+    """One place that holds a ledger whole."""
+
+    @property
+    def events(self) -> LedgerStore:
+        """The chain."""
+        ...
+
+    @property
+    def results(self) -> ResultStore:
+        """The sealed results."""
+        ...
+
+    @property
+    def blobs(self) -> BlobStore:
+        """The files that results rest on."""
+        ...
+
+    def forget(self) -> None:
+        """Let what was removed leave the files too, as far as the place can be made to."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
         ...

@@ -40,6 +40,18 @@ PALETTES: Final[dict[Theme, Palette]] = {
     "light": Palette((239, 242, 246), (24, 78, 128), (255, 255, 255), "#20262d", "#56606b"),
     "dark": Palette((38, 44, 52), (134, 190, 240), (27, 31, 36), "#e6e9ec", "#a7b1bc"),
 }
+# Told apart by lightness too, for eyes that do not tell the hues apart; each is at least three
+# times as dark or bright as its ground.
+SERIES: Final[dict[Theme, tuple[str, ...]]] = {
+    "light": (
+        *("#184e80", "#b4530a", "#2f7d4f", "#8b3a86", "#8a6d00", "#5b6570", "#b02a3c"),
+        *("#0f766e", "#6a4bc4", "#7c4a1e", "#3f6212", "#c0266f", "#1f2937"),
+    ),
+    "dark": (
+        *("#86bef0", "#f0a35e", "#7fcf9f", "#d79ad2", "#d9c04a", "#aab4bf", "#f08a94"),
+        *("#5fd0c5", "#b3a4f7", "#cfa37a", "#b5d36a", "#f29ac4", "#e6e9ec"),
+    ),
+}
 # Black or white reaches 4.58 on any colour at all; nothing softer does.
 _INKS: Final[tuple[Colour, Colour]] = ((0, 0, 0), (255, 255, 255))
 
@@ -114,6 +126,49 @@ def between(start: Colour, end: Colour, share: float) -> Colour:
         round(low + (high - low) * share) for low, high in zip(start, end, strict=True)
     )
     return red, green, blue
+
+
+def axis_style(palette: Palette, number_format: str) -> dict[str, Any]:
+    """How the axes of every chart on a plane look; nothing in it is measured."""
+    return {
+        "domain": False,
+        "grid": False,
+        "ticks": False,
+        "format": number_format,
+        "labelColor": palette.label,
+        "labelFont": FONT,
+        "labelFontSize": 12,
+        "labelLimit": 0,
+        "labelOverlap": False,
+        "labelBound": False,
+        "labelFlush": False,
+        "labelPadding": 8,
+        "titleAlign": "center",
+        "titleBaseline": "middle",
+        "titleColor": palette.title,
+        "titleFont": FONT,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "titleLimit": 0,
+    }
+
+
+def plane(rows: list[dict[str, Any]]) -> alt.Chart:
+    """A chart over some rows."""
+    return alt.Chart(alt.InlineData(values=rows))
+
+
+def round_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+    """Round numbers that span a range, both ends included; the last is not below ``high``."""
+    spread = high - low
+    if not spread > 1e-9 * max(1e-9, abs(low), abs(high)):
+        return [low, low + max(1.0, abs(low))]
+    rough = spread / wanted
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next((power * size for size in (1, 2, 2.5, 5) if rough <= power * size), power * 10)
+    first, last = math.floor(low / step), math.ceil(high / step - 1e-9)
+    decimals = 3 - math.floor(math.log10(step))
+    return [round(step * count, decimals) for count in range(first, last + 1)]
 
 
 def hex_colour(colour: Colour) -> str:

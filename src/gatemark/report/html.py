@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any, Final
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gatemark import __version__
-from gatemark.core.exhibit import Exhibit, Matrix, Reliability
+from gatemark.core.exhibit import (
+    Curves,
+    Exhibit,
+    Forest,
+    Matrix,
+    Reliability,
+    Shifts,
+    Stacks,
+    Timeline,
+)
 from gatemark.core.result import Result
-from gatemark.report import bars, charts, outline, reliability_chart, words
+from gatemark.report import (
+    bars,
+    charts,
+    forest_chart,
+    outline,
+    reliability_chart,
+    series_charts,
+    shift_chart,
+    timeline_chart,
+    words,
+)
+from gatemark.report.pages import page_environment
 
 ROWS_MAX: Final = 200
 
@@ -42,23 +62,8 @@ class NumberRow(msgspec.Struct, frozen=True):
 
 def render(result: Result) -> bytes:
     """The page."""
-    template = _environment().get_template("report.html")
+    template = page_environment().get_template("report.html")
     return template.render(_context(result)).encode()
-
-
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("gatemark.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
-
-
-def _finalize(value: Any) -> Any:
-    return words.clean(value) if type(value) is str else value
 
 
 def _minus(text: str) -> str:
@@ -110,6 +115,16 @@ def _picture(exhibit: Exhibit) -> Picture | None:
         return _matrix_picture(exhibit)
     if isinstance(exhibit, Reliability):
         return _reliability_picture(exhibit)
+    if isinstance(exhibit, Curves):
+        return _curves_picture(exhibit)
+    if isinstance(exhibit, Stacks):
+        return _stacks_picture(exhibit)
+    if isinstance(exhibit, Forest):
+        return _forest_picture(exhibit)
+    if isinstance(exhibit, Timeline):
+        return _timeline_picture(exhibit)
+    if isinstance(exhibit, Shifts):
+        return _shift_picture(exhibit)
     return None
 
 
@@ -155,6 +170,98 @@ def _reliability_picture(exhibit: Reliability) -> Picture | None:
             "of accuracy. Dashed line: accuracy equal to stated confidence; a dot below it was "
             "too sure. Bars: answers per bin."
         ),
+    )
+
+
+def _curves_picture(exhibit: Curves) -> Picture | None:
+    if len(exhibit.lines) > series_charts.LINES_MAX:
+        return None
+    ends = ", ".join(f"{line.name} {words.number(line.points[-1][1])}" for line in exhibit.lines)
+    return Picture(
+        light=_data_address(series_charts.curves_svg(exhibit, "light")),
+        dark=_data_address(series_charts.curves_svg(exhibit, "dark")),
+        description=(
+            f"Lines of {exhibit.y_axis} over {exhibit.x_axis}, ending at: {ends}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Points as a table",
+    )
+
+
+def _stacks_picture(exhibit: Stacks) -> Picture | None:
+    fits = len(exhibit.bars) <= series_charts.BARS_MAX
+    if not fits or len(exhibit.parts) > series_charts.LINES_MAX:
+        return None
+    totals = ", ".join(f"{bar.name} {words.number(sum(bar.amounts))}" for bar in exhibit.bars)
+    return Picture(
+        light=_data_address(series_charts.stacks_svg(exhibit, "light")),
+        dark=_data_address(series_charts.stacks_svg(exhibit, "dark")),
+        description=(
+            f"Bars of {exhibit.axis}, cut into {', '.join(exhibit.parts)}. In all: {totals}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Parts as a table",
+    )
+
+
+def _forest_picture(exhibit: Forest) -> Picture | None:
+    count = sum(len(group.rows) for group in exhibit.groups)
+    if count > forest_chart.ROWS_MAX:
+        return None
+    return Picture(
+        light=_data_address(forest_chart.forest_svg(exhibit, "light")),
+        dark=_data_address(forest_chart.forest_svg(exhibit, "dark")),
+        description=(
+            f"{words.counted(count, 'value')} with intervals in "
+            f"{words.counted(len(exhibit.groups), 'group')}: "
+            f"{', '.join(group.name for group in exhibit.groups)}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Values as a table",
+        legend="Dot: value. Line through it: interval.",
+    )
+
+
+def _timeline_picture(exhibit: Timeline) -> Picture | None:
+    fits = len(exhibit.lanes) <= timeline_chart.LANES_MAX
+    if not fits or len(exhibit.spans) > timeline_chart.SPANS_MAX:
+        return None
+    return Picture(
+        light=_data_address(timeline_chart.timeline_svg(exhibit, "light")),
+        dark=_data_address(timeline_chart.timeline_svg(exhibit, "dark")),
+        description=(
+            f"Timeline of {len(exhibit.spans):,} entries in "
+            f"{words.counted(len(exhibit.lanes), 'lane')}: {', '.join(exhibit.lanes)}. "
+            "The entries are in the table below."
+        ),
+        table_name="Entries as a table",
+        legend="Bar: something that lasted. Tick: a moment.",
+    )
+
+
+def _shift_picture(exhibit: Shifts) -> Picture | None:
+    low, high = shift_chart.span(exhibit)
+    if len(exhibit.bins) > shift_chart.CHART_BINS_MAX or not math.isfinite(high - low):
+        return None
+    windows = exhibit.bins[-1].last
+    highest = max(bin_.high for bin_ in exhibit.bins)
+    bound = "" if exhibit.bound is None else f", the budget {words.number(exhibit.bound)}"
+    grouped = len(exhibit.bins) < windows
+    return Picture(
+        light=_data_address(shift_chart.shift_svg(exhibit, "light")),
+        dark=_data_address(shift_chart.shift_svg(exhibit, "dark")),
+        description=(
+            f"Shift of {words.counted(windows, 'window')} in order ({exhibit.axis}): the mean is "
+            f"{words.number(exhibit.mean)}{bound}, the highest {words.number(highest)}. "
+            "The numbers are in the table below."
+        ),
+        table_name="Shifts as a table",
+        legend=(
+            "Dot: the middle of neighbouring windows. Line through it: their range. "
+            if grouped
+            else "Dot: one window. "
+        )
+        + "Above zero the guards made it worse. Solid line: mean. Dashed line: budget.",
     )
 
 

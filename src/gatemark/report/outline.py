@@ -8,12 +8,13 @@ from typing import Final
 import msgspec
 
 from gatemark.core.evidence import Evidence
-from gatemark.core.exhibit import Exhibit, Matrix, Reliability, ReliabilityBin
+from gatemark.core.exhibit import Exhibit, Matrix, Reliability, ReliabilityBin, Shifts, Table
 from gatemark.core.measurement import Direction, Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.result import Result
 from gatemark.core.verdict import Finding
 from gatemark.report import words
+from gatemark.report.picture_cells import Pictured, picture_cells
 
 MATRIX_LABELS_MAX: Final = 16
 
@@ -247,6 +248,10 @@ def exhibit_grid(exhibit: Exhibit, *, rows_max: int) -> Grid:
         return _matrix_grid(exhibit, rows_max)
     if isinstance(exhibit, Reliability):
         return _reliability_grid(exhibit, rows_max)
+    if isinstance(exhibit, Shifts):
+        return _shift_grid(exhibit, rows_max)
+    if not isinstance(exhibit, Table):
+        return _picture_grid(exhibit, rows_max)
     shown = exhibit.rows[:rows_max]
     return Grid(
         title=exhibit.title,
@@ -254,6 +259,18 @@ def exhibit_grid(exhibit: Exhibit, *, rows_max: int) -> Grid:
         rows=tuple(tuple(words.cell(value) for value in row) for row in shown),
         numeric=tuple(_all_numbers(row[at] for row in shown) for at in range(len(exhibit.columns))),
         more_rows=exhibit.total_rows - len(shown),
+    )
+
+
+def _picture_grid(exhibit: Pictured, rows_max: int) -> Grid:
+    cells = picture_cells(exhibit)
+    return Grid(
+        title=exhibit.title,
+        columns=cells.columns,
+        rows=cells.rows[:rows_max],
+        numeric=cells.numeric,
+        more_rows=max(0, len(cells.rows) - rows_max),
+        row_heads=cells.row_heads,
     )
 
 
@@ -320,3 +337,21 @@ def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
     )
     rates = (words.number(bin_.confidence), words.number(bin_.accuracy))
     return (name, f"{bin_.n:,}", *rates, interval)
+
+
+def _shift_grid(exhibit: Shifts, rows_max: int) -> Grid:
+    """Single items by their position, neighbours together by their range."""
+    return Grid(
+        title=f"{exhibit.title} ({exhibit.axis})",
+        columns=("Windows", "Lowest", "Middle", "Highest"),
+        rows=tuple(
+            (
+                str(bin_.first) if bin_.first == bin_.last else f"{bin_.first} to {bin_.last}",
+                *(words.number(value) for value in (bin_.low, bin_.middle, bin_.high)),
+            )
+            for bin_ in exhibit.bins[:rows_max]
+        ),
+        numeric=(False, True, True, True),
+        more_rows=max(0, len(exhibit.bins) - rows_max),
+        row_heads=True,
+    )

@@ -30,12 +30,12 @@ def reliability_svg(exhibit: Reliability, theme: charts.Theme) -> str:
     """Accuracy against stated confidence with intervals, over the number of answers per bin."""
     palette = charts.PALETTES[theme]
     dot = charts.hex_colour(palette.full)
-    dots = _plane([row for row in _rows(exhibit) if row["n"]])
-    spans = _plane([row for row in _rows(exhibit) if row["interval_low"] is not None])
+    dots = charts.plane([row for row in _rows(exhibit) if row["n"]])
+    spans = charts.plane([row for row in _rows(exhibit) if row["interval_low"] is not None])
     place = {"x": _x("confidence"), "y": _y("accuracy")}
     layers = [
         *_ground(palette),
-        _plane(_rows(exhibit))
+        charts.plane(_rows(exhibit))
         .mark_rect(fill=charts.hex_colour(bar_colour(palette)))
         .encode(x=_x("left"), x2="right", y=_y("floor"), y2="top"),
         *_words(exhibit, palette),
@@ -58,7 +58,7 @@ def reliability_svg(exhibit: Reliability, theme: charts.Theme) -> str:
     return charts.svg(
         chart.configure(background="transparent")
         .configure_view(strokeOpacity=0)
-        .configure_axis(**_axis_style(palette))
+        .configure_axis(**charts.axis_style(palette, ".1f"))
     )
 
 
@@ -92,9 +92,9 @@ def _rows(exhibit: Reliability) -> list[dict[str, Any]]:
 def _ground(palette: charts.Palette) -> list[alt.Chart]:
     """Hair lines at the ticks and the dashed line on which promises come true."""
     hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
-    levels = _plane([{"x": 0, "x2": 1, "y": tick} for tick in (*_TICKS, _FLOOR)])
-    uprights = _plane([{"x": tick, "y": 0, "y2": 1} for tick in _TICKS])
-    diagonal = _plane([{"x": 0, "y": 0, "x2": 1, "y2": 1}])
+    levels = charts.plane([{"x": 0, "x2": 1, "y": tick} for tick in (*_TICKS, _FLOOR)])
+    uprights = charts.plane([{"x": tick, "y": 0, "y2": 1} for tick in _TICKS])
+    diagonal = charts.plane([{"x": 0, "y": 0, "x2": 1, "y2": 1}])
     return [
         levels.mark_rule(stroke=hair).encode(x=_x("x"), x2="x2", y=_y("y")),
         uprights.mark_rule(stroke=hair).encode(x=_x("x"), y=_y("y"), y2="y2"),
@@ -113,17 +113,13 @@ def _words(exhibit: Reliability, palette: charts.Palette) -> list[alt.Chart]:
         ("0", _FLOOR, palette.label),
     )
     return [
-        _plane([{"x": 0, "y": height, "text": text}])
+        charts.plane([{"x": 0, "y": height, "text": text}])
         .mark_text(
             align="right", baseline="middle", dx=-8, font=charts.FONT, fontSize=12, fill=colour
         )
         .encode(x=_x("x"), y=_y("y"), text="text:N")
         for text, height, colour in texts
     ]
-
-
-def _plane(rows: list[dict[str, Any]]) -> alt.Chart:
-    return alt.Chart(alt.InlineData(values=rows))
 
 
 def _x(field: str) -> alt.X:
@@ -135,27 +131,3 @@ def _y(field: str) -> alt.Y:
     middle = _HEIGHT * 0.5 / (1 - _FLOOR)
     axis = alt.Axis(title="accuracy", values=list(_TICKS), titleX=-46, titleY=middle)
     return alt.Y(f"{field}:Q", scale=alt.Scale(domain=[_FLOOR, 1], nice=False), axis=axis)
-
-
-def _axis_style(palette: charts.Palette) -> dict[str, Any]:
-    return {
-        "domain": False,
-        "grid": False,
-        "ticks": False,
-        "format": ".1f",
-        "labelColor": palette.label,
-        "labelFont": charts.FONT,
-        "labelFontSize": 12,
-        "labelLimit": 0,
-        "labelOverlap": False,
-        "labelBound": False,
-        "labelFlush": False,
-        "labelPadding": 8,
-        "titleAlign": "center",
-        "titleBaseline": "middle",
-        "titleColor": palette.title,
-        "titleFont": charts.FONT,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "titleLimit": 0,
-    }

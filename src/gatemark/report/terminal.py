@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gatemark.core.exhibit import Table as TableExhibit
 from gatemark.core.result import Result
 from gatemark.core.verdict import FindingVerdict
 from gatemark.report import outline, words
@@ -95,3 +96,23 @@ def _bullet(item: str) -> Table:
 
 def _trimmed(text: str) -> str:
     return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+def first_table(result: Result) -> str:
+    """The first table among a result's exhibits, with numbers but without their intervals."""
+    table = next((each for each in result.exhibits if isinstance(each, TableExhibit)), None)
+    if table is None:
+        return ""
+    cells = [
+        [words.one_line(words.cell(cell)).partition(" [")[0] for cell in row]
+        for row in (table.columns, *table.rows)
+    ]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(table.columns))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if place < 2 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join(lines) + "\n"

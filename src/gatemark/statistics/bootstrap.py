@@ -3,6 +3,7 @@
 Resampling draws the same ``Generator.integers`` stream as ``scipy.stats.bootstrap``, so one seed
 gives the same digits; the jackknife is closed form, O(n) where a general one is O(n * n). Answers
 do not depend on the size of the chunks. Memory is a few MB, or a few rows of n when n is larger.
+Ratios of many units are drawn in another way with the same distribution: see ``block_draws``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.statistics.block_draws import ratios_by_blocks
 
 Floats = NDArray[np.float64]
 Method = Literal["bca", "percentile", "point"]
@@ -24,6 +26,8 @@ Method = Literal["bca", "percentile", "point"]
 CHUNK_CELLS = 2**17
 DEFAULT_RESAMPLES = 9_999
 RELATIVE_NOISE = 1e-12
+MANY_UNITS = 2**15
+"""From here on a ratio is resampled block by block."""
 
 
 class BcaInterval(msgspec.Struct, frozen=True):
@@ -78,7 +82,8 @@ def bca_ratio(
 ) -> BcaInterval:
     """BCa interval of sum(numerators) / sum(denominators), resampling the pairs.
 
-    A token-weighted mean loss has losses times tokens above and tokens below.
+    A token-weighted mean loss has losses times tokens above and tokens below. The digits are
+    scipy's for fewer than ``MANY_UNITS`` pairs.
     """
     above = _column(numerators, "numerators")
     below = _column(denominators, "denominators")
@@ -95,11 +100,14 @@ def bca_ratio(
     flat = _flat_reason(above.size, is_constant=is_constant)
     if flat is not None:
         return _point(estimate, level, above.size, flat)
-    ratios = np.empty(resamples)
-    pick = _picker(above.size, chunk_cells)
-    for rows, drawn in _draws(above.size, rng, resamples, chunk_cells):
-        ratios[rows] = pick(above, drawn).sum(axis=-1)
-        ratios[rows] /= pick(below, drawn).sum(axis=-1)
+    if above.size >= MANY_UNITS:
+        ratios = ratios_by_blocks(above, below, rng, resamples)
+    else:
+        ratios = np.empty(resamples)
+        pick = _picker(above.size, chunk_cells)
+        for rows, drawn in _draws(above.size, rng, resamples, chunk_cells):
+            ratios[rows] = pick(above, drawn).sum(axis=-1)
+            ratios[rows] /= pick(below, drawn).sum(axis=-1)
     left_out = (above.sum() - above) / (below.sum() - below)
     return _bca(estimate, ratios, left_out, level)
 

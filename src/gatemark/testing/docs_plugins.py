@@ -151,10 +151,7 @@ def _suite(suite: Suite) -> Iterator[str]:
     yield suite.summary
     yield _table(
         ("Option", "Default"),
-        (
-            (f"`{field.name}`", "none" if field.required else f"`{field.default}`")
-            for field in fields
-        ),
+        ((f"`{field.name}`", _default_words(field)) for field in fields),
     )
     if any(field.required for field in fields):
         yield "Its rules depend on options that have no default."
@@ -189,3 +186,10 @@ def _rule(rule: Rule, in_place_of: str | None = None) -> Iterator[tuple[str, ...
     yield f"`{rule.id}`", f"`{rule.metric}` {rule.op} {rule.bound:g}{end}", effect
     for other in rule.instead:
         yield from _rule(other, rule.id)
+
+
+def _default_words(field: Any) -> str:
+    if field.required:
+        return "none"
+    made = field.default_factory
+    return f"`{field.default if made is msgspec.NODEFAULT else made()}`"

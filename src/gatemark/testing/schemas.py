@@ -144,4 +144,4 @@ def _check_good(place: str, schema: RecordSchema, form: Form, example: Mapping[s
 
 
 def _problems(form: Form, record: Any) -> tuple[Any, ...]:
-    return diagnose(json.dumps(record).encode(), form, max_depth=MAX_DEPTH)
+    return diagnose(json.dumps(record).encode(), form.strictest, max_depth=MAX_DEPTH)

@@ -52,7 +52,11 @@ class Distribution(Struct, frozen=True, gc=False):
 class PerCaseMetrics(
     Struct, frozen=True, gc=False, kw_only=True, tag_field="metrics_type", tag="per_case"
 ):
-    """Every metric of one case under one variant."""
+    """Every metric of one case under one variant.
+
+    The last six are Gatemark's own: the values that a report pools over cases, so that anyone can
+    compute it again from these records alone.
+    """
 
     schema_name: Literal["exaid.metrics"]
     schema_version: Version
@@ -105,6 +109,12 @@ class PerCaseMetrics(
     tokengate_config_hash_match: bool | UnsetType | None = UNSET
     dataset_manifest_hash_valid: bool | UnsetType | None = UNSET
     stub_trace_detected: bool | UnsetType = UNSET
+    m3_jaccards: list[Share] | UnsetType = UNSET
+    m8_summary_latencies_ms: list[float] | UnsetType = UNSET
+    m8_buffer_decision_latencies_ms: list[float] | UnsetType = UNSET
+    flush_accumulated_ctus: list[int] | UnsetType = UNSET
+    flush_intervals_ms: list[float] | UnsetType = UNSET
+    flush_intervals_dropped_count: Count | UnsetType = UNSET
 
 
 class Redundancy(Struct, frozen=True, gc=False):

@@ -17,6 +17,7 @@ from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
+from gatemark.hygiene.personal import personal_data, suspicious
 from gatemark.suites.agreement.arbitration import (
     CLEAR,
     NicPolicy,
@@ -24,7 +25,6 @@ from gatemark.suites.agreement.arbitration import (
     is_content_conflict,
     red_flag,
 )
-from gatemark.suites.agreement.hygiene import personal_data, suspicious
 from gatemark.suites.agreement.join import join_judgements
 from gatemark.suites.agreement.summary import summary_document
 
@@ -198,6 +198,7 @@ class AgreementExam(Exam[State]):
             exhibits=_exhibits(pairs, rulings, tsv),
             attachments={TSV_NAME: "\t".join(TSV_COLUMNS).encode() + b"\n" + tsv},
             facts=facts,
+            score=next((n for n in numbers if n.name == "percent_agreement"), None),
         )
 
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:

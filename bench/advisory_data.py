@@ -1,0 +1,98 @@
+"""Invented advisory decisions of about two kilobytes each, no two alike."""
+
+from __future__ import annotations
+
+import json
+import random
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from gatemark.core.advisory import SEVERITIES, Compared, Taxonomy, bucket_of, outcome_of, signal_of
+from gatemark.records.npu_advisory_decision_v1 import AGREEING
+
+CLASSES = (
+    "context_gate",
+    "cron_n8n_event",
+    "batch_doc_triage",
+    "voice_audio",
+    "kanban_hygiene",
+    "advisory_gateway_envelope",
+)
+SERVICES = (
+    "openvino_context_gate",
+    "cron_n8n_advisory",
+    "npu_batch_triage",
+    "npu_voice_audio_pipeline",
+    "kanban_hygiene_advisory",
+    "openvino_advisory_gateway",
+)
+CASES = ("normal", "low_confidence", "false_alarm", "action_needed")
+LABELS = ("suppress", "no_action", "log", "escalate", "retrieve_more_context", "summarize")
+
+
+def decision(draw: random.Random, number: int) -> dict[str, Any]:
+    """One sound record; about one in twenty is wrong, one in ten unsure."""
+    record = deepcopy(AGREEING)
+    lane = draw.randrange(36)
+    wanted = draw.choice(LABELS)
+    label = wanted if draw.random() < 0.97 else draw.choice(LABELS)
+    severity = draw.choice(SEVERITIES)
+    score = round(min(0.999, draw.betavariate(9, 1.4)), 4)
+    compared = Compared(
+        label=label,
+        severity=severity,
+        bucket=bucket_of(score),
+        reference_source="fixture_expected",
+        reference_label=wanted,
+        reference_severity=severity,
+        applicable=True,
+    )
+    comparison, error_type = outcome_of(signal_of(compared))
+    fixture = f"{CLASSES[lane % 6]}.{CASES[number % 4]}.{number:07d}"
+    busy = draw.randint(300, 9000)
+    record["decision_id"] = f"01J{number:023d}"
+    record["timestamp"] = f"2026-06-{1 + number % 28:02d}T{number % 24:02d}:00:{number % 60:02d}Z"
+    record["source"] |= {
+        "fixture_id": fixture,
+        "artifact_ref": f"run:{number % 3}",
+        "content_hash": f"sha256:{draw.getrandbits(256):064x}",
+    }
+    record["service"] |= {"name": SERVICES[lane // 6], "endpoint": f"gateway/lane-{lane}"}
+    record["input_class"] = CLASSES[lane % 6]
+    record["recommendation"] |= {
+        "label": label,
+        "severity": severity,
+        "reasons": [f"code_{draw.randrange(200)}", f"rule_{draw.randrange(50)}_matched"],
+        "evidence_refs": [f"fixture:field_{draw.randrange(30)}", f"fixture:{number % 97}"],
+    }
+    record["confidence"] |= {"score": score, "bucket": compared.bucket}
+    record["human_or_atlas_decision"] |= {
+        "label": wanted,
+        "severity": severity,
+        "decision_ref": fixture,
+    }
+    record["outcome"] |= {"comparison": comparison, "error_type": error_type}
+    record["npu_proof"] |= {"busy_delta_us": busy, "service_reported_delta_us": busy - 20}
+    total = round(draw.lognormvariate(3.4, 0.5), 3)
+    record["latency"] |= {"total_ms": total, "service_ms": round(total * 0.9, 3)}
+    if draw.random() < 0.01:
+        record["fallback"] = {
+            "occurred": True,
+            "kind": "cpu",
+            "reason": "npu_busy",
+            "expected": True,
+        }
+    record["notes"] = [f"checked by rule set {number % 11}", f"bounded sample {number}"]
+    return record
+
+
+def write_decisions(path: Path, count: int, *, seed: int = 1) -> None:
+    """A file of so many records."""
+    draw = random.Random(seed)
+    with path.open("w", encoding="utf-8") as stream:
+        for number in range(count):
+            stream.write(json.dumps(decision(draw, number)) + "\n")
+
+
+KNOWN_LABELS = frozenset(Taxonomy().labels)

@@ -1,0 +1,49 @@
+"""The NPU's busy counter: a file with one number that grows while the NPU works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"
+MAX_COUNTER_BYTES: Final = 64
+MAX_COUNT: Final = 2**63 - 1
+
+
+class Count(NamedTuple):
+    """A reading, or the code of why there is none."""
+
+    value_us: int | None
+    problem: str | None = None
+
+
+class Delta(NamedTuple):
+    """How much a counter grew between two readings, or the code of why that is unknown."""
+
+    busy_us: int | None
+    problem: str | None = None
+
+
+def read_counter(path: Path) -> Count:
+    """The counter as it stands; whatever is wrong with the file becomes a code."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_COUNTER_BYTES + 1)
+    except FileNotFoundError:
+        return Count(None, "counter_missing")
+    except OSError:
+        return Count(None, "counter_unreadable")
+    text = data.strip()
+    if len(data) > MAX_COUNTER_BYTES or not text.isdigit() or int(text) > MAX_COUNT:
+        return Count(None, "counter_not_a_number")
+    return Count(int(text))
+
+
+def busy_delta(before: Count, after: Count) -> Delta:
+    """What two readings say; a counter that went backwards says nothing."""
+    problem = before.problem or after.problem
+    if before.value_us is None or after.value_us is None:
+        return Delta(None, problem)
+    if after.value_us < before.value_us:
+        return Delta(None, "counter_went_backwards")
+    return Delta(after.value_us - before.value_us)

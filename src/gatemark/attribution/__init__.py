@@ -1,0 +1,1 @@
+"""Why a decision went wrong: recorded checks, counterfactual replay, spectra, delta debugging."""

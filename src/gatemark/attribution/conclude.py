@@ -1,0 +1,178 @@
+"""From ranked suspects to the four answers, and what to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from gatemark.attribution.delta import Minimal
+from gatemark.attribution.rank import Suspect, rank
+from gatemark.attribution.replay import Effect
+from gatemark.attribution.rules import RulePack
+from gatemark.attribution.spectrum import Suspicion
+from gatemark.attribution.verifier import VerifierAnswer, should_have_caught
+from gatemark.core.attribution import (
+    SCHEMA,
+    Attribution,
+    ChangeSet,
+    PlanStep,
+    Proposal,
+    ReplayFact,
+    SuspectLine,
+    VerifierFinding,
+    named,
+)
+from gatemark.core.canonical import digest
+from gatemark.core.decision import Decision, Step
+
+SHOWN_PARTS = 20
+NOTHING_KNOWN = "nothing on record speaks against any step, and no step could be run again"
+
+
+def conclude(
+    decision: Decision,
+    *,
+    effects: Sequence[Effect],
+    company: Sequence[Suspicion],
+    packs: tuple[RulePack, ...],
+    replay: ReplayFact,
+    changes: Minimal | None,
+) -> Attribution:
+    """The attribution of one wrong decision."""
+    suspects = rank(decision, effects, company)
+    cause = suspects[0] if suspects[0].confidence != "none" else None
+    step = None if cause is None else decision.step(cause.step)
+    verifier = None if step is None else should_have_caught(decision, step, packs)
+    return named(
+        Attribution(
+            id="",
+            schema=SCHEMA,
+            decision=decision.id,
+            decision_digest=digest(decision),
+            cause=None if step is None else step.id,
+            reason=NOTHING_KNOWN if step is None else None,
+            suspects=tuple(
+                _line(number, suspect, decision.step(suspect.step))
+                for number, suspect in enumerate(suspects, start=1)
+            ),
+            active=_active(decision, step),
+            verifier=None if verifier is None else VerifierFinding(verifier.catch, verifier.rules),
+            replay=replay,
+            changes=_change_set(decision, replay, changes),
+            company=tuple((one.part, one.ochiai or 0.0) for one in company[:SHOWN_PARTS]),
+            proposals=()
+            if step is None or verifier is None
+            else _proposals(decision, step, verifier),
+            plan=tuple(PlanStep(s.id, s.kind, s.name, s.sources) for s in decision.steps),
+        )
+    )
+
+
+def _line(number: int, suspect: Suspect, step: Step) -> SuspectLine:
+    effect = suspect.effect
+    interval = None if effect is None or effect.interval is None else effect.interval
+    return SuspectLine(
+        rank=number,
+        step=step.id,
+        kind=step.kind,
+        name=step.name,
+        confidence=suspect.confidence,
+        why=_why(suspect),
+        right_after_repair=None if effect is None else effect.effect,
+        interval=None if interval is None else (interval.low, interval.high),
+        by_versions=None if effect is None else effect.by_versions,
+        recorded=suspect.recorded,
+        company=suspect.company,
+    )
+
+
+def _why(suspect: Suspect) -> str:
+    said = []
+    effect = suspect.effect
+    if effect is not None and effect.effect is not None:
+        tally = effect.repaired
+        how = "with the reference versions" if effect.by_versions is not None else "run again"
+        said.append(f"{how}, {tally.right} of {tally.judged} ends were right")
+        if effect.by_versions is not None and effect.rerun.judged:
+            said.append(f"{effect.rerun.right} of {effect.rerun.judged} with nothing changed")
+    elif effect is not None:
+        said.append(f"could not be run again: {effect.reason}")
+    said.extend(suspect.recorded)
+    if suspect.company:
+        said.append(f"its versions go with wrong decisions (Ochiai {suspect.company:.2f})")
+    return "; ".join(said) or "nothing speaks against it"
+
+
+def _active(decision: Decision, step: Step | None) -> dict[str, str]:
+    """Model lineage, prompt revision and snapshot at the cause; from upstream where it has none."""
+    if step is None:
+        return {}
+    active = dict(step.components())
+    kinds = {name.partition(":")[0] for name in active}
+    for source in reversed(_upstream(decision, step)):
+        for name, version in source.components():
+            if name.partition(":")[0] not in kinds:
+                active[f"upstream {name}"] = version
+    return active
+
+
+def _upstream(decision: Decision, step: Step) -> list[Step]:
+    wanted = set(step.sources)
+    found = []
+    for other in reversed(decision.steps):
+        if other.id in wanted:
+            wanted |= set(other.sources)
+            found.append(other)
+    return list(reversed(found))
+
+
+def _change_set(
+    decision: Decision, replay: ReplayFact, changes: Minimal | None
+) -> ChangeSet | None:
+    if changes is None:
+        return None
+    active = decision.pins()
+    changed = tuple(
+        sorted(name for name, version in replay.reference.items() if active.get(name) != version)
+    )
+    return ChangeSet(
+        changed=changed,
+        smallest=changes.changes,
+        is_minimal=changes.is_minimal,
+        tests=changes.tests,
+        unknown=changes.unknown,
+        reason=changes.reason,
+    )
+
+
+def _proposals(decision: Decision, step: Step, verifier: VerifierAnswer) -> tuple[Proposal, ...]:
+    found = []
+    judgement = decision.judgement
+    if judgement is not UNSET and judgement.expected is not UNSET:
+        content: dict[str, Any] = {
+            "id": f"attributed-{decision.id}",
+            "input": decision.input,
+            "target": judgement.expected,
+            "tags": {"cause": step.name, "from": "attribution"},
+        }
+        summary = "ask this question in the golden suite, with the reviewer's answer as the target"
+        found.append(Proposal("golden_item", summary, content))
+    else:
+        content = {"id": f"attributed-{decision.id}", "input": decision.input}
+        summary = "make a probe of this question; nobody has said yet what its right answer is"
+        found.append(Proposal("adversarial_item", summary, content))
+    if verifier.catch != "caught_then":
+        words = {
+            "catchable_now": "run the rule that objects today over this kind of step",
+            "no_rule": "no rule objects to this output: write one",
+            "not_asked": "no rule pack was given: ask today's rules with --rules",
+        }
+        content = {"step": step.name, "kind": step.kind, "rules": [r for r, _ in verifier.rules]}
+        found.append(Proposal("rule_gap", words[verifier.catch], content))
+    components = dict(step.components())
+    if components:
+        summary = "route around these versions until the cause is mended"
+        found.append(Proposal("routing_note", summary, {"avoid": components}))
+    return tuple(found)

@@ -1,0 +1,59 @@
+"""Which parts keep company with wrong decisions: Ochiai's coefficient over many runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.decision import Decision
+
+
+class Suspicion(msgspec.Struct, frozen=True):
+    """One part in one version, and how its use goes with wrong decisions."""
+
+    part: str
+    wrong_with: int
+    right_with: int
+    wrong_without: int
+    ochiai: float | None
+
+
+def spectrum(decisions: Iterable[Decision]) -> tuple[Suspicion, ...]:
+    """Every step name and component version that was used, most suspicious first.
+
+    Decisions without a judgement say nothing and are left out.
+    """
+    wrong = right = 0
+    with_part: dict[str, list[int]] = {}
+    for decision in decisions:
+        if decision.judgement is UNSET:
+            continue
+        is_wrong = decision.judgement.verdict == "wrong"
+        wrong += is_wrong
+        right += not is_wrong
+        for part in parts_of(decision):
+            with_part.setdefault(part, [0, 0])[0 if is_wrong else 1] += 1
+    found = [
+        Suspicion(part, seen[0], seen[1], wrong - seen[0], _ochiai(seen[0], seen[1], wrong))
+        for part, seen in with_part.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-(one.ochiai or 0.0), one.part)))
+
+
+def parts_of(decision: Decision) -> frozenset[str]:
+    """What a decision used or showed: versions, failed checks, errors."""
+    parts: set[str] = set()
+    for step in decision.steps:
+        parts.update(f"{name}@{version}" for name, version in step.components())
+        parts.update(f"check:{step.name}:{check.rule}" for check in step.failed_checks)
+        if step.error is not UNSET:
+            parts.add(f"error:{step.name}")
+    return frozenset(parts)
+
+
+def _ochiai(wrong_with: int, right_with: int, wrong: int) -> float | None:
+    used = wrong_with + right_with
+    return wrong_with / math.sqrt(wrong * used) if wrong and used else None

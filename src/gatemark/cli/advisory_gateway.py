@@ -1,0 +1,64 @@
+"""``gatemark advisory gateway``: the reference gateway as a process."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+
+import click
+
+from gatemark.cli.options import busy_counter_option
+from gatemark.flow.advisory_gateway import DeviceChoice, open_gateway
+
+
+@click.command("gateway")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8719,
+    show_default=True,
+    help="Port on 127.0.0.1; 0 takes any free one and prints it.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["AUTO", "NPU", "CPU"]),
+    default="AUTO",
+    show_default=True,
+    help="AUTO takes the NPU when there is one, else the CPU, and says so in every reply.",
+)
+@busy_counter_option
+def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
+    """Serve the reference models on the loopback interface.
+
+    Six lanes: POST /v1/advise takes an envelope, GET /health says what is ready. Prints its address
+    first. Envelopes that are malformed or ask for authority are refused; nothing that is sent is
+    logged or kept. Ends cleanly on Ctrl-C and SIGTERM.
+
+    \b
+    Examples:
+      gatemark advisory gateway
+      gatemark advisory gateway --port 0 --device CPU
+    """
+    stop = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        gateway = open_gateway(port, device, busy_counter)
+        serving = threading.Thread(target=gateway.serve_forever, args=(0.1,), daemon=True)
+        serving.start()
+        click.echo(f"listening on {gateway.address}")
+        for name, lane in gateway.health()["lanes"].items():
+            note = "" if lane["fallback"] is None else f" ({lane['fallback']['reason']})"
+            click.echo(f"  {name}: {lane['device']} {lane['precision']}{note}")
+        stop.wait()
+        gateway.finish()
+        serving.join()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    click.echo("stopped", err=True)
+    return 0

@@ -1,0 +1,99 @@
+"""``gatemark ledger keygen``, ``checkpoint`` and ``rotate``: what has to do with keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json
+from gatemark.core.errors import UsageError
+from gatemark.flow.house import House
+from gatemark.flow.ledger_keys import (
+    KeyMade,
+    make_key,
+    replace_lost_key,
+    rotate_key,
+    sign_checkpoint,
+)
+from gatemark.flow.outputs import write_text
+
+
+def _show(made: KeyMade, *, json: bool) -> None:
+    if json:
+        print_json(msgspec.to_builtins(made))
+        return
+    click.echo(made.key)
+    click.echo(f"private key in {made.private_file}: keep it apart from the store", err=True)
+    click.echo(f"public key in {made.public_file}; event {made.seq} tells of it", err=True)
+
+
+@click.command("keygen")
+@click.argument("file", metavar="FILE")
+@click.option("--name", help="The key's name; the ledger's own when left out.")
+@store_option
+@json_option
+def keygen(file: str, name: str | None, store: str, json: bool) -> None:
+    """Make the key that signs for the ledger.
+
+    FILE gets the private key, readable by its owner alone; FILE.pub gets the public key, which is
+    also printed. An event tells of the key.
+
+    \b
+    Example:
+      gatemark ledger keygen ledger.key
+    """
+    _show(make_key(House(store=store), Path(file), name), json=json)
+
+
+@click.command("rotate")
+@click.argument("file", metavar="FILE")
+@click.option("--signing-key", metavar="FILE", help="The private key that signs now.")
+@click.option("--lost", metavar="REASON", help="The old key cannot sign any more, and why.")
+@click.option("--name", help="The new key's name; the old one's when left out.")
+@store_option
+@json_option
+def rotate(file: str, **flags: Any) -> None:
+    """Let a new key follow the one that signs now.
+
+    Both keys sign the change, so that whoever trusts the old key can trust the new one. A lost key
+    cannot; then every check says so from now on, and the new public key must be handed out again.
+
+    \b
+    Examples:
+      gatemark ledger rotate new.key --signing-key ledger.key
+      gatemark ledger rotate new.key --lost "the laptop was stolen"
+    """
+    if (flags["signing_key"] is None) == (flags["lost"] is None):
+        raise UsageError("give --signing-key, or --lost with a reason")
+    house = House(store=flags["store"])
+    if flags["lost"] is None:
+        made = rotate_key(house, flags["signing_key"], Path(file), flags["name"])
+    else:
+        made = replace_lost_key(house, Path(file), flags["lost"], flags["name"])
+    _show(made, json=flags["json"])
+
+
+@click.command("checkpoint")
+@click.option("--signing-key", required=True, metavar="FILE", help="The ledger's private key.")
+@click.option("-o", "--output", metavar="FILE", help="Write the note here instead of printing it.")
+@store_option
+def checkpoint(signing_key: str, output: str | None, store: str) -> None:
+    """Sign how far the ledger goes.
+
+    The note (C2SP tlog-checkpoint) is kept in the store and printed. Keep a copy where nobody with
+    access to the store can change it: with it, a history that was rewritten or cut is found.
+
+    \b
+    Example:
+      gatemark ledger checkpoint --signing-key ledger.key -o checkpoint.txt
+    """
+    note = sign_checkpoint(House(store=store), signing_key)
+    if output is None:
+        click.echo(note, nl=False)
+    else:
+        write_text(output, note)
+        click.echo(output)

@@ -1,0 +1,113 @@
+"""Options and printing that the commands of the lifecycle share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json
+from gatemark.core.errors import UsageError
+from gatemark.core.governance import SYSTEM
+from gatemark.core.lifecycle import PRODUCTION
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import Acted
+from gatemark.flow.told import document_of, lines_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class MomentType(click.ParamType[datetime]):
+    """A moment in UTC, such as 2027-03-01T08:00:00Z."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            moment = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is no moment such as 2027-03-01T08:00:00Z", param, ctx)
+        if moment.tzinfo is None:
+            self.fail(f"{value!r} needs a time zone, such as a Z at its end", param, ctx)
+        return moment.astimezone(UTC)
+
+
+MOMENT = MomentType()
+
+
+def acting_options(function: F) -> F:
+    """``--actor``, ``--note``, ``--store`` and ``--json`` of commands that change something."""
+    decorators = [
+        click.option(
+            "--actor",
+            metavar="NAME",
+            envvar="GATEMARK_ACTOR",
+            help="Who acts; the login name when left out. The ledger keeps it, nothing proves it.",
+        ),
+        click.option("--note", default="", metavar="TEXT", help="Why; kept in the ledger."),
+        store_option,
+        json_option,
+    ]
+    for decorator in reversed(decorators):
+        function = decorator(function)
+    return function
+
+
+def environment_option(function: F) -> F:
+    """``--environment``: where a version stands."""
+    return click.option(
+        "--environment",
+        metavar="NAME",
+        default=PRODUCTION,
+        show_default=True,
+        help="The environment that this is about.",
+    )(function)
+
+
+def expect_option(function: F) -> F:
+    """``--expect``: the optimistic lock."""
+    return click.option(
+        "--expect",
+        type=click.IntRange(0),
+        metavar="EVENT",
+        help="Refuse when the asset has changed since this event.",
+    )(function)
+
+
+def cite_option(function: F) -> F:
+    """``--cite``: results that a step rests on."""
+    return click.option(
+        "--cite",
+        multiple=True,
+        metavar="RESULT",
+        help="A sealed result that this rests on, by its id or its first digits. Repeatable.",
+    )(function)
+
+
+def acting_house(flags: dict[str, Any], *, must_exist: bool = True) -> House:
+    """The house of a command that changes something, with whoever acts."""
+    if flags["actor"] == SYSTEM:
+        raise UsageError(f"nobody can act as {SYSTEM!r}: that is what Gatemark does by itself")
+    house = House(store=flags["store"], actor=flags["actor"])
+    if must_exist:
+        house.existing_store()
+    return house
+
+
+def show_acted(flags: dict[str, Any], *several: Acted, unchanged: str) -> None:
+    """Print what was written, or that it was already so."""
+    if flags["json"]:
+        print_json(document_of(*several))
+        return
+    lines = [line for acted in several for line in lines_of(acted)]
+    for line in lines:
+        click.echo(line)
+    if not lines:
+        click.echo(unchanged, err=True)

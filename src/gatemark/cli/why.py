@@ -1,0 +1,65 @@
+"""``gatemark why``: what the stage of a version rests on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from gatemark.cli.lifecycle_options import environment_option
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json
+from gatemark.core.exits import ExitCode
+from gatemark.core.lifecycle import parse_version_ref
+from gatemark.flow.house import House
+from gatemark.flow.outputs import check_extensions, write_documents
+from gatemark.flow.why import why
+from gatemark.report.lifecycle_text import why_text
+
+
+@click.command("why")
+@click.argument("version", metavar="ASSET@VERSION")
+@environment_option
+@click.option(
+    "-o",
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="Also write it (.json, .html). Repeatable.",
+)
+@store_option
+@json_option
+def why_command(**flags: Any) -> int:
+    """Tell why a version is where it is: results, votes, gates.
+
+    Every citation is looked at again. Exit 4 when one no longer verifies.
+
+    \b
+    Examples:
+      gatemark why triage@2.1.0
+      gatemark why triage@2.1.0 -o why.html
+    """
+    ref = parse_version_ref(flags["version"])
+    check_extensions(flags["output"], (".json", ".html"))
+    house = House(store=flags["store"])
+    house.existing_store()
+    found = why(house, ref, flags["environment"])
+    write_documents(
+        flags["output"],
+        {
+            ".json": lambda: msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n",
+            ".html": lambda: _page(found),
+        },
+    )
+    if flags["json"]:
+        print_json(msgspec.to_builtins(found))
+    else:
+        click.echo(why_text(found), nl=False)
+    return ExitCode.INTEGRITY if found.problems else ExitCode.PASS
+
+
+def _page(found: Any) -> bytes:
+    from gatemark.report.lifecycle_page import render_why  # noqa: PLC0415 - only pages need it
+
+    return render_why(found)

@@ -1,0 +1,101 @@
+"""An attribution: which step made a decision go wrong, what speaks for it, and what to do next."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.canonical import digest
+
+SCHEMA: Final = "gatemark.attribution/1"
+
+Confidence = Literal["high", "medium", "low", "none"]
+Catch = Literal["caught_then", "catchable_now", "no_rule", "not_asked"]
+
+
+class SuspectLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One step of the plan with everything that speaks against it; the most suspect comes first."""
+
+    rank: int
+    step: str
+    kind: str
+    name: str
+    confidence: Confidence
+    why: str
+    right_after_repair: float | None
+    interval: tuple[float, float] | None
+    by_versions: float | None
+    recorded: tuple[str, ...]
+    company: float | None
+
+
+class PlanStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A step as a drawing needs it."""
+
+    id: str
+    kind: str
+    name: str
+    sources: tuple[str, ...]
+
+
+class VerifierFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether the verifier should have caught the cause, and which rules could."""
+
+    catch: Catch
+    rules: tuple[tuple[str, str], ...]
+
+
+class ReplayFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How steps were run again; ``mode`` is none when they were not, and ``reason`` says why."""
+
+    mode: Literal["live", "recorded", "none"]
+    repeats: int
+    seed: int
+    reference: dict[str, str]
+    reason: str | None
+
+
+class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The smallest set of changed versions that still makes the decision go wrong."""
+
+    changed: tuple[str, ...]
+    smallest: tuple[str, ...]
+    is_minimal: bool
+    tests: int
+    unknown: int
+    reason: str | None
+
+
+class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something to do about it, for a person to accept: an item, a rule, a route."""
+
+    kind: Literal["golden_item", "adversarial_item", "rule_gap", "routing_note"]
+    summary: str
+    content: dict[str, Any]
+
+
+class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything that was found about one wrong decision. ``id`` is the digest of the rest."""
+
+    id: str
+    schema: Literal["gatemark.attribution/1"]
+    decision: str
+    decision_digest: str
+    cause: str | None
+    reason: str | None
+    suspects: tuple[SuspectLine, ...]
+    active: dict[str, str]
+    verifier: VerifierFinding | None
+    replay: ReplayFact
+    changes: ChangeSet | None
+    company: tuple[tuple[str, float], ...]
+    proposals: tuple[Proposal, ...]
+    plan: tuple[PlanStep, ...]
+
+
+def named(attribution: Attribution) -> Attribution:
+    """The attribution under its id."""
+    content = msgspec.to_builtins(attribution)
+    content.pop("id")
+    return msgspec.structs.replace(attribution, id=digest(content))

@@ -1,0 +1,219 @@
+"""The kinds of governance events, and the payload fields that an auditor relies on.
+
+Whoever writes these events may add fields; the fields named here must be there and mean this.
+Digests are ``sha256:…`` texts, moments are UTC with Z. The actor of an event is the one who did
+it: the approver of an approval, the author's own login of a registration.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.change import AssetRef
+from gatemark.core.result import PackRef
+from gatemark.core.verdict import Outcome
+
+RESULT_SEALED: Final = "result_sealed"
+ASSET_REGISTERED: Final = "asset_registered"
+APPROVAL: Final = "approval"
+TRANSITION: Final = "transition"
+DRIFT_SIGNAL: Final = "drift_signal"
+WAIVER: Final = "waiver"
+OVERRIDE: Final = "override"
+BREAK_GLASS: Final = "break_glass"
+POLICY_CHANGED: Final = "policy_changed"
+EXAM_SET: Final = "exam_set"
+CANARY_JUDGED: Final = "canary_judged"
+LEDGER_OPENED: Final = "ledger_opened"
+KEY_ADDED: Final = "key_added"
+KEY_ROTATED: Final = "key_rotated"
+KEY_REPLACED: Final = "key_replaced_without_signature"
+PAYLOAD_ERASED: Final = "payload_erased"
+BLOB_ERASED: Final = "blob_erased"
+CLOCK_SET_BACK: Final = "clock_set_back"
+ROLES_GRANTED: Final = "roles_granted"
+PAUSE: Final = "pause"
+BREAK_GLASS_REVIEWED: Final = "break_glass_reviewed"
+CANARY_WINDOW: Final = "canary_window"
+WATCH_CLOSED: Final = "watch_closed"
+SERVICE_REPORTED: Final = "service_reported"
+
+NEVER_ERASED: Final = frozenset(
+    {
+        RESULT_SEALED,
+        ASSET_REGISTERED,
+        APPROVAL,
+        TRANSITION,
+        DRIFT_SIGNAL,
+        WAIVER,
+        OVERRIDE,
+        BREAK_GLASS,
+        POLICY_CHANGED,
+        EXAM_SET,
+        CANARY_JUDGED,
+        LEDGER_OPENED,
+        KEY_ADDED,
+        KEY_ROTATED,
+        KEY_REPLACED,
+        PAYLOAD_ERASED,
+        BLOB_ERASED,
+        CLOCK_SET_BACK,
+        ROLES_GRANTED,
+        PAUSE,
+        BREAK_GLASS_REVIEWED,
+        CANARY_WINDOW,
+        WATCH_CLOSED,
+        SERVICE_REPORTED,
+    }
+)
+"""Kinds that decisions rest on, or that stages are replayed from."""
+
+DECISIONS: Final = frozenset({APPROVAL, TRANSITION, WAIVER, OVERRIDE, BREAK_GLASS})
+"""Kinds that leave the ledger as signed statements."""
+
+SYSTEM: Final = "system"
+"""The actor of what the machine does by itself."""
+
+RANK: Final = {
+    "draft": 0,
+    "rejected": 0,
+    "demoted": 0,
+    "rolled_back": 0,
+    "retired": 0,
+    "superseded": 0,
+    "evaluating": 1,
+    "eligible": 2,
+    "shadow": 3,
+    "canary_1": 4,
+    "canary_5": 5,
+    "canary_25": 6,
+    "enabled": 7,
+}
+"""How much authority a stage carries. A step to a higher rank above evaluating needs evidence."""
+
+EVIDENCE_FROM: Final = RANK["eligible"]
+APPROVED_STAGES: Final = frozenset({"canary_1", "enabled"})
+"""Stages that are entered from below only with an approval bound to them."""
+
+ROLLBACK: Final = "rollback"
+"""The cause of a return to a version that was enabled before; nobody waits for an approval."""
+
+
+class ResultSealed(msgspec.Struct, frozen=True):
+    """Payload of ``result_sealed``: a result entered the store, or was reached once more.
+
+    The same answers judged again give the same result on another occasion: the store keeps the
+    first, and the ledger tells of each. ``occasion`` is what ``stamp`` covers beside the id.
+    """
+
+    result_id: str
+    stamp: str
+    verdict: Outcome
+    candidate: AssetRef | None
+    baseline: AssetRef | None
+    pack: PackRef
+    policy_digest: str
+    occasion: dict[str, Any]
+
+
+class AssetRegistered(msgspec.Struct, frozen=True):
+    """Payload of ``asset_registered``; the subject is the asset, ``digest`` names the version."""
+
+    version: str
+    digest: str
+    author: str
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """Payload of ``approval``: the actor's decision, bound to exactly this."""
+
+    candidate_digest: str
+    result_ids: tuple[str, ...]
+    policy_digest: str
+    stage: str
+    decision: Literal["approve", "reject", "abstain"]
+    expires_at: datetime
+
+
+class TransitionMade(msgspec.Struct, frozen=True):
+    """Payload of ``transition``: a version of the subject moved from one stage to another.
+
+    ``result_ids`` are the citations; ``approvals`` and ``windows`` are the numbers of the approval
+    and canary events that the step rests on. A cause of ``break_glass`` needs an event of that
+    kind about the same version before it.
+    """
+
+    version: str
+    candidate_digest: str
+    before: str
+    after: str
+    cause: str
+    result_ids: tuple[str, ...] = ()
+    approvals: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
+    policy_digest: str | None = None
+    environment: str = "production"
+
+
+class WindowVerdict(msgspec.Struct, frozen=True):
+    """Payload of ``canary_judged``: how one window of a canary came out."""
+
+    version: str
+    stage: str
+    state: str
+
+
+class GlassBroken(msgspec.Struct, frozen=True):
+    """Payload of ``break_glass``: who acts without approvals, and until when."""
+
+    version: str
+    until: datetime
+    environment: str = "production"
+
+
+class KeyAdded(msgspec.Struct, frozen=True):
+    """Payload of ``key_added``: the first key; ``note`` names ledger and key, signed by the key."""
+
+    key: str
+    note: str
+
+
+class KeyRotated(msgspec.Struct, frozen=True):
+    """Payload of ``key_rotated``: ``note`` names ledger and both keys, signed by both."""
+
+    old: str
+    new: str
+    note: str
+
+
+class KeyReplaced(msgspec.Struct, frozen=True):
+    """Payload of ``key_replaced_without_signature``: the old key could not sign any more."""
+
+    old: str
+    new: str
+    note: str
+    reason: str
+
+
+class PayloadErased(msgspec.Struct, frozen=True):
+    """Payload of ``payload_erased``: the tombstone of one event's payload."""
+
+    seq: int
+    payload_digest: str
+    reason: str
+
+
+class BlobErased(msgspec.Struct, frozen=True):
+    """Payload of ``blob_erased``: the tombstone of one blob."""
+
+    digest: str
+    reason: str
+
+
+def as_payload(value: msgspec.Struct) -> dict[str, Any]:
+    """A typed payload in the plain form that a draft takes."""
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    return plain

@@ -1,0 +1,211 @@
+"""Nouns of the lifecycle: stages, roles, pins, gates and the numbers of a canary."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import InvalidValueError, UsageError
+
+Stage = Literal[
+    "draft",
+    "evaluating",
+    "rejected",
+    "eligible",
+    "shadow",
+    "canary_1",
+    "canary_5",
+    "canary_25",
+    "enabled",
+    "superseded",
+    "retired",
+    "demoted",
+    "rolled_back",
+]
+Cause = Literal["promote", "ramp", "supersede", "demote", "rollback", "break_glass"]
+Role = Literal[
+    "viewer",
+    "author",
+    "evaluator",
+    "pack_owner",
+    "approver",
+    "security_approver",
+    "operator",
+    "auditor",
+    "admin",
+    "system",
+]
+PauseReason = Literal[
+    "inconclusive", "warn", "freeze", "operator", "error_budget", "sample_ratio", "break_glass"
+]
+Gate = Literal[
+    "schema",
+    "eval",
+    "replay",
+    "adversarial",
+    "drift",
+    "error_budget",
+    "sign_off",
+    "security_review",
+]
+GateState = Literal["pass", "fail", "unjudged", "not_applicable", "overridden", "broken_glass"]
+ChangeClass = Literal["none", "patch", "minor", "major"]
+Risk = Literal["normal", "high"]
+WindowState = Literal["clean", "inconclusive", "warn", "breach"]
+MetricState = Literal["ok", "unjudged", "warn", "breach"]
+Arm = Literal["canary", "baseline"]
+Decision = Literal["approve", "reject", "abstain"]
+
+PRODUCTION: Final = "production"
+CANARY_SHARES: Final[dict[Stage, float]] = {
+    "canary_1": 0.01,
+    "canary_5": 0.05,
+    "canary_25": 0.25,
+}
+"""The stages of a canary, in order, and the share of traffic in each."""
+
+AssetName = Annotated[
+    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+]
+VersionName = Annotated[
+    str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")
+]
+Actor = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\u0000-\u0020\u007f]+$")]
+Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+Note = Annotated[str, Meta(max_length=2000, pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$")]
+Pin = Annotated[str, Meta(min_length=1, max_length=256)]
+Cites = Annotated[tuple[Digest, ...], Meta(max_length=32)]
+
+
+class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What every noun of the lifecycle has in common."""
+
+
+class Pins(Noun, frozen=True, kw_only=True):
+    """Everything a version was examined with; a rollback restores all of it."""
+
+    model: Pin | None = None
+    prompt: Pin | None = None
+    tools: dict[str, Pin] = {}
+    retrieval: Pin | None = None
+    ontology: Pin | None = None
+    policy: Pin | None = None
+    routing: Pin | None = None
+
+    @property
+    def digest(self) -> str:
+        """Names the whole set; also fit to name a cache that must not outlive it."""
+        return digest(self)
+
+
+class VersionRef(Noun, frozen=True, kw_only=True):
+    """One version of one asset, as people write it: ``ASSET@VERSION``."""
+
+    asset: AssetName
+    version: VersionName
+
+    def __str__(self) -> str:
+        return f"{self.asset}@{self.version}"
+
+
+def parse_version_ref(text: str) -> VersionRef:
+    """``ASSET@VERSION`` taken apart."""
+    asset, mark, version = text.partition("@")
+    if not mark:
+        raise UsageError(f"{text!r} must be ASSET@VERSION")
+    try:
+        return msgspec.convert({"asset": asset, "version": version}, VersionRef)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{text!r} must be ASSET@VERSION: {error}") from error
+
+
+class SchemaChange(Noun, frozen=True, kw_only=True):
+    """What happened to a version's schema against its parent's, and what its number says.
+
+    ``bump`` is null when a number is not semantic or there is no parent to count from;
+    ``change`` is null when there was nothing to compare with.
+    """
+
+    digest: Digest
+    change: ChangeClass | None
+    bump: ChangeClass | None
+    reasons: tuple[str, ...] = ()
+    is_marking_change: bool = False
+
+
+class Exam(Noun, frozen=True, kw_only=True):
+    """The full pack of record: what a result must have sat to count as the full pack.
+
+    Data of replay suites is recent by nature and stays out.
+    """
+
+    pack: str
+    version: int
+    policy: Digest
+    snapshots: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Names the exam."""
+        return digest(self)
+
+
+class GateFinding(Noun, frozen=True, kw_only=True):
+    """How one gate of the release matrix stood when a move was asked for."""
+
+    gate: Gate
+    state: GateState
+    blocks: bool
+    reason: str
+
+
+class Moments(Noun, frozen=True, kw_only=True):
+    """A sample in three numbers."""
+
+    n: Annotated[int, Meta(ge=0, le=10**12)]
+    sum: float
+    sum_squares: Annotated[float, Meta(ge=0)]
+
+    def __post_init__(self) -> None:
+        slack = 1e-9 * max(1.0, self.sum_squares)
+        if self.n * self.sum_squares + slack * max(1, self.n) < self.sum * self.sum:
+            raise InvalidValueError(
+                f"sum_squares {self.sum_squares} is too small for n {self.n} and sum {self.sum}"
+            )
+
+
+class ArmMetric(Noun, frozen=True, kw_only=True):
+    """One metric of one arm in one window; ``values`` only where a judge needs them."""
+
+    metric: AssetName
+    arm: Arm
+    moments: Moments
+    values: Annotated[tuple[float, ...], Meta(max_length=2_000)] = ()
+
+
+class InvariantCount(Noun, frozen=True, kw_only=True):
+    """How often the canary broke something that must never break."""
+
+    name: AssetName
+    checked: Annotated[int, Meta(ge=0, le=10**12)]
+    violations: Annotated[int, Meta(ge=0, le=10**12)]
+
+
+class Traffic(Noun, frozen=True, kw_only=True):
+    """How many keys each arm was given."""
+
+    canary: Annotated[int, Meta(ge=0, le=10**12)]
+    baseline: Annotated[int, Meta(ge=0, le=10**12)]
+
+
+class MetricVerdict(Noun, frozen=True, kw_only=True):
+    """What a judge says about one metric of one window."""
+
+    metric: str
+    state: MetricState
+    reason: str
+    statistic: float | None = None
+    difference: float | None = None

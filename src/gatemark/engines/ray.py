@@ -1,0 +1,87 @@
+"""The Ray engine: the same tasks on a cluster of processes, here or on many machines.
+
+Without an address a cluster of this machine alone is started, on loopback and without telemetry.
+With one, its workers must see the evidence under the same paths and have the same Gatemark.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from gatemark.core.errors import GatemarkError, UsageError
+
+T = TypeVar("T")
+
+LOOPBACK = "127.0.0.1"
+WAITING_PER_JOB = 2
+"""Tasks under way per worker: enough to keep it busy, few enough to hold in memory."""
+
+
+class RayEngine:
+    """Maps work over the workers of a Ray cluster."""
+
+    def __init__(self, jobs: int, address: str | None = None) -> None:
+        if jobs < 1:
+            raise UsageError(f"jobs must be >= 1, got {jobs}")
+        self.jobs = jobs
+        self._address = address
+
+    def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
+        """The result of ``work`` for every task, as each gets done."""
+        ray = self._joined()
+        try:
+            remote = ray.remote(num_cpus=1, max_retries=0)(work_on)
+            yield from self._collect(ray, remote, work, tasks)
+        finally:
+            ray.shutdown()
+
+    def _joined(self) -> Any:
+        # Read when Ray is imported, so it must be set before.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray  # noqa: PLC0415 - heavy, and only this engine needs it
+        except ModuleNotFoundError as error:
+            raise UsageError("the ray engine needs Ray: install gatemark[ray]") from error
+        local: dict[str, Any] = {}
+        if self._address is None:
+            local = {"num_cpus": self.jobs, "include_dashboard": False}
+        try:
+            ray.init(
+                address=self._address or "local",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                _node_ip_address=LOOPBACK,
+                **local,
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise UsageError(f"no Ray cluster at {self._address or LOOPBACK}: {error}") from error
+        return ray
+
+    def _collect(
+        self, ray: Any, remote: Any, work: Callable[[T], bytes], tasks: Sequence[T]
+    ) -> Iterator[bytes]:
+        waiting = iter(tasks)
+        under_way: list[Any] = []
+        while True:
+            while len(under_way) < self.jobs * WAITING_PER_JOB:
+                task = next(waiting, None)
+                if task is None:
+                    break
+                under_way.append(remote.remote(work, task))
+            if not under_way:
+                return
+            done, under_way = ray.wait(under_way, num_returns=1)
+            try:
+                yield ray.get(done[0])
+            except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, GatemarkError):
+                    raise error.cause from error
+                raise
+
+
+def work_on(work: Callable[[T], bytes], task: T) -> bytes:
+    """One task on a worker."""
+    return work(task)

@@ -1,0 +1,74 @@
+"""An asset at a glance: its versions, where they stand, and what is live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gatemark.core.errors import UsageError
+from gatemark.core.lifecycle import PRODUCTION
+from gatemark.flow.books import read_state
+from gatemark.flow.house import House
+from gatemark.lifecycle.state import State
+from gatemark.report.lifecycle_views import AssetCard, AssetRow, VersionLine
+
+
+def asset_card(house: House, asset: str, environment: str = PRODUCTION) -> AssetCard:
+    """The versions of one asset."""
+    house.existing_store()
+    state = read_state(house, asset)
+    if not state.asset.versions:
+        raise UsageError(f"there is no asset {asset}")
+    place = state.asset.place(environment)
+    exam = state.asset.exam
+    return AssetCard(
+        asset=asset,
+        kind=state.asset.kind or "",
+        risk=state.asset.risk,
+        environment=environment,
+        revision=state.asset.revision,
+        full_pack=None if exam is None else f"{exam.pack} v{exam.version}",
+        full_pack_editor=state.asset.exam_editor,
+        enabled=place.enabled,
+        canary=place.canary,
+        versions=tuple(
+            _line(state, environment, name) for name in reversed(list(state.asset.versions))
+        ),
+    )
+
+
+def _line(state: State, environment: str, name: str) -> VersionLine:
+    version = state.asset.versions[name]
+    track = state.asset.track(environment, name)
+    return VersionLine(
+        version=name,
+        stage=track.stage,
+        since=track.since or version.added_at,
+        author=version.author,
+        parent=version.parent,
+        digest=version.digest,
+        pins=version.pins,
+        paused=None if track.paused is None else track.paused.reason,
+        has_broken_glass=track.glass is not None,
+        result_ids=track.result_ids,
+    )
+
+
+def asset_rows(house: House, names: Sequence[str]) -> tuple[AssetRow, ...]:
+    """One row per asset and environment it is in."""
+    rows = []
+    for name in names:
+        state = read_state(house, name)
+        for environment in sorted(state.asset.places) or [PRODUCTION]:
+            place = state.asset.place(environment)
+            rows.append(
+                AssetRow(
+                    asset=name,
+                    kind=state.asset.kind or "",
+                    risk=state.asset.risk,
+                    environment=environment,
+                    enabled=place.enabled,
+                    canary=place.canary,
+                    version_count=len(state.asset.versions),
+                )
+            )
+    return tuple(rows)

@@ -1,0 +1,124 @@
+"""Reading the lifecycle out of the ledger, event by event, each only once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from gatemark.core.errors import IntegrityError
+from gatemark.core.event import Event, Head
+from gatemark.core.governance import NEVER_ERASED, RESULT_SEALED, ResultSealed
+from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded
+from gatemark.flow.house import House
+from gatemark.ledger.port import EventStore
+from gatemark.lifecycle.fold import advance, fold
+from gatemark.lifecycle.state import Asset, HouseRules, State
+
+
+def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None:
+    """An event as the lifecycle reads it; None for events that are not its business."""
+    kind = KINDS.get(event.kind)
+    if kind is None:
+        return None
+    if payload is None:
+        if event.kind in NEVER_ERASED:
+            raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
+        return None
+    try:
+        fact = msgspec.convert(payload, kind)
+    except msgspec.ValidationError as error:
+        raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    return Recorded(event.seq, event.actor, event.at, fact)
+
+
+class _Page(msgspec.Struct):
+    """What was read about one asset so far."""
+
+    asset: Asset
+    head: Head | None = None
+    read_to: int = 0
+    sealed_at: dict[str, datetime] = {}
+
+
+def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
+    """Remember when a judgement was last reached; the event may have come later than that."""
+    try:
+        sealed = msgspec.convert(payload, ResultSealed)
+        finished_at = msgspec.convert(sealed.occasion.get("finished_at"), datetime)
+    except msgspec.ValidationError as error:
+        raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    known = page.sealed_at.get(sealed.result_id)
+    page.sealed_at[sealed.result_id] = max(finished_at, known or finished_at)
+
+
+class Books:
+    """The states of assets as far as they were read; reading again reads only what is new."""
+
+    def __init__(self, events: EventStore) -> None:
+        self._events = events
+        self._house = HouseRules()
+        self._house_read_to = 0
+        self._pages: dict[str, _Page] = {}
+
+    def read(self, asset: str, head: Head | None = None) -> State:
+        """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
+        page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
+        state = State(self._house, page.asset)
+        if head is not None and page.head == head:
+            return state
+        for event, payload in self._events.events(self._house_read_to, subject=HOUSE_SUBJECT):
+            self._advance(State(self._house, Asset(name=asset)), event, payload)
+            self._house_read_to = event.seq
+        for event, payload in self._events.events(page.read_to, subject=asset):
+            if event.kind == RESULT_SEALED:
+                _note_seal(page, event, payload)
+            else:
+                self._advance(state, event, payload)
+            page.read_to = event.seq
+        page.head = head
+        return state
+
+    def sealed_at(self, asset: str, result_id: str) -> datetime | None:
+        """When a result about an asset was last sealed, where the ledger tells."""
+        page = self._pages.get(asset)
+        return None if page is None else page.sealed_at.get(result_id)
+
+    def _advance(self, state: State, event: Event, payload: Mapping[str, Any] | None) -> None:
+        line = recorded(event, payload)
+        if line is not None:
+            advance(state, line)
+
+
+_OPEN: WeakKeyDictionary[House, Books] = WeakKeyDictionary()
+
+
+def books_of(house: House) -> Books:
+    """The books of a house, kept for as long as it stands."""
+    if house not in _OPEN:
+        _OPEN[house] = Books(house.events)
+    return _OPEN[house]
+
+
+def read_state(house: House, asset: str) -> State:
+    """The state of an asset by now."""
+    return books_of(house).read(asset)
+
+
+def replay(events: EventStore, asset: str) -> State:
+    """The state of an asset from the ledger alone, read from its first event."""
+    return fold(asset, lifecycle_lines(events, asset))
+
+
+def lifecycle_lines(events: EventStore, asset: str) -> Iterator[Recorded]:
+    """Every event that the state of an asset rests on, in order."""
+    lines = [
+        line
+        for subject in (HOUSE_SUBJECT, asset)
+        for event, payload in events.events(subject=subject)
+        if (line := recorded(event, payload)) is not None
+    ]
+    yield from sorted(lines, key=lambda line: line.seq)

@@ -1,0 +1,139 @@
+"""What a cited result is worth: found in the store, its seal and evidence checked, summed up."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
+from gatemark.core.errors import IntegrityError, RefusedError, UsageError
+from gatemark.core.lifecycle import Exam
+from gatemark.core.result import Result
+from gatemark.flow.books import books_of
+from gatemark.flow.house import House
+from gatemark.lifecycle.evidence import Cited, SuiteOutcome
+
+_REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
+_EXCUSED = ("waived", "soft_pass")
+REPLAY = "replay"
+
+
+def result_ids(house: House, references: Iterable[str]) -> tuple[str, ...]:
+    """Full ids of results that were named by an id or its first digits."""
+    found = []
+    for reference in references:
+        if not _REFERENCE.match(reference):
+            raise UsageError(f"{reference!r} is no result id (sha256:… or 8 or more hex digits)")
+        full = DIGEST_PREFIX + reference.removeprefix(DIGEST_PREFIX)
+        if is_digest(full):
+            found.append(full)
+            continue
+        try:
+            found.append(house.results.get(reference).id)
+        except UsageError as error:
+            raise RefusedError(str(error)) from error
+    return tuple(found)
+
+
+class Citations(Mapping[str, Cited]):
+    """What is known of results, looked up when somebody asks and only then.
+
+    A result that is not there is left out. One that was changed, or whose evidence was, is an
+    error; with ``must_go_on`` it is as good as missing, and its evidence is not looked at: that is
+    for what must not be stopped, going back and telling what may serve.
+    """
+
+    def __init__(self, house: House, asset: str, *, must_go_on: bool) -> None:
+        self._house = house
+        self._asset = asset
+        self._must_go_on = must_go_on
+        self._known: dict[str, Cited | None] = {}
+
+    def __getitem__(self, result_id: str) -> Cited:
+        if result_id not in self._known:
+            self._known[result_id] = self._look_up(result_id)
+        found = self._known[result_id]
+        if found is None:
+            raise KeyError(result_id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, found in self._known.items() if found is not None])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _look_up(self, result_id: str) -> Cited | None:
+        try:
+            result = _get(self._house, result_id)
+            if result is not None and not self._must_go_on:
+                _check_evidence(self._house, result)
+        except IntegrityError:
+            if self._must_go_on:
+                return None
+            raise
+        return None if result is None else summed_up(self._house, self._asset, result)
+
+
+def _get(house: House, result_id: str) -> Result | None:
+    try:
+        return house.results.get(result_id)
+    except UsageError:
+        return None
+
+
+def _check_evidence(house: House, result: Result) -> None:
+    names = {blob.digest for blob in result.blobs}
+    names.update(file.digest for evidence in result.evidence for file in evidence.files)
+    for name in sorted(names):
+        seen = hashlib.sha256()
+        for piece in house.blobs.pieces(name):
+            seen.update(piece)
+        if not same_digest(DIGEST_PREFIX + seen.hexdigest(), name):
+            raise IntegrityError(
+                f"result {result.id} rests on blob {name}, whose bytes were changed"
+            )
+
+
+def summed_up(house: House, asset: str, result: Result) -> Cited:
+    """A result as the lifecycle sees it."""
+    kinds = {
+        evidence.checks["suite"]: evidence.checks["kind"]
+        for evidence in result.evidence
+        if {"suite", "kind"} <= evidence.checks.keys()
+    }
+    excused: dict[str | None, list[str]] = {}
+    for finding in result.findings:
+        if finding.verdict in _EXCUSED:
+            suite = finding.rule.rpartition(".")[0]
+            excused.setdefault(suite if suite in kinds else None, []).append(finding.rule)
+    told_at = books_of(house).sealed_at(asset, result.id)
+    return Cited(
+        id=result.id,
+        verdict=result.verdict,
+        candidate_digest=result.candidate.digest if result.candidate else None,
+        baseline_digest=result.baseline.digest if result.baseline else None,
+        exam=exam_of(result),
+        sealed_at=told_at or result.finished_at,
+        suites=tuple(
+            SuiteOutcome(suite, kind, tuple(excused.get(suite, ())))
+            for suite, kind in sorted(kinds.items())
+        ),
+        excused=tuple(excused.get(None, ())),
+    )
+
+
+def exam_of(result: Result) -> Exam:
+    """Which exam a result sat; data of replay suites is recent by nature and stays out."""
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in result.evidence
+        if evidence.checks.get("kind") == REPLAY
+    }
+    return Exam(
+        pack=result.pack.name,
+        version=result.pack.version,
+        policy=result.policy_digest,
+        snapshots=tuple(sorted(set(result.snapshots) - replayed)),
+    )

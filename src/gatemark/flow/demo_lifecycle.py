@@ -1,0 +1,216 @@
+"""The demo's second half: two people take a change through shadow and canary, and one is refused.
+
+Everything happens in a store of its own, on a clock that starts a day and a half ago and runs as
+fast as it is told to.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import canonical_bytes
+from gatemark.core.errors import RefusedError
+from gatemark.core.lifecycle import Role, Stage, VersionRef
+from gatemark.core.result import Result
+from gatemark.disk.atomic import write_whole
+from gatemark.flow.asset_history import asset_history
+from gatemark.flow.assets import NewVersion, add_version, set_exam
+from gatemark.flow.canary import canary_state, push_windows
+from gatemark.flow.house import House
+from gatemark.flow.init import write_starter
+from gatemark.flow.lifecycle import Acted, Approve, Command, GrantRoles, Promote, act, run_due
+from gatemark.flow.run_pack import RunChoices, run_pack
+from gatemark.flow.told import lines_of
+from gatemark.flow.why import why
+
+ASSET: Final = "parcel-mail"
+ANN: Final = "ann"
+BOB: Final = "bob"
+ROLES: Final[dict[str, tuple[Role, ...]]] = {
+    ANN: ("admin", "author", "evaluator", "pack_owner", "operator"),
+    BOB: ("approver",),
+}
+WINDOW: Final = timedelta(minutes=15)
+
+
+class LifecycleAct(msgspec.Struct, frozen=True):
+    """One act of the demo: what was tried, what the ledger says of it, and whether it was refused.
+
+    ``planned`` says whether it ended as it should.
+    """
+
+    title: str
+    lines: tuple[str, ...]
+    was_refused: bool = False
+    planned: bool = True
+
+
+class DemoClock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(milliseconds=1)
+        return self.now
+
+
+class Stagehand:
+    """Two people, one asset and a clock; knows how to say things briefly."""
+
+    def __init__(self, folder: Path, now: datetime) -> None:
+        self.clock = DemoClock(now - timedelta(hours=36))
+        self.folder = folder
+        self.house = House(store=str(folder / "lifecycle-store"), actor=ANN, clock=self.clock)
+        self.pack = folder / "lifecycle-pack"
+        shutil.rmtree(folder / "lifecycle-store", ignore_errors=True)
+        shutil.rmtree(self.pack, ignore_errors=True)
+        write_starter(self.pack)
+
+    def play(self, title: str, *commands: Command, refuse: bool = False) -> LifecycleAct:
+        """Carry commands out; with ``refuse``, the last one is meant to be refused."""
+        lines: list[str] = []
+        for command in commands:
+            try:
+                lines.extend(lines_of(act(self.house, command)))
+            except RefusedError as error:
+                told = (*lines, *(f"refused: {line}" for line in error.lines()))
+                return LifecycleAct(title, told, was_refused=True, planned=refuse)
+        return LifecycleAct(title, tuple(lines), planned=not refuse)
+
+    def told(self, title: str, *done: Acted) -> LifecycleAct:
+        """What was done already, as an act."""
+        return LifecycleAct(title, tuple(line for acted in done for line in lines_of(acted)))
+
+    def examine(self, candidate: str) -> Result:
+        """Run the full pack with one of the starter's functions as the candidate."""
+        path = self.pack / "pack.yaml"
+        text = path.read_text(encoding="utf-8").replace("sorter:candidate", candidate)
+        variant = self.pack / f"pack-{candidate.partition(':')[2]}.yaml"
+        variant.write_text(text, encoding="utf-8")
+        return run_pack(self.house, str(variant), RunChoices())
+
+    def add(self, version: str, result: Result, *pins: str) -> Acted:
+        ref = VersionRef(asset=ASSET, version=version)
+        new = NewVersion(ref=ref, kind="classifier", result=result.id, pins=pins)
+        return add_version(self.house, new, actor=ANN)
+
+    def promote(self, version: str, to: Stage, *cites: str) -> Promote:
+        return Promote(actor=ANN, asset=ASSET, version=version, to=to, result_ids=cites)
+
+    def approve(self, actor: str, version: str, stage: Stage, *cites: str) -> Approve:
+        return Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites)
+
+    def window(self) -> tuple[Acted, ...]:
+        """Fifteen minutes of quiet traffic on both arms, pushed and judged."""
+        start = canary_state(self.house, ASSET).next_window
+        self.clock.now = start + WINDOW
+        lines = [_arm(start, arm, keys=400) for arm in ("canary", "baseline")]
+        path = self.folder / "canary-window.jsonl"
+        write_whole(path, [canonical_bytes(line) + b"\n" for line in lines])
+        pushed = push_windows(self.house, ASSET, str(path), actor=ANN)
+        return (*pushed, *run_due(self.house, ASSET, "production"))
+
+
+def _arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
+    """What one arm measured; synthetic."""
+    checked = {"checked": keys, "violations": 0}
+    slow = 120.0 if arm == "canary" else 121.0
+    return {
+        "start": f"{start:%Y-%m-%dT%H:%M:%SZ}",
+        "end": f"{start + WINDOW:%Y-%m-%dT%H:%M:%SZ}",
+        "arm": arm,
+        "keys": keys,
+        "metrics": {
+            "error_rate": {"n": keys, "count": 2},
+            "latency_ms": {
+                "n": keys,
+                "sum": keys * slow,
+                "sum_squares": keys * (slow * slow + 900.0),
+            },
+        },
+        "invariants": dict.fromkeys(("schema", "authority", "privacy"), checked),
+    }
+
+
+def demo_lifecycle(folder: Path, now: datetime) -> Iterator[LifecycleAct]:
+    """Two versions, two people: one goes live as the first, one through shadow and canary.
+
+    Leaves a store in ``folder / "lifecycle-store"`` and two pages, ``history.html`` and
+    ``why.html``. The last event lies before ``now``.
+    """
+    hand = Stagehand(folder, now)
+    yield from _first_version(hand)
+    yield from _second_version(hand)
+    yield _pages(hand)
+
+
+def _first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
+    grants = [GrantRoles(actor=ANN, person=person, roles=roles) for person, roles in ROLES.items()]
+    yield hand.play("Ann sets up the house; Bob may approve", *grants)
+    result = hand.examine("sorter:baseline")
+    added = hand.add("1.0.0", result, "model=sorter-1")
+    exam = set_exam(hand.house, ASSET, str(hand.pack / "pack.yaml"), actor=ANN)
+    yield hand.told("Ann adds version 1.0.0 and names its full pack", added, exam)
+    yield hand.play(
+        "It passed the pack, so that it may go to shadow",
+        hand.promote("1.0.0", "evaluating"),
+        hand.promote("1.0.0", "eligible", result.id),
+        hand.promote("1.0.0", "shadow"),
+    )
+    yield hand.play("Nobody enables it alone", hand.promote("1.0.0", "enabled"), refuse=True)
+    yield hand.play(
+        "Bob approves, Ann enables it as the first version of all",
+        hand.approve(BOB, "1.0.0", "enabled"),
+        hand.promote("1.0.0", "enabled"),
+    )
+
+
+def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
+    result = hand.examine("sorter:candidate")
+    added = hand.add("1.1.0", result, "model=sorter-2")
+    yield hand.told("Ann adds version 1.1.0", added)
+    yield hand.play(
+        "It passed too, and runs in shadow beside 1.0.0",
+        hand.promote("1.1.0", "evaluating"),
+        hand.promote("1.1.0", "eligible", result.id),
+        hand.promote("1.1.0", "shadow"),
+    )
+    hand.clock.now += timedelta(hours=2)
+    compared = hand.examine("sorter:candidate")
+    yield hand.play(
+        "Ann wrote it, so that she cannot approve it",
+        hand.approve(ANN, "1.1.0", "canary_1", compared.id),
+        refuse=True,
+    )
+    yield hand.play(
+        "Bob approves the canary",
+        hand.approve(BOB, "1.1.0", "canary_1", compared.id),
+        hand.promote("1.1.0", "canary_1", compared.id),
+    )
+    for share in ("1 %", "5 %", "25 %"):
+        done = [acted for _ in range(2) for acted in hand.window()]
+        yield hand.told(f"Two clean windows at {share}", *done)
+    yield hand.play(
+        "Bob approves again, and 1.1.0 takes the place of 1.0.0",
+        hand.approve(BOB, "1.1.0", "enabled"),
+        hand.promote("1.1.0", "enabled"),
+    )
+
+
+def _pages(hand: Stagehand) -> LifecycleAct:
+    # Drawing needs the report extra; the acts before it do not.
+    from gatemark.report.lifecycle_page import render_history, render_why  # noqa: PLC0415
+
+    history, reasons = hand.folder / "history.html", hand.folder / "why.html"
+    write_whole(history, [render_history(asset_history(hand.house, ASSET))])
+    ref = VersionRef(asset=ASSET, version="1.1.0")
+    write_whole(reasons, [render_why(why(hand.house, ref))])
+    return LifecycleAct("What was live when, and why", (str(history), str(reasons)))

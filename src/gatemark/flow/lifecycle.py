@@ -1,0 +1,148 @@
+"""The way from a command to the ledger: read, decide, append, and again when somebody was faster.
+
+``act(house, command)`` is the one door. It returns the new events, none when what was asked for is
+already so, and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal
+ones. Commands are in ``gatemark.lifecycle.commands`` and can be imported from here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError
+from gatemark.core.event import Event, EventDraft
+from gatemark.core.governance import SYSTEM, as_payload
+from gatemark.core.lifecycle import Actor, AssetName
+from gatemark.core.lifecycle_events import KIND_OF, Fact, subject_of
+from gatemark.flow.books import books_of, read_state
+from gatemark.flow.citations import Citations
+from gatemark.flow.house import House
+from gatemark.lifecycle.commands import (
+    AddVersion,
+    AdoptPolicy,
+    Approve,
+    AssetCommand,
+    Command,
+    Demote,
+    GrantRoles,
+    PauseVersion,
+    Promote,
+    PushWindow,
+    ReportService,
+    ResumeVersion,
+    ReviewGlass,
+    RollBack,
+    SetExam,
+    Tick,
+    Waive,
+)
+from gatemark.lifecycle.decide import decide
+
+__all__ = [
+    "Acted",
+    "AddVersion",
+    "AdoptPolicy",
+    "Approve",
+    "Command",
+    "Demote",
+    "GrantRoles",
+    "PauseVersion",
+    "Promote",
+    "PushWindow",
+    "ReportService",
+    "ResumeVersion",
+    "ReviewGlass",
+    "RollBack",
+    "SetExam",
+    "Tick",
+    "Waive",
+    "act",
+    "preview",
+    "run_due",
+]
+
+ATTEMPTS: Final = 50
+MAX_DUE: Final = 10_000
+_NO_ASSET: Final = "*"
+
+
+class Acted(msgspec.Struct, frozen=True):
+    """What a command came to: facts and the events that hold them, none when it was already so."""
+
+    facts: tuple[Fact, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything was written."""
+        return bool(self.events)
+
+
+def act(house: House, command: Command) -> Acted:
+    """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
+    now = house.clock()
+    asset = _asset_of(command)
+    for _ in range(ATTEMPTS):
+        head = house.events.head()
+        state = books_of(house).read(asset, head)
+        decided = decide(state, _with_evidence(house, command), now)
+        if not decided.facts:
+            return Acted((), ())
+        at = decided.at
+        if decided.at > now or isinstance(command, Demote | RollBack | PauseVersion):
+            at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
+        drafts = [_draft(fact, command.actor, at) for fact in decided.facts]
+        try:
+            return Acted(decided.facts, house.events.append(drafts, head))
+        except ConflictError:
+            continue
+    raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
+
+
+def _draft(fact: Fact, actor: str, at: datetime) -> EventDraft:
+    """A fact on its way to the ledger; what could not be read back is not written."""
+    payload = as_payload(fact)
+    try:
+        msgspec.convert(payload, type(fact))
+        msgspec.convert(actor, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"{KIND_OF[type(fact)]}: {error}") from error
+    return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
+
+
+def preview(house: House, command: Command) -> tuple[Fact, ...]:
+    """What a command would come to now, without writing anything; refuses as ``act`` would."""
+    state = read_state(house, _asset_of(command))
+    return decide(state, _with_evidence(house, command), house.clock()).facts
+
+
+def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
+    """Let the system do everything that is due for an asset now, one step after the other."""
+    done: list[Acted] = []
+    while len(done) < MAX_DUE:
+        acted = act(house, Tick(actor=SYSTEM, asset=asset, environment=environment))
+        if not acted.is_change:
+            return tuple(done)
+        done.append(acted)
+    raise RefusedError(f"{asset}: more than {MAX_DUE} steps are due; tick more often")
+
+
+def _asset_of(command: Command) -> str:
+    if not isinstance(command, AssetCommand):
+        return _NO_ASSET
+    try:
+        return msgspec.convert(command.asset, AssetName)
+    except msgspec.ValidationError as error:
+        raise RefusedError(f"asset {command.asset!r}: {error}") from error
+
+
+def _with_evidence(house: House, command: Command) -> Command:
+    """The command with a way to look up every result that its decision may rest on."""
+    if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
+        return command
+    must_go_on = isinstance(command, Demote | RollBack | Tick)
+    changes: dict[str, Any] = {"evidence": Citations(house, command.asset, must_go_on=must_go_on)}
+    return msgspec.structs.replace(command, **changes)

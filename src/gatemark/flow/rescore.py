@@ -1,0 +1,243 @@
+"""Deriving a result again from the evidence that was kept with it.
+
+A seal shows that a result was not changed after it was made. Whether it was right when it was made
+shows only when its measurements and its verdict are derived anew.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError
+from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Measurement
+from gatemark.core.result import Result
+from gatemark.core.verdict import Verdict
+from gatemark.engines.local import LocalEngine
+from gatemark.flow.evidence import read_expected_ids
+from gatemark.flow.examine import Examined, exam_job, examine_files
+from gatemark.flow.examine_joined import examine_joined
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.rescore_pack import PACK_BLOB, rejudge_pack
+from gatemark.flow.runtime import PACKAGES, runtime_versions
+from gatemark.flow.score import EXPECTED_IDS
+from gatemark.flow.score_agreement import AUDITOR, SCHOLAR
+from gatemark.gate.decide import decide
+from gatemark.ledger.port import BlobStore, Store
+from gatemark.ledger.stores.reading import verified_result
+
+OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
+"""How far a number may be off when another version of a library computes it."""
+
+
+class Rescored(msgspec.Struct, frozen=True):
+    """What came of deriving a result again: what differs, and what could not be looked at."""
+
+    differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+
+class _Anew(msgspec.Struct, frozen=True):
+    evidence: tuple[Evidence, ...]
+    measurements: tuple[Measurement, ...]
+    verdict: Verdict
+    policy_digest: str
+    differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+
+def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[str, Rescored]]:
+    """Every result that verifies, derived again."""
+    for result_id, document in store.results.documents():
+        try:
+            result = verified_result(result_id, document)
+        except IntegrityError:
+            # The check of the seals tells of it.
+            continue
+        yield result_id, rescore_result(store.blobs, result, is_erased)
+
+
+def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], bool]) -> Rescored:
+    """One result derived again from its evidence."""
+    named = {file.digest for account in result.evidence for file in account.files}
+    gone = [
+        name for name in sorted({*named, *(b.digest for b in result.blobs)}) if not blobs.has(name)
+    ]
+    if gone:
+        word = "was erased" if is_erased(gone[0]) else "is missing"
+        return Rescored(unjudged=(f"cannot be derived again: {gone[0]} {word}",))
+    try:
+        if result.pack.name in _EXAMS:
+            anew = _EXAMS[result.pack.name](blobs, result)
+        elif any(blob.name == PACK_BLOB for blob in result.blobs):
+            anew = _pack(blobs, result)
+        else:
+            return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
+    except IncomparableError as error:
+        return Rescored(unjudged=(f"cannot be derived again: {error}",))
+    except IntegrityError as error:
+        return Rescored(differences=(str(error),))
+    except GatemarkError as error:
+        return Rescored(differences=(f"its evidence cannot be judged: {error}",))
+    return Rescored((*anew.differences, *_differences(result, anew)), anew.unjudged)
+
+
+def _pack(blobs: BlobStore, result: Result) -> _Anew:
+    again = rejudge_pack(blobs, result)
+    judged = again.judged
+    return _Anew(
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        verdict=judged.verdict,
+        policy_digest=judged.policy.digest,
+        differences=again.differences,
+        unjudged=again.unjudged,
+    )
+
+
+def _agreement(blobs: BlobStore, result: Result) -> _Anew:
+    """The agreement exam, with the options that its policy shows."""
+    bounds = {rule.id: rule.bound for rule in result.policy.rules}
+    options: dict[str, Any] = {
+        name: bounds[rule]
+        for name, rule in (
+            ("pa_gate", "agreement.pa"),
+            ("kappa_gate", "agreement.kappa"),
+            ("abstain_gate", "agreement.abstain"),
+            ("coverage_gate", "agreement.coverage"),
+        )
+        if rule in bounds
+    }
+    options["nic_policy"] = result.policy.settings.get("nic_policy", "strict")
+    examined = _examined(blobs, result, "agreement", options)
+    policy = examined.exam.policy()
+    verdict = decide(
+        policy,
+        (examined.evidence,),
+        examined.report.measurements,
+        result.waivers,
+        now=result.finished_at,
+    )
+    kept = digest({"kind": "agreement", "policy": policy})
+    return _Anew(
+        evidence=(examined.evidence,),
+        measurements=examined.report.measurements,
+        verdict=verdict,
+        policy_digest=policy.digest,
+        differences=() if kept == result.pack.digest else ("its pack is not the exam it names",),
+    )
+
+
+_EXAMS: Final[Mapping[str, Callable[[BlobStore, Result], _Anew]]] = {
+    "score-agreement": _agreement,
+}
+
+
+def _examined(blobs: BlobStore, result: Result, kind: str, options: dict[str, Any]) -> Examined:
+    """Sit an exam again over the files that were kept."""
+    (account,) = result.evidence
+    checks = account.checks
+    choices = ReadingChoices(
+        on_bad_line=_choice(checks, "on_bad_line"),
+        on_duplicate=_choice(checks, "on_duplicate"),
+        on_unpaired=_choice(checks, "on_unpaired"),
+        check_duplicate_keys=checks.get("duplicate_keys") == "checked",
+    )
+    pins = [blob for blob in result.blobs if blob.name == EXPECTED_IDS]
+    if account.expected is not None and not pins:
+        raise IncomparableError("the list of expected ids was not kept with it")
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as name:
+        folder = Path(name)
+        paths = [
+            _spooled(blobs, file.digest, folder / str(number))
+            for number, file in enumerate(account.files)
+        ]
+        expected = None
+        if pins:
+            expected = read_expected_ids(_spooled(blobs, pins[0].digest, folder / EXPECTED_IDS))
+        job = exam_job(kind, options, choices)
+        if len(paths) > 1:
+            # One file per validator, in this order; what further ones are called does not matter.
+            names = (SCHOLAR, AUDITOR, *(f"validator {n}" for n in range(3, len(paths) + 1)))
+            by_side = dict(zip(names, paths, strict=True))
+            examined = examine_joined(job, by_side, choices, expected_ids=expected)
+        else:
+            engine = LocalEngine(1)
+            examined = examine_files(job, paths, choices, engine, expected_ids=expected)
+    # Only names of files may differ: they were the user's then and are ours now.
+    renamed = msgspec.structs.replace(
+        examined.evidence,
+        files=tuple(
+            msgspec.structs.replace(file, name=before.name)
+            for file, before in zip(examined.evidence.files, account.files, strict=True)
+        ),
+    )
+    return msgspec.structs.replace(examined, evidence=renamed)
+
+
+def _choice(checks: Mapping[str, str], name: str) -> Any:
+    if name not in checks:
+        raise IncomparableError(f"its evidence does not say {name}")
+    return checks[name]
+
+
+def _spooled(blobs: BlobStore, name: str, target: Path) -> str:
+    with target.open("wb") as stream:
+        for piece in blobs.pieces(name):
+            stream.write(piece)
+    return str(target)
+
+
+def _differences(result: Result, anew: _Anew) -> Iterator[str]:
+    if anew.policy_digest != result.policy_digest:
+        yield "its policy is not the one that its pack makes"
+    if anew.evidence != result.evidence:
+        yield "its account of the evidence is not what the evidence gives"
+    yield from _number_differences(result, anew.measurements)
+    if anew.verdict.outcome != result.verdict:
+        yield f"its verdict is {result.verdict}, its evidence gives {anew.verdict.outcome}"
+    before = {finding.rule: finding.verdict for finding in result.findings}
+    after = {finding.rule: finding.verdict for finding in anew.verdict.findings}
+    for rule in sorted(before.keys() | after.keys()):
+        if before.get(rule) != after.get(rule):
+            yield f"rule {rule} was {before.get(rule)}, its evidence gives {after.get(rule)}"
+
+
+def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator[str]:
+    now = runtime_versions()
+    packages = ("python", *PACKAGES)
+    is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
+    tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
+    before = {number.key: number for number in result.measurements}
+    after = {number.key: number for number in anew}
+    for key in sorted(before.keys() | after.keys(), key=str):
+        old, new = before.get(key), after.get(key)
+        name = key[0] if key[1] is None else f"{key[1]}.{key[0]}"
+        if old is None or new is None:
+            yield f"{name} is {'not measured any more' if new is None else 'missing from it'}"
+        elif not _same(old, new, tolerance):
+            yield f"{name} was {_shown(old)}, its evidence gives {_shown(new)}"
+
+
+def _same(old: Measurement, new: Measurement, tolerance: float) -> bool:
+    if (old.n, old.reason, old.value is None) != (new.n, new.reason, new.value is None):
+        return False
+    pairs = [(old.value, new.value)]
+    if (old.interval is None) != (new.interval is None):
+        return False
+    if old.interval is not None and new.interval is not None:
+        pairs += [(old.interval.low, new.interval.low), (old.interval.high, new.interval.high)]
+    return all(
+        a == b or (a is not None and b is not None and abs(a - b) <= tolerance) for a, b in pairs
+    )
+
+
+def _shown(number: Measurement) -> str:
+    value = number.reason if number.value is None else f"{number.value:.6g}"
+    return f"{value} (n={number.n})"

@@ -1,0 +1,116 @@
+"""Private content in short texts: paths, secrets, addresses, numbers, payloads.
+
+Most texts of a large file are few and come again, or differ only in their digits. So each text is
+looked up first, then its form with every digit alike, then it goes through a coarse screen; only
+what the screen cannot clear meets the exact rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.hygiene.personal import personal_data
+from gatemark.hygiene.secrets import secret_kinds
+
+REMEMBERED: Final = 50_000
+_ALIKE: Final = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + bytes(
+    range(128, 256)
+)
+# A word that could be random must be seen itself: two that differ in digits are not alike.
+_SINGULAR: Final = re.compile(rb"[A-Za-z0-9+/_=-]{32}|(?=[a-z0-9+/_=-]*[A-Z])[A-Za-z0-9+/_=-]{11}")
+_JSON: Final = re.compile(r"\{\s*\\*[\"'][^\"'{}]{0,200}\\*[\"']\s*:")
+_COARSE: Final = re.compile(
+    rb"@|eyJ|xox|k_live_|-us[0-9]|gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas)-"
+    rb"|key|pass|pwd|pw|secret|token|contrase|PuTTY|[{]"
+    rb"|[0-9](?:[ ().+-]{0,2}[0-9]){7}",
+    re.IGNORECASE,
+)
+
+
+class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What counts as private, and how long a text may be before it counts as content."""
+
+    private_roots: tuple[str, ...] = (
+        "/home/",
+        "/root/",
+        "/Users/",
+        "/private/",
+        "/mnt/",
+        "/media/",
+        "/Volumes/",
+        "/var/mail/",
+        "/.ssh/",
+        "/.gnupg/",
+        "/.aws/",
+        "~/",
+        ":\\Users\\",
+        "file://",
+    )
+    code_chars_max: int = 160
+    note_chars_max: int = 280
+
+    def __post_init__(self) -> None:
+        if any(not root.strip() for root in self.private_roots):
+            raise InvalidValueError("a private root must not be blank")
+        if not 1 <= self.code_chars_max <= self.note_chars_max:
+            raise InvalidValueError("need 1 <= code_chars_max <= note_chars_max")
+
+
+class PrivateTextScan:
+    """Says what kind of private content a text holds. Remembers texts that are clean."""
+
+    def __init__(self, rules: PrivateTextRules) -> None:
+        self._rules = rules
+        self._clean: set[object] = {None, msgspec.UNSET}
+        self._clean_forms: set[bytes] = {b""}
+
+    def all_known(self, texts: Iterable[object]) -> bool:
+        """Whether every one of these texts was seen before and is clean; null is no text."""
+        return self._clean.issuperset(texts)
+
+    def all_alike(self, texts: Sequence[str]) -> bool:
+        """Whether every one of these texts differs only in digits from one that is clean."""
+        forms = "\n".join(texts).encode("utf-8", "replace").translate(_ALIKE).split(b"\n")
+        return len(forms) == len(texts) and self._clean_forms.issuperset(forms)
+
+    def kinds(self, text: str, *, note: bool = False) -> tuple[str, ...]:
+        """The kinds of private content in a text; empty when it is clean."""
+        if text in self._clean:
+            return ()
+        found = self._examined(text)
+        limit = self._rules.note_chars_max if note else self._rules.code_chars_max
+        if len(text) > limit:
+            return (*found, "over_long")
+        if not found and len(text) <= self._rules.code_chars_max:
+            self._remember(text)
+        return found
+
+    def _examined(self, text: str) -> tuple[str, ...]:
+        data = text.encode("utf-8", "replace")
+        found = []
+        folded = text.replace("/", "\\").lower()
+        if any(
+            root in text or ("\\" in root and root.lower() in folded)
+            for root in self._rules.private_roots
+        ):
+            found.append("private_root")
+        if not data.isascii() or _COARSE.search(data) or _SINGULAR.search(data):
+            if _JSON.search(text):
+                found.append("embedded_json")
+            found.extend(kind for kind in personal_data(text) if kind != "key")
+            if secret_kinds(text):
+                found.append("secret")
+        return tuple(found)
+
+    def _remember(self, text: str) -> None:
+        if len(self._clean) >= REMEMBERED:
+            return
+        self._clean.add(text)
+        data = text.encode("utf-8", "replace")
+        if "\n" not in text and not _SINGULAR.search(data):
+            self._clean_forms.add(data.translate(_ALIKE))

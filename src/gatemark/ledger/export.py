@@ -1,0 +1,224 @@
+"""A ledger as a folder of plain files that anyone can check without the database.
+
+``events.jsonl`` has one event per line with its payload; ``results`` the sealed results and their
+in-toto statements; ``decisions`` the decisions as signed envelopes; ``blobs`` what results rest on;
+``checkpoints`` the signed checkpoints; ``keys.txt`` the public keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.event import SCHEMA, Event
+from gatemark.core.governance import ASSET_REGISTERED, DECISIONS, RESULT_SEALED
+from gatemark.core.result import Result
+from gatemark.disk.atomic import replacing_folder
+from gatemark.ledger.chain import checked
+from gatemark.ledger.dsse import sign_envelope
+from gatemark.ledger.note import SigningKey
+from gatemark.ledger.port import EventRow, Store
+from gatemark.ledger.statements import decision_statement, result_statement
+from gatemark.ledger.stores.reading import verified_result
+
+EVENTS: Final = "events.jsonl"
+RESULTS: Final = "results"
+DECISION_FOLDER: Final = "decisions"
+BLOBS: Final = "blobs"
+CHECKPOINTS: Final = "checkpoints"
+KEYS: Final = "keys.txt"
+README: Final = "README.md"
+_ABOUT: Final = """\
+# An exported ledger
+
+Check it whole, without the database it came from:
+
+    gatemark ledger verify FOLDER --key PUBLIC_KEY
+
+What is what, for those who check with other tools:
+
+- `events.jsonl`: one event per line (`gatemark.event/1`). The digest of an event is the SHA-256 of
+  the canonical JSON (RFC 8785) of `actor, at, kind, payload_digest, prev, schema, seq, subject`;
+  `prev` is the digest of the line before. The payload digest is the SHA-256 of the canonical JSON
+  of `payload` and `salt`. Erased payloads are left out together with their salt.
+- `results/HEX.json`: a sealed result; `results/HEX.intoto.json`: the same as an in-toto statement
+  with the test-result predicate.
+- `decisions/SEQ.dsse.json`: a decision as a signed envelope (DSSE) around an in-toto statement. The
+  signature is Ed25519 over the envelope's pre-authentication encoding.
+- `blobs/HE/HEX`: evidence and attachments under the SHA-256 of their bytes.
+- `checkpoints/SIZE-N.txt`: signed notes (C2SP) of the RFC 6962 tree whose leaves are the canonical
+  bytes of the events.
+- `keys.txt`: public keys as the ledger tells them. Compare them with a copy from elsewhere.
+"""
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A line of the export; the payload goes in as the bytes it is."""
+
+    schema: str
+    seq: int
+    prev: str
+    kind: str
+    at: str
+    actor: str
+    subject: str | None
+    payload_digest: str
+    digest: str
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    salt: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    payload: msgspec.Raw
+    salt: str
+
+
+def export_line(row: EventRow) -> bytes:
+    """A stored event as a line of the export."""
+    kept = None if row.payload is None else msgspec.json.decode(row.payload, type=_Kept)
+    line = _Line(
+        schema=SCHEMA,
+        seq=row.seq,
+        prev=DIGEST_PREFIX + row.prev.hex(),
+        kind=row.kind,
+        at=row.at,
+        actor=row.actor,
+        subject=row.subject,
+        payload_digest=DIGEST_PREFIX + row.payload_digest.hex(),
+        digest=DIGEST_PREFIX + row.digest.hex(),
+        payload=msgspec.UNSET if kept is None else kept.payload,
+        salt=msgspec.UNSET if kept is None else kept.salt,
+    )
+    return msgspec.json.encode(line) + b"\n"
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """What an export holds."""
+
+    folder: str
+    events: int
+    results: int
+    decisions: int
+    blobs: int
+    blobs_erased: int
+    checkpoints: int
+
+
+class ExportWriter:
+    """Writes one export into one folder."""
+
+    def __init__(self, store: Store, folder: Path, key: SigningKey | None) -> None:
+        self._store = store
+        self._folder = folder
+        self._key = key
+        self._digests: dict[tuple[str | None, str], str] = {}
+        self._result_ids: set[str] = set()
+        self._decision_count = 0
+        self._blobs: dict[str, bool] = {}
+
+    def write(self, size: int, keys: tuple[str, ...], erased_blobs: frozenset[str]) -> Exported:
+        """Everything up to the event of that number."""
+        for name in (RESULTS, DECISION_FOLDER, CHECKPOINTS, BLOBS):
+            (self._folder / name).mkdir()
+        (self._folder / README).write_text(_ABOUT, encoding="utf-8")
+        (self._folder / KEYS).write_text("".join(f"{key}\n" for key in keys), encoding="utf-8")
+        self._write_events(size)
+        for result_id, document in self._store.results.documents():
+            if result_id in self._result_ids:
+                self._write_result(verified_result(result_id, document), document, erased_blobs)
+        checkpoints = [one for one in self._store.events.checkpoints() if one[0] <= size]
+        for number, (covered, note) in enumerate(checkpoints, start=1):
+            path = self._folder / CHECKPOINTS / f"{covered}-{number}.txt"
+            path.write_text(note, encoding="utf-8", newline="")
+        return Exported(
+            folder=str(self._folder),
+            events=size,
+            results=len(self._result_ids),
+            decisions=self._decision_count,
+            blobs=sum(self._blobs.values()),
+            blobs_erased=len(self._blobs) - sum(self._blobs.values()),
+            checkpoints=len(checkpoints),
+        )
+
+    def _write_events(self, size: int) -> None:
+        with (self._folder / EVENTS).open("wb") as stream:
+            for row in self._store.events.rows():
+                if row.seq > size:
+                    break
+                event, payload = checked(row)
+                stream.write(export_line(row))
+                if payload is not None:
+                    self._look_into(event, payload)
+
+    def _look_into(self, event: Event, payload: Mapping[str, Any]) -> None:
+        if event.kind == RESULT_SEALED:
+            self._result_ids.add(payload["result_id"])
+        elif event.kind == ASSET_REGISTERED:
+            self._digests[event.subject, payload["version"]] = payload["digest"]
+        elif event.kind in DECISIONS:
+            self._write_decision(event, payload)
+
+    def _write_decision(self, event: Event, payload: Mapping[str, Any]) -> None:
+        if self._key is None:
+            raise UsageError("decisions leave the ledger signed; name its key with --signing-key")
+        digest = candidate_digest(event, payload, self._digests)
+        envelope = sign_envelope(decision_statement(event, payload, digest), self._key)
+        path = self._folder / DECISION_FOLDER / f"{event.seq}.dsse.json"
+        path.write_bytes(msgspec.json.encode(envelope) + b"\n")
+        self._decision_count += 1
+
+    def _write_result(self, result: Result, document: bytes, erased: frozenset[str]) -> None:
+        name = result.id.removeprefix(DIGEST_PREFIX)
+        (self._folder / RESULTS / f"{name}.json").write_bytes(document)
+        statement = self._folder / RESULTS / f"{name}.intoto.json"
+        statement.write_bytes(result_statement(result))
+        files = [file.digest for account in result.evidence for file in account.files]
+        for digest in [*files, *(blob.digest for blob in result.blobs)]:
+            if digest not in self._blobs:
+                self._blobs[digest] = self._copy_blob(digest, erased)
+
+    def _copy_blob(self, digest: str, erased: frozenset[str]) -> bool:
+        if digest in erased and not self._store.blobs.has(digest):
+            return False
+        name = digest.removeprefix(DIGEST_PREFIX)
+        target = self._folder / BLOBS / name[:2] / name
+        target.parent.mkdir(exist_ok=True)
+        seen = hashlib.sha256()
+        with target.open("wb") as stream:
+            for piece in self._store.blobs.pieces(digest):
+                seen.update(piece)
+                stream.write(piece)
+        if seen.hexdigest() != name:
+            raise IntegrityError(f"blob {digest} does not verify: its bytes were changed")
+        return True
+
+
+def candidate_digest(
+    event: Event, payload: Mapping[str, Any], digests: Mapping[tuple[str | None, str], str]
+) -> str | None:
+    """The version that a decision is about: as it says, or as it was registered."""
+    said = payload.get("candidate_digest")
+    if isinstance(said, str):
+        return said
+    return digests.get((event.subject, str(payload.get("version"))))
+
+
+def write_export(
+    store: Store,
+    target: Path,
+    key: SigningKey | None,
+    *,
+    keys: tuple[str, ...],
+    erased_blobs: frozenset[str],
+) -> Exported:
+    """Write a ledger into a new folder, whole or not at all."""
+    size = store.events.head().seq
+    with replacing_folder(target) as folder:
+        done = ExportWriter(store, folder, key).write(size, keys, erased_blobs)
+    return msgspec.structs.replace(done, folder=str(target))

@@ -1,0 +1,263 @@
+"""An exported ledger read back as a store that can only be looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
+from gatemark.core.event import EMPTY, Event, EventDraft, Head
+from gatemark.core.governance import ASSET_REGISTERED, DECISIONS
+from gatemark.core.result import Result
+from gatemark.ledger.blobs import FolderBlobs
+from gatemark.ledger.chain import checked, raw_digest
+from gatemark.ledger.dsse import open_envelope, read_envelope
+from gatemark.ledger.export import (
+    BLOBS,
+    CHECKPOINTS,
+    DECISION_FOLDER,
+    EVENTS,
+    RESULTS,
+    candidate_digest,
+)
+from gatemark.ledger.note import VerifierKey
+from gatemark.ledger.port import EventRow, ResultLine
+from gatemark.ledger.statements import decision_statement, result_statement
+from gatemark.ledger.stores.reading import line_of, verified_result, wanted_prefix
+
+MAX_LINE_BYTES: Final = 4 * 1024 * 1024
+_CHECKPOINT: Final = re.compile(r"([0-9]{1,16})-[0-9]{1,9}\.txt\Z")
+_RESULT: Final = re.compile(r"([0-9a-f]{64})\.json\Z")
+_ENVELOPE: Final = re.compile(r"([0-9]{1,16})\.dsse\.json\Z")
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: str
+    seq: int
+    prev: str
+    kind: str
+    at: str
+    actor: str
+    subject: str | None
+    payload_digest: str
+    digest: str
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    salt: str | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode: Final = msgspec.json.Decoder(_Line).decode
+
+
+class ExportedEvents:
+    """The events of an export, in the order of the file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def rows(self, after: int = 0) -> Iterator[EventRow]:
+        with (self._folder / EVENTS).open("rb") as stream:
+            number = 0
+            while line := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                row = _row_of(line, f"{EVENTS}:{number}")
+                if row.seq > after:
+                    yield row
+
+    def head(self) -> Head:
+        head = EMPTY
+        for row in self.rows():
+            head = Head(row.seq, DIGEST_PREFIX + row.digest.hex())
+        return head
+
+    def events(
+        self, after: int = 0, kind: str | None = None, subject: str | None = None
+    ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
+        for row in self.rows(after):
+            if kind in (None, row.kind) and subject in (None, row.subject):
+                yield checked(row)
+
+    def payload(self, digest: str) -> Mapping[str, Any] | None:
+        raw = raw_digest(digest)
+        for row in self.rows():
+            if row.payload_digest == raw:
+                return checked(row)[1]
+        raise UsageError(f"the export holds no payload {digest}")
+
+    def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
+        wanted = set(numbers)
+        return {row.seq: row for row in self.rows() if row.seq in wanted}
+
+    def nodes(self) -> Iterator[tuple[int, bytes]]:
+        yield from ()
+
+    def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        raise RefusedError(f"an export keeps no tree (asked for {len(numbers)} nodes)")
+
+    def last_payload(self) -> int:
+        return 0
+
+    def checkpoints(self) -> Sequence[tuple[int, str]]:
+        found = []
+        for path in sorted((self._folder / CHECKPOINTS).iterdir()):
+            match = _CHECKPOINT.match(path.name)
+            if match is None:
+                raise IntegrityError(f"{CHECKPOINTS}/{path.name}: does not belong into an export")
+            found.append((int(match[1]), path.read_bytes().decode(errors="replace")))
+        return sorted(found)
+
+    def append(
+        self, drafts: Sequence[EventDraft], expected: Head | None = None
+    ) -> tuple[Event, ...]:
+        raise _only_looked_at(len(drafts), expected)
+
+    def add_checkpoint(self, size: int, note: str) -> None:
+        raise _only_looked_at(size, note)
+
+    def missing_guards(self) -> Sequence[str]:
+        return ()
+
+    def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
+        raise _only_looked_at(seq, tombstone)
+
+
+class ExportedResults:
+    """The results of an export."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / RESULTS
+
+    def documents(self) -> Iterator[tuple[str, bytes]]:
+        for path in sorted(self._folder.iterdir()):
+            if match := _RESULT.match(path.name):
+                yield DIGEST_PREFIX + match[1], path.read_bytes()
+
+    def get(self, reference: str) -> Result:
+        prefix = wanted_prefix(reference)
+        found = [one for one in self.documents() if one[0].startswith(prefix)]
+        if len(found) != 1:
+            raise UsageError(f"the export holds {len(found)} results {reference}")
+        return verified_result(*found[0])
+
+    def lines(self, limit: int) -> Sequence[ResultLine]:
+        numbered = enumerate(self.documents(), start=1)
+        return [line_of(seq, verified_result(*one)) for seq, one in numbered][:limit]
+
+    def append(self, result: Result) -> int:
+        raise _only_looked_at(result.id)
+
+
+class ExportStore:
+    """A whole exported ledger."""
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / EVENTS).is_file():
+            raise UsageError(f"{folder}: is no exported ledger (it has no {EVENTS})")
+        for name in (RESULTS, DECISION_FOLDER, CHECKPOINTS):
+            if not (folder / name).is_dir():
+                raise IntegrityError(f"{folder}: the export has no folder {name}")
+        self.folder = folder
+        self.events = ExportedEvents(folder)
+        self.results = ExportedResults(folder)
+        self.blobs = FolderBlobs(folder / BLOBS)
+
+    def forget(self) -> None:
+        """Nothing stays behind."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def statement_troubles(
+        self, keys: Callable[[], Sequence[VerifierKey]]
+    ) -> Iterator[tuple[int | None, str]]:
+        """What is wrong with the statements: event number and message.
+
+        Statements follow from results and events; one that says something else is false. What is
+        wrong with an event or a result itself is told elsewhere.
+        """
+        yield from self._decision_troubles(keys())
+        for result_id, document in self.results.documents():
+            name = f"{result_id.removeprefix(DIGEST_PREFIX)}.intoto.json"
+            path = self.folder / RESULTS / name
+            try:
+                expected = result_statement(verified_result(result_id, document))
+            except IntegrityError:
+                continue
+            if not path.is_file() or path.read_bytes() != expected:
+                yield None, f"{RESULTS}/{name}: is not the statement of its result"
+
+    def _decision_troubles(self, keys: Sequence[VerifierKey]) -> Iterator[tuple[int | None, str]]:
+        digests: dict[tuple[str | None, str], str] = {}
+        seen = set()
+        for event, payload in self._sound_events():
+            if event.kind == ASSET_REGISTERED:
+                digests[event.subject, payload["version"]] = payload["digest"]
+            if event.kind not in DECISIONS:
+                continue
+            seen.add(event.seq)
+            digest = candidate_digest(event, payload, digests)
+            why = self._envelope_trouble(
+                event.seq, decision_statement(event, payload, digest), keys
+            )
+            if why is not None:
+                yield event.seq, f"event {event.seq}: {why}"
+        for path in sorted((self.folder / DECISION_FOLDER).iterdir()):
+            match = _ENVELOPE.match(path.name)
+            if match is None or int(match[1]) not in seen:
+                yield None, f"{DECISION_FOLDER}/{path.name}: no event tells of this decision"
+
+    def _sound_events(self) -> Iterator[tuple[Event, Mapping[str, Any]]]:
+        rows = self.events.rows()
+        while True:
+            try:
+                event, payload = checked(next(rows))
+            except StopIteration:
+                return
+            except IntegrityError:
+                continue
+            if payload is not None:
+                yield event, payload
+
+    def _envelope_trouble(
+        self, seq: int, expected: bytes, keys: Sequence[VerifierKey]
+    ) -> str | None:
+        name = f"{DECISION_FOLDER}/{seq}.dsse.json"
+        path = self.folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        try:
+            said = open_envelope(read_envelope(path.read_bytes(), name), keys, name)
+        except (BadInputError, IntegrityError) as error:
+            return str(error)
+        return None if said == expected else f"{name} says something else than the event"
+
+
+def _row_of(line: bytes, place: str) -> EventRow:
+    if len(line) > MAX_LINE_BYTES:
+        raise BadInputError(f"{place}: is longer than {MAX_LINE_BYTES} bytes")
+    try:
+        said = _decode(line)
+        payload = None
+        if said.payload is not msgspec.UNSET and said.salt is not msgspec.UNSET:
+            payload = b'{"payload":' + bytes(said.payload) + b',"salt":"%s"}' % said.salt.encode()
+        return EventRow(
+            seq=said.seq,
+            prev=raw_digest(said.prev),
+            kind=said.kind,
+            at=said.at,
+            actor=said.actor,
+            subject=said.subject,
+            payload_digest=raw_digest(said.payload_digest),
+            digest=raw_digest(said.digest),
+            payload=payload,
+        )
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise IntegrityError(f"{place}: is no event of a ledger: {error}") from error
+
+
+def _only_looked_at(*_what: object) -> RefusedError:
+    return RefusedError("an export can only be looked at")

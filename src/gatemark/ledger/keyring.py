@@ -1,0 +1,120 @@
+"""Which key may speak for the ledger at which size, as its own events tell it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, IntegrityError
+from gatemark.core.event import Event
+from gatemark.core.governance import (
+    KEY_ADDED,
+    KEY_REPLACED,
+    KEY_ROTATED,
+    KeyAdded,
+    KeyReplaced,
+    KeyRotated,
+)
+from gatemark.ledger.note import SigningKey, VerifierKey, read_note, read_verifier, sign_note
+
+KEY_KINDS: Final = frozenset({KEY_ADDED, KEY_ROTATED, KEY_REPLACED})
+_ADDED: Final = "gatemark.key/1"
+_ROTATED: Final = "gatemark.key-rotation/1"
+
+
+class Tenure(NamedTuple):
+    """A key, and the sizes of the ledger for which it may sign: from, and to but not including."""
+
+    key: VerifierKey
+    first: int
+    end: int | None
+    is_vouched: bool
+
+    def covers(self, size: int) -> bool:
+        """Whether the key may sign a checkpoint of that size."""
+        return self.first <= size and (self.end is None or size < self.end)
+
+
+def key_note(origin: str, key: SigningKey) -> str:
+    """The key's own word that it belongs to a ledger."""
+    return sign_note(f"{_ADDED}\n{origin}\n{key.verifier}\n", key)
+
+
+def rotation_note(origin: str, old: SigningKey, new: SigningKey) -> str:
+    """Both keys' word that the new one follows the old one."""
+    return sign_note(f"{_ROTATED}\n{origin}\n{old.verifier}\n{new.verifier}\n", old, new)
+
+
+class Keyring:
+    """The keys of a ledger, learned from its events in order.
+
+    With ``trusted`` keys only those count, and the keys they rotated to. Without, the first key is
+    taken on the ledger's own word.
+    """
+
+    def __init__(self, trusted: tuple[VerifierKey, ...] = ()) -> None:
+        self._trusted = trusted
+        self.tenures: list[Tenure] = []
+        self.replaced: list[tuple[int, str]] = []
+
+    @property
+    def active(self) -> VerifierKey | None:
+        """The key that signs now."""
+        return self.tenures[-1].key if self.tenures else None
+
+    def keys_for(self, size: int) -> list[VerifierKey]:
+        """The keys that may sign a checkpoint of that size."""
+        learned = [t.key for t in self.tenures if t.is_vouched and t.covers(size)]
+        ended = {tenure.key for tenure in self.tenures if not tenure.covers(size)}
+        return [*learned, *(key for key in self._trusted if key not in ended)]
+
+    def learn(self, event: Event, payload: dict[str, Any], origin: str) -> None:
+        """Take in a key event; raises IntegrityError when it does not hold."""
+        try:
+            match event.kind:
+                case "key_added":
+                    self._add(event.seq, msgspec.convert(payload, KeyAdded), origin)
+                case "key_rotated":
+                    self._rotate(event.seq, msgspec.convert(payload, KeyRotated), origin)
+                case _:
+                    self._replace(event.seq, msgspec.convert(payload, KeyReplaced), origin)
+        except (msgspec.ValidationError, BadInputError) as error:
+            raise IntegrityError(f"the key event cannot be read: {error}") from error
+
+    def _add(self, seq: int, said: KeyAdded, origin: str) -> None:
+        if self.tenures:
+            raise IntegrityError("a key is added although the ledger has one")
+        key = read_verifier(said.key)
+        _check_note(said.note, f"{_ADDED}\n{origin}\n{key}\n", key)
+        self._follow(key, seq, vouched=not self._trusted or key in self._trusted)
+
+    def _rotate(self, seq: int, said: KeyRotated, origin: str) -> None:
+        old, new = read_verifier(said.old), read_verifier(said.new)
+        if old != self.active:
+            raise IntegrityError(f"the key {old.label} is rotated, but is not the ledger's key")
+        _check_note(said.note, f"{_ROTATED}\n{origin}\n{old}\n{new}\n", old, new)
+        vouched = self.tenures[-1].is_vouched or new in self._trusted
+        self._follow(new, seq, vouched=vouched)
+
+    def _replace(self, seq: int, said: KeyReplaced, origin: str) -> None:
+        old, new = read_verifier(said.old), read_verifier(said.new)
+        if old != self.active:
+            raise IntegrityError(f"the key {old.label} is replaced, but is not the ledger's key")
+        _check_note(said.note, f"{_ADDED}\n{origin}\n{new}\n", new)
+        self._follow(new, seq, vouched=not self._trusted or new in self._trusted)
+        self.replaced.append((seq, said.reason))
+
+    def _follow(self, key: VerifierKey, seq: int, *, vouched: bool) -> None:
+        if self.tenures:
+            self.tenures[-1] = self.tenures[-1]._replace(end=seq)
+        self.tenures.append(Tenure(key, seq, None, vouched))
+
+
+def _check_note(note: str, text: str, *signers: VerifierKey) -> None:
+    opened = read_note(note)
+    if opened.text != text:
+        raise IntegrityError("the key's note speaks of another ledger or key")
+    for key in signers:
+        if opened.signed_by([key]) is None:
+            raise IntegrityError(f"the key's note is not signed by {key.label}")

@@ -1,0 +1,1 @@
+"""Steps from each layout of a store to the next, run by Alembic."""

@@ -1,0 +1,116 @@
+"""What makes the database itself refuse changes, in each database's own words.
+
+SQLite has triggers; its ``INSERT OR REPLACE`` fires them only with recursive_triggers on, which
+every connection of ours sets. PostgreSQL has triggers too, and the right to change is revoked even
+from the owner of the tables, so that undoing it takes a deliberate GRANT. All names in the
+statements are fixed here and in the migrations; nothing comes from outside.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+REFUSE = "gatemark_refuse"
+
+
+def forbid_changes(connection: sa.Connection, table: str) -> None:
+    """Rows of the table can be added and read, nothing else."""
+    if connection.dialect.name == "sqlite":
+        for act in ("update", "delete"):
+            _run(
+                connection,
+                f"CREATE TRIGGER {table}_no_{act} BEFORE {act.upper()} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, '{table} are append-only'); END",
+            )
+        return
+    _run(
+        connection,
+        f"CREATE OR REPLACE FUNCTION {REFUSE}() RETURNS trigger LANGUAGE plpgsql AS $$ "
+        "BEGIN RAISE EXCEPTION USING MESSAGE = TG_TABLE_NAME || ' are append-only'; END $$",
+    )
+    for act in ("update", "delete", "truncate"):
+        _run(
+            connection,
+            f"CREATE TRIGGER {table}_no_{act} BEFORE {act.upper()} ON {table} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {REFUSE}()",
+        )
+    _run(connection, f"REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM PUBLIC, CURRENT_USER")
+
+
+def require_succession(connection: sa.Connection) -> None:
+    """An event can only be added right after the last one, and must name it."""
+    if connection.dialect.name == "sqlite":
+        _run(
+            connection,
+            "CREATE TRIGGER events_in_succession BEFORE INSERT ON events "
+            "WHEN NEW.seq <> 1 + (SELECT coalesce(max(seq), 0) FROM events) "
+            "OR NEW.prev <> coalesce((SELECT digest FROM events WHERE seq = NEW.seq - 1), "
+            "zeroblob(32)) "
+            "BEGIN SELECT RAISE(ABORT, 'events follow each other without a gap'); END",
+        )
+        return
+    _run(
+        connection,
+        "CREATE FUNCTION gatemark_succession() RETURNS trigger LANGUAGE plpgsql AS $$ "  # noqa: S608
+        "DECLARE last_seq bigint; last_digest bytea; BEGIN "
+        f"SELECT seq, digest INTO last_seq, last_digest FROM {_schema(connection)}.events "
+        "ORDER BY seq DESC LIMIT 1; "
+        "IF NEW.seq <> coalesce(last_seq, 0) + 1 "
+        "OR NEW.prev <> coalesce(last_digest, decode(repeat('00', 32), 'hex')) "
+        "THEN RAISE EXCEPTION 'events follow each other without a gap' "
+        "USING ERRCODE = 'integrity_constraint_violation'; "
+        "END IF; RETURN NEW; END $$",
+    )
+    _run(
+        connection,
+        "CREATE TRIGGER events_in_succession BEFORE INSERT ON events "
+        "FOR EACH ROW EXECUTE FUNCTION gatemark_succession()",
+    )
+
+
+def allow_erasure(connection: sa.Connection, table: str, tombstones: str, key: str) -> None:
+    """Rows can be added and read, and removed once their tombstone is there."""
+    message = f"{table} are removed only after their tombstone"
+    if connection.dialect.name == "sqlite":
+        _run(
+            connection,
+            f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, '{table} are append-only'); END",
+        )
+        _run(
+            connection,
+            f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} "  # noqa: S608
+            f"WHEN NOT EXISTS (SELECT 1 FROM {tombstones} WHERE {key} = OLD.{key}) "
+            f"BEGIN SELECT RAISE(ABORT, '{message}'); END",
+        )
+        return
+    function = f"gatemark_erase_{table}"
+    _run(
+        connection,
+        f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "  # noqa: S608
+        f"IF NOT EXISTS (SELECT 1 FROM {_schema(connection)}.{tombstones} "
+        f"WHERE {key} = OLD.{key}) "
+        f"THEN RAISE EXCEPTION '{message}'; END IF; RETURN OLD; END $$",
+    )
+    _run(
+        connection,
+        f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {function}()",
+    )
+    for act in ("update", "truncate"):
+        _run(
+            connection,
+            f"CREATE TRIGGER {table}_no_{act} BEFORE {act.upper()} ON {table} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {REFUSE}()",
+        )
+    _run(connection, f"REVOKE UPDATE, TRUNCATE ON {table} FROM PUBLIC, CURRENT_USER")
+
+
+def _schema(connection: sa.Connection) -> str:
+    """The quoted name of the schema the tables stand in; triggers run under any search path."""
+    name = str(connection.execute(sa.text("SELECT current_schema()")).scalar_one())
+    return connection.dialect.identifier_preparer.quote(name)
+
+
+def _run(connection: sa.Connection, statement: str) -> None:
+    connection.exec_driver_sql(statement)

@@ -1,0 +1,180 @@
+"""Signed notes (C2SP signed-note) with Ed25519: keys, signing, opening.
+
+A key has a name and an id of four bytes made from name and public key. A verifier key is written
+``name+id+base64``, a signing key ``PRIVATE+KEY+name+id+base64``, as other tools for notes do.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from gatemark.core.errors import BadInputError, IntegrityError
+
+_ED25519: Final = b"\x01"
+_PRIVATE: Final = "PRIVATE+KEY+"
+_NAME: Final = re.compile(r"[^\s+]{1,256}\Z")
+_CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
+_SIGNATURE: Final = re.compile(r"— (?P<name>[^\s+]+) (?P<data>[A-Za-z0-9+/]+={0,2})\Z")
+MAX_NOTE_CHARACTERS: Final = 64 * 1024
+MAX_SIGNATURES: Final = 64
+
+
+class VerifierKey(NamedTuple):
+    """The public half of a key: enough to check, not to sign."""
+
+    name: str
+    public: bytes
+
+    @property
+    def id(self) -> bytes:
+        """Four bytes that tell keys of one name apart."""
+        named = self.name.encode() + b"\n" + _ED25519 + self.public
+        return hashlib.sha256(named).digest()[:4]
+
+    @property
+    def label(self) -> str:
+        """Name and id, short enough for a message."""
+        return f"{self.name}+{self.id.hex()}"
+
+    def __str__(self) -> str:
+        return f"{self.label}+{base64.b64encode(_ED25519 + self.public).decode()}"
+
+    def accepts(self, data: bytes, signature: bytes) -> bool:
+        """Whether the other half of this key signed these bytes."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.public).verify(signature, data)
+        except InvalidSignature:
+            return False
+        return True
+
+
+class SigningKey:
+    """The private half of a key. It shows itself to nobody: no repr, no log has its bytes."""
+
+    def __init__(self, name: str, seed: bytes) -> None:
+        if not _NAME.match(name):
+            raise BadInputError(f"{name!r} is no name for a key (no spaces, no plus)")
+        self._seed = seed
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self.verifier = VerifierKey(name, public)
+
+    def __repr__(self) -> str:
+        return f"<signing key {self.verifier.label}>"
+
+    def sign(self, data: bytes) -> bytes:
+        """The signature over some bytes."""
+        return self._key.sign(data)
+
+    def private_text(self) -> str:
+        """The key as its file holds it; for that file only."""
+        data = base64.b64encode(_ED25519 + self._seed).decode()
+        return f"{_PRIVATE}{self.verifier.label}+{data}"
+
+
+def read_verifier(text: str, place: str = "key") -> VerifierKey:
+    """A verifier key from its text."""
+    name, identity, data = _key_parts(text.strip(), place)
+    key = VerifierKey(name, data)
+    if key.id.hex() != identity:
+        raise BadInputError(f"{place}: is no verifier key: its id does not fit")
+    return key
+
+
+def read_signer(text: str, place: str = "key") -> SigningKey:
+    """A signing key from its text; a message never repeats the text."""
+    text = text.strip()
+    if not text.startswith(_PRIVATE):
+        raise BadInputError(f"{place}: is no signing key")
+    name, identity, data = _key_parts(text.removeprefix(_PRIVATE), place)
+    key = SigningKey(name, data)
+    if key.verifier.id.hex() != identity:
+        raise BadInputError(f"{place}: is no signing key: its id does not fit")
+    return key
+
+
+def _key_parts(text: str, place: str) -> tuple[str, str, bytes]:
+    name, _, rest = text.partition("+")
+    identity, _, encoded = rest.partition("+")
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        raise BadInputError(f"{place}: is no key of the form name+id+base64") from error
+    if not _NAME.match(name) or len(data) != 33 or data[:1] != _ED25519:
+        raise BadInputError(f"{place}: is no Ed25519 key of the form name+id+base64")
+    return name, identity, data[1:]
+
+
+class NoteSignature(NamedTuple):
+    """Who claims to have signed, and the signature."""
+
+    name: str
+    key_id: bytes
+    signature: bytes
+
+
+class Note(NamedTuple):
+    """A text with the signatures under it, not checked yet."""
+
+    text: str
+    signatures: tuple[NoteSignature, ...]
+
+    def signed_by(self, keys: Iterable[VerifierKey]) -> VerifierKey | None:
+        """The first of these keys that signed the text.
+
+        Signatures of other keys are ignored; a false signature in a known key's name is refused.
+        """
+        found = None
+        data = self.text.encode()
+        for key in keys:
+            for name, key_id, signature in self.signatures:
+                if (name, key_id) != (key.name, key.id):
+                    continue
+                if not key.accepts(data, signature):
+                    raise IntegrityError(f"the signature of {key.label} is false")
+                found = found or key
+        return found
+
+
+def sign_note(text: str, *keys: SigningKey) -> str:
+    """A text as a note with a signature by each key."""
+    lines = []
+    for key in keys:
+        data = base64.b64encode(key.verifier.id + key.sign(text.encode())).decode()
+        lines.append(f"— {key.verifier.name} {data}\n")
+    return f"{text}\n{''.join(lines)}"
+
+
+def read_note(note: str, place: str = "note") -> Note:
+    """The parts of a note; refuses what is not one."""
+    if len(note) > MAX_NOTE_CHARACTERS:
+        raise BadInputError(f"{place}: is longer than {MAX_NOTE_CHARACTERS} characters")
+    head, gap, tail = note.rpartition("\n\n")
+    if not gap or not head or not tail.endswith("\n") or _CONTROL.search(note):
+        raise BadInputError(f"{place}: is no signed note")
+    lines = tail.removesuffix("\n").split("\n")
+    if len(lines) > MAX_SIGNATURES:
+        raise BadInputError(f"{place}: has more than {MAX_SIGNATURES} signatures")
+    signatures = []
+    for line in lines:
+        match = _SIGNATURE.match(line)
+        try:
+            data = base64.b64decode(match["data"], validate=True) if match else b""
+        except binascii.Error:
+            data = b""
+        if match is None or len(data) < 5:
+            raise BadInputError(f"{place}: has a signature line that is none")
+        signatures.append(NoteSignature(match["name"], data[:4], data[4:]))
+    return Note(head + "\n", tuple(signatures))

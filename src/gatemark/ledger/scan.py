@@ -1,0 +1,215 @@
+"""Walking along the stored events: chain, payloads, times, tree, keys and decisions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.errors import IntegrityError
+from gatemark.core.event import EMPTY, Head
+from gatemark.core.governance import (
+    BLOB_ERASED,
+    CLOCK_SET_BACK,
+    NEVER_ERASED,
+    PAYLOAD_ERASED,
+    BlobErased,
+    PayloadErased,
+)
+from gatemark.ledger.audit import AUDITED, Auditor
+from gatemark.ledger.chain import checked_payload, event_of, row_bytes
+from gatemark.ledger.checkpoint import origin_of
+from gatemark.ledger.findings import TroubleList
+from gatemark.ledger.keyring import KEY_KINDS, Keyring
+from gatemark.ledger.merkle import Frontier, leaf_hash
+from gatemark.ledger.port import EventRow
+from gatemark.ledger.tree_check import TreeCheck
+
+GENESIS_BYTES: Final = bytes(32)
+PROGRESS_STEP: Final = 5_000
+_READ_FURTHER: Final = AUDITED | KEY_KINDS | {PAYLOAD_ERASED, BLOB_ERASED}
+
+
+class EventScan:
+    """One walk over a ledger, from the first event to the last."""
+
+    def __init__(
+        self,
+        troubles: TroubleList,
+        ring: Keyring,
+        sizes: Iterable[int],
+        nodes: Iterator[tuple[int, bytes]] | None,
+    ) -> None:
+        self.troubles = troubles
+        self.ring = ring
+        self.auditor = Auditor()
+        self.origin: str | None = None
+        self.roots: dict[int, bytes] = {}
+        self.last: EventRow | None = None
+        self.erased_count = 0
+        self.erased_blobs: dict[str, int] = {}
+        self._sizes = frozenset(sizes)
+        self._tree = TreeCheck(troubles, nodes)
+        self._frontier = Frontier()
+        self._is_whole = True
+        self._suspect: EventRow | None = None
+        self._last_at: str | None = None
+        self._absent: dict[int, EventRow] = {}
+        self._tombstones: dict[int, tuple[int, PayloadErased]] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of the last event seen."""
+        return 0 if self.last is None else self.last.seq
+
+    @property
+    def head(self) -> Head:
+        """Where the ledger ends, as it is stored."""
+        if self.last is None:
+            return EMPTY
+        digest: Any = self.last.digest
+        return Head(self.size, DIGEST_PREFIX + digest.hex() if isinstance(digest, bytes) else "")
+
+    @property
+    def root(self) -> bytes | None:
+        """The root over all events; None when some could not be read."""
+        return self._frontier.root() if self._is_whole else None
+
+    def walk(self, rows: Iterable[EventRow], on_progress: Callable[[int], None] | None) -> None:
+        """Look at every row in order."""
+        for row in rows:
+            follows = row.seq == self.size + 1
+            if not follows:
+                self._is_whole = False
+                missing = f"event {self.size + 1}"
+                if row.seq > self.size + 2:
+                    missing = f"events {self.size + 1} to {row.seq - 1}"
+                self.troubles.add(self.size + 1, "chain", f"{missing}: missing from the store")
+            self._look(row, follows=follows)
+            self.last = row
+            if on_progress is not None and row.seq % PROGRESS_STEP == 0:
+                on_progress(row.seq)
+
+    def give_up(self, message: str) -> None:
+        """The next event cannot even be fetched; what comes after it is not seen."""
+        self._is_whole = False
+        self.troubles.add(self.size + 1, "chain", f"event {self.size + 1}: {message}")
+
+    def _look(self, row: EventRow, *, follows: bool) -> None:
+        try:
+            body = row_bytes(row)
+        except IntegrityError as error:
+            self._is_whole = False
+            self.troubles.add(row.seq, "chain", str(error))
+            return
+        is_sound = hashlib.sha256(body).digest() == row.digest
+        if not is_sound:
+            found = DIGEST_PREFIX + hashlib.sha256(body).hexdigest()
+            message = f"event {row.seq}: was changed: its content gives {found}"
+            self.troubles.add(row.seq, "chain", message)
+        self._check_link(row, follows=follows, is_sound=is_sound)
+        if row.seq == 1:
+            self.origin = origin_of(event_of(row))
+        self._check_time(row)
+        if self._is_whole:
+            self._tree.compare(row.seq, self._frontier.add(leaf_hash(body)))
+            if row.seq in self._sizes:
+                self.roots[row.seq] = self._frontier.root()
+        self._look_into(row)
+
+    def _check_time(self, row: EventRow) -> None:
+        before, now = self._last_at, _sortable(row.at)
+        self._last_at = now
+        if before is not None and now < before and row.kind != CLOCK_SET_BACK:
+            message = f"event {row.seq}: is dated {row.at}, before the event it follows"
+            self.troubles.add(row.seq, "time", message)
+
+    def _check_link(self, row: EventRow, *, follows: bool, is_sound: bool) -> None:
+        """Whether the event names the one before it; if not, tell which of the two was changed.
+
+        The next event decides: what it follows was there when it was written.
+        """
+        before = GENESIS_BYTES if self.last is None else self.last.digest
+        suspect, self._suspect = self._suspect, None
+        if suspect is not None:
+            blamed = suspect.seq - 1 if row.prev == suspect.digest else suspect.seq
+            self.troubles.add(blamed, "chain", _unlinked(blamed, suspect.seq))
+            if blamed == suspect.seq:
+                return
+        if follows and row.prev != before and is_sound:
+            if row.seq == 1:
+                message = "event 1: follows another event, so it was not the first"
+                self.troubles.add(1, "chain", message)
+            else:
+                self._suspect = row
+
+    def _look_into(self, row: EventRow) -> None:
+        if row.payload is None:
+            self._absent[row.seq] = row
+            return
+        try:
+            payload = checked_payload(row)
+        except IntegrityError as error:
+            self.troubles.add(row.seq, "payload", str(error))
+            return
+        if row.kind not in _READ_FURTHER or payload is None:
+            return
+        event = event_of(row)
+        if row.kind in AUDITED:
+            for why in self.auditor.step(event, payload):
+                self.troubles.add(row.seq, "decision", f"event {row.seq}: {why}")
+            return
+        try:
+            if row.kind in KEY_KINDS:
+                self.ring.learn(event, payload, self.origin or "")
+            elif row.kind == PAYLOAD_ERASED:
+                said = msgspec.convert(payload, PayloadErased)
+                self._tombstones[said.seq] = (row.seq, said)
+            else:
+                self.erased_blobs[msgspec.convert(payload, BlobErased).digest] = row.seq
+        except (IntegrityError, msgspec.ValidationError) as error:
+            self.troubles.add(row.seq, "key", f"event {row.seq}: {error}")
+
+    def finish(self, last_payload: int) -> None:
+        """What can only be told at the end."""
+        if self._suspect is not None:
+            first = self._suspect.seq - 1
+            message = f"events {first} and {first + 1}: do not follow each other"
+            self.troubles.add(first, "chain", message, until=first + 1)
+        for seq, row in self._absent.items():
+            self._check_absent(seq, row)
+        for seq, (tombstone, _) in self._tombstones.items():
+            if seq not in self._absent:
+                message = f"event {seq}: was erased by event {tombstone}, yet has a payload"
+                self.troubles.add(seq, "payload", message)
+        if self._is_whole:
+            self._tree.finish(self.size)
+        if last_payload > self.size:
+            message = f"event {self.size + 1}: missing, but payloads go on to {last_payload}"
+            self.troubles.add(self.size + 1, "chain", message)
+
+    def _check_absent(self, seq: int, row: EventRow) -> None:
+        if seq not in self._tombstones:
+            self.troubles.add(seq, "payload", f"event {seq}: its payload is missing")
+            return
+        tombstone, said = self._tombstones[seq]
+        named = DIGEST_PREFIX + row.payload_digest.hex()
+        if said.payload_digest != named or tombstone < seq or row.kind in NEVER_ERASED:
+            message = f"event {seq}: its payload is missing, event {tombstone} does not excuse it"
+            self.troubles.add(seq, "payload", message)
+        else:
+            self.erased_count += 1
+
+
+def _unlinked(blamed: int, after: int) -> str:
+    if blamed == after:
+        return f"event {blamed}: does not follow event {blamed - 1}"
+    return f"event {blamed}: was changed: event {after} follows another one"
+
+
+def _sortable(text: str) -> str:
+    """A moment in a form whose texts sort like the moments."""
+    return text if len(text) > 20 else f"{text[:-1]}.000000Z"

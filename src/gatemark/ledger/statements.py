@@ -1,0 +1,96 @@
+"""Results and decisions as in-toto statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
+from gatemark.core.event import Event
+from gatemark.core.result import Result
+
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+TEST_RESULT: Final = "https://in-toto.io/attestation/test-result/v0.1"
+DECISION: Final = "urn:gatemark:decision:v1"
+
+
+def result_statement(result: Result) -> bytes:
+    """A result as a statement with the test-result predicate, the same bytes every time.
+
+    The predicate knows three words. A result that could not be judged is FAILED here, since
+    nothing may rest on it; the field ``gatemark`` has the verdict itself.
+    """
+    groups: dict[str, list[str]] = {"passedTests": [], "warnedTests": [], "failedTests": []}
+    for finding in result.findings:
+        if finding.verdict == "pass":
+            groups["passedTests"].append(finding.rule)
+        elif finding.verdict in ("waived", "soft_pass") or finding.severity == "warn":
+            groups["warnedTests"].append(finding.rule)
+        else:
+            groups["failedTests"].append(finding.rule)
+    word = "FAILED"
+    if result.verdict == "pass":
+        word = "WARNED" if groups["warnedTests"] else "PASSED"
+    configuration = [
+        _resource(f"pack {result.pack.name} v{result.pack.version}", result.pack.digest),
+        _resource(f"policy {result.policy.name}", result.policy_digest),
+        *(_snapshot(reference) for reference in result.snapshots),
+    ]
+    if result.baseline is not None:
+        configuration.append(_resource(f"baseline {result.baseline.id}", result.baseline.digest))
+    return _statement(
+        _subjects(result),
+        TEST_RESULT,
+        {
+            "result": word,
+            "configuration": configuration,
+            **groups,
+            "gatemark": {
+                "result_id": result.id,
+                "stamp": result.stamp,
+                "verdict": result.verdict,
+                "blockers": list(result.blockers),
+                "finished_at": result.finished_at,
+            },
+        },
+    )
+
+
+def decision_statement(
+    event: Event, payload: Mapping[str, Any], candidate_digest: str | None
+) -> bytes:
+    """A decision as a statement about the version it moves, with the whole event inside."""
+    version = payload.get("version")
+    name = event.subject or event.kind
+    subject = _resource(
+        f"{name}@{version}" if version else name, candidate_digest or event.payload_digest
+    )
+    predicate = {"event": msgspec.to_builtins(event), "payload": dict(payload)}
+    return _statement([subject], DECISION, predicate)
+
+
+def _statement(subject: list[dict[str, Any]], kind: str, predicate: dict[str, Any]) -> bytes:
+    return canonical_bytes(
+        {"_type": STATEMENT, "subject": subject, "predicateType": kind, "predicate": predicate}
+    )
+
+
+def _subjects(result: Result) -> list[dict[str, Any]]:
+    """The candidate; an exam over evidence alone is about that evidence."""
+    if result.candidate is not None:
+        return [_resource(result.candidate.id, result.candidate.digest)]
+    files = [file for account in result.evidence for file in account.files]
+    return [_resource(file.name, file.digest) for file in files] or [
+        _resource(result.title, result.id)
+    ]
+
+
+def _snapshot(reference: str) -> dict[str, Any]:
+    name, _, digest = reference.rpartition("@")
+    return _resource(name or "snapshot", digest)
+
+
+def _resource(name: str, digest: str) -> dict[str, Any]:
+    return {"name": name, "digest": {"sha256": digest.removeprefix(DIGEST_PREFIX)}}

@@ -1,0 +1,104 @@
+"""A database as the stores see it: transactions for reading, and for writers in turn."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import sqlalchemy as sa
+
+from gatemark.core.errors import BadInputError, ConflictError
+from gatemark.ledger.stores.upgrade import NEWEST, revision_of
+
+WRITES: Final = "gatemark_writes"
+"""The execution option that marks a transaction which will write."""
+
+
+class Database:
+    """An engine, how to call its place in messages, how writers take turns, how to forget.
+
+    ``forget`` is the statement that makes the database let go of the bytes of removed rows.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        place: str,
+        *,
+        take_turn: Callable[[sa.Connection], object],
+        forget: str,
+    ) -> None:
+        self.place = place
+        self._forget = forget
+        self._reader = engine
+        self._writer = engine.execution_options(**{WRITES: True})
+        self._take_turn = take_turn
+        # A command ends without closing what it opened; connections must not outlive their owner.
+        weakref.finalize(self, engine.dispose)
+
+    @property
+    def dialect(self) -> str:
+        """The kind of database."""
+        return self._reader.dialect.name
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A transaction for looking."""
+        with self._told("is not a usable store"), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction that no other writer is inside at the same time."""
+        with self._told("cannot be written"), self._writer.begin() as connection:
+            self._take_turn(connection)
+            yield connection
+
+    @contextmanager
+    def adding(self) -> Iterator[sa.Connection]:
+        """A transaction that writes, but nothing whose order matters."""
+        with self._told("cannot be written"), self._writer.begin() as connection:
+            yield connection
+
+    def forget(self) -> None:
+        """Let removed rows leave the files too, as far as this database can be made to."""
+        with self._told("cannot be written"):
+            engine = self._reader.execution_options(isolation_level="AUTOCOMMIT")
+            with engine.connect() as connection:
+                connection.exec_driver_sql(self._forget)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._reader.dispose()
+
+    def is_empty(self) -> bool:
+        """Whether nobody has made a store here yet."""
+        with self.reading() as connection:
+            return revision_of(connection) is None
+
+    def is_newest(self) -> bool:
+        """Whether the store has today's layout."""
+        with self.reading() as connection:
+            return revision_of(connection) == NEWEST
+
+    @contextmanager
+    def _told(self, trouble: str) -> Iterator[None]:
+        """Database errors in the words of this project, without statements or addresses."""
+        try:
+            yield
+        except sa.exc.IntegrityError as error:
+            raise ConflictError(
+                f"{self.place}: another writer was faster ({_first_line(error)}); "
+                "nothing was written"
+            ) from error
+        except sa.exc.DBAPIError as error:
+            reason = _first_line(error)
+            if "database is locked" in reason:
+                raise ConflictError(f"{self.place}: is busy; nothing was written") from error
+            raise BadInputError(f"{self.place}: {trouble}: {reason}") from error
+
+
+def _first_line(error: sa.exc.DBAPIError) -> str:
+    return str(error.orig).strip().split("\n", maxsplit=1)[0]

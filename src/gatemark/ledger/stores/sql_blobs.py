@@ -1,0 +1,94 @@
+"""Blobs in the database, in pieces: for teams whose store is not a folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
+from gatemark.core.errors import ConflictError, IntegrityError, UsageError
+from gatemark.ledger.blobs import PIECE_BYTES, read_pieces
+from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.tables import BLOB_ERASURES, BLOB_PIECES, BLOBS
+
+
+class SqlBlobs:
+    """The blobs of a store in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, data: bytes) -> str:
+        name = digest_bytes(data)
+        starts = range(0, len(data), PIECE_BYTES)
+        self._add(name, (data[start : start + PIECE_BYTES] for start in starts), "blob")
+        return name
+
+    def put_file(self, source: Path, expected: str) -> str:
+        self._add(expected, read_pieces(source), source.name)
+        return expected
+
+    def get(self, name: str) -> bytes:
+        data = b"".join(self.pieces(name))
+        if not same_digest(digest_bytes(data), name):
+            raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
+        return data
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        if not self.has(name):
+            raise IntegrityError(f"blob {name} is missing from the store")
+        part = 0
+        while (piece := self._piece(name, part)) is not None:
+            yield piece
+            part += 1
+
+    def has(self, name: str) -> bool:
+        if not is_digest(name):
+            raise UsageError(f"{name!r} is not a digest")
+        query = sa.select(BLOBS.c.digest).where(BLOBS.c.digest == name)
+        with self._database.reading() as connection:
+            return connection.execute(query).first() is not None
+
+    def remove(self, name: str, tombstone: int) -> None:
+        known = sa.select(BLOB_ERASURES.c.digest).where(BLOB_ERASURES.c.digest == name)
+        with self._database.adding() as connection:
+            if connection.execute(known).first() is None:
+                row = {"digest": name, "tombstone": tombstone}
+                connection.execute(sa.insert(BLOB_ERASURES).values(row))
+            connection.execute(sa.delete(BLOB_PIECES).where(BLOB_PIECES.c.digest == name))
+            connection.execute(sa.delete(BLOBS).where(BLOBS.c.digest == name))
+
+    def _piece(self, name: str, part: int) -> bytes | None:
+        query = sa.select(BLOB_PIECES.c.data).where(
+            BLOB_PIECES.c.digest == name, BLOB_PIECES.c.part == part
+        )
+        with self._database.reading() as connection:
+            return connection.execute(query).scalar()
+
+    def _add(self, name: str, pieces: Iterable[bytes], label: str) -> None:
+        if self.has(name):
+            return
+        try:
+            with self._database.adding() as connection:
+                self._write(connection, name, pieces, label)
+        except ConflictError:
+            # Someone kept the same bytes in the same moment; that is as good.
+            if not self.has(name):
+                raise
+
+    def _write(
+        self, connection: sa.Connection, name: str, pieces: Iterable[bytes], label: str
+    ) -> None:
+        seen = hashlib.sha256()
+        size = 0
+        for part, piece in enumerate(pieces):
+            seen.update(piece)
+            size += len(piece)
+            row = {"digest": name, "part": part, "data": piece}
+            connection.execute(sa.insert(BLOB_PIECES).values(row))
+        if not same_digest(DIGEST_PREFIX + seen.hexdigest(), name):
+            raise IntegrityError(f"{label}: changed after it was judged")
+        connection.execute(sa.insert(BLOBS).values(digest=name, byte_count=size))

@@ -1,0 +1,259 @@
+"""Checking a ledger whole, from its stored rows up, trusting nothing it says of itself.
+
+(1) Every event gives its digest, follows the one before without a gap, and time does not fall.
+(2) Every payload is the one that was named, or has a tombstone. (3) The kept tree is the tree over
+these events. (4) Every decision rests on what it cites, every key on the key before. (5) Every
+checkpoint is of this ledger, signed by a key that may, and its root is the root at its size.
+(6) Every result and every blob is what the events say. Whatever is wrong is told with the number
+of the first event that it concerns.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.errors import BadInputError, IntegrityError
+from gatemark.core.result import Result
+from gatemark.core.verdict import Outcome
+from gatemark.core.verified import Verified
+from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
+from gatemark.ledger.findings import TroubleList
+from gatemark.ledger.keyring import Keyring
+from gatemark.ledger.note import Note, VerifierKey
+from gatemark.ledger.port import Store
+from gatemark.ledger.scan import EventScan
+from gatemark.ledger.stores.reading import verified_result
+
+NO_CHECKPOINT = (
+    "no checkpoint was checked: without one, a history that was rewritten or cut short as a whole "
+    "looks like a true one"
+)
+
+
+class Asked(NamedTuple):
+    """What a check is given beside the store: keys to trust, and checkpoints kept elsewhere."""
+
+    trusted: tuple[VerifierKey, ...] = ()
+    since: tuple[str, ...] = ()
+    has_tree: bool = True
+
+
+AS_IT_IS = Asked()
+"""No keys, no checkpoint: the ledger checked against itself alone."""
+
+
+class _Signed(NamedTuple):
+    place: str
+    checkpoint: Checkpoint
+    note: Note
+
+
+class LedgerCheck:
+    """One check of one store."""
+
+    def __init__(self, store: Store, asked: Asked) -> None:
+        self._store = store
+        self._asked = asked
+        self.troubles = TroubleList()
+        self.unjudged: list[str] = []
+        self._caveats: list[str] = []
+        self._ring = Keyring(asked.trusted)
+        self._signed = self._read_checkpoints()
+        self._result_count = 0
+        self._blobs: dict[str, bool] = {}
+        events = store.events
+        self._scan = EventScan(
+            self.troubles,
+            self._ring,
+            sizes=[signed.checkpoint.size for signed in self._signed],
+            nodes=events.nodes() if asked.has_tree else None,
+        )
+
+    def run(self, on_progress: Callable[[int], None] | None = None) -> None:
+        """Steps 1 to 6."""
+        try:
+            self._scan.walk(self._store.events.rows(), on_progress)
+        except IntegrityError as error:
+            self._scan.give_up(str(error))
+        self._scan.finish(self._store.events.last_payload())
+        self._check_checkpoints()
+        self._check_results()
+        if missing := self._store.events.missing_guards():
+            names = ", ".join(missing)
+            self._caveats.append(f"the database no longer refuses changes; it lacks {names}")
+
+    def seq_of_result(self, result_id: str) -> int | None:
+        """The event that told of a result."""
+        sealed = self._scan.auditor.results.get(result_id)
+        return None if sealed is None else sealed.seq
+
+    def signing_keys(self) -> list[VerifierKey]:
+        """The keys that may sign for the ledger as it is now."""
+        return self._ring.keys_for(self._scan.size)
+
+    def is_erased(self, blob: str) -> bool:
+        """Whether a blob has a tombstone."""
+        return blob in self._scan.erased_blobs
+
+    def report(self) -> Verified:
+        """Everything that was found."""
+        scan = self._scan
+        troubles = self.troubles.settled()
+        bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
+        verdict: Outcome = "fail" if troubles else "inconclusive" if self.unjudged else "pass"
+        root = scan.root
+        return Verified(
+            verdict=verdict,
+            first_bad_seq=min(bad, default=None),
+            origin=scan.origin,
+            head=scan.head,
+            root=None if root is None else base64.b64encode(root).decode(),
+            events=scan.size,
+            payloads_erased=scan.erased_count,
+            results=self._result_count,
+            blobs=sum(self._blobs.values()),
+            decisions=scan.auditor.decision_count,
+            checkpoints=len(self._signed),
+            keys=tuple(str(tenure.key) for tenure in self._ring.tenures),
+            troubles=troubles,
+            troubles_unlisted=self.troubles.count - len(troubles),
+            unjudged=tuple(self.unjudged),
+            caveats=tuple(self._caveats),
+        )
+
+    def _read_checkpoints(self) -> list[_Signed]:
+        signed = []
+        for size, text in self._store.events.checkpoints():
+            place = f"checkpoint {size}"
+            try:
+                checkpoint, note = read_checkpoint(text, place)
+            except BadInputError as error:
+                self.troubles.add(size, "checkpoint", str(error))
+                continue
+            if checkpoint.size != size:
+                message = f"{place}: is kept under another size than its own, {checkpoint.size}"
+                self.troubles.add(min(size, checkpoint.size), "checkpoint", message)
+            signed.append(_Signed(place, checkpoint, note))
+        for text in self._asked.since:
+            place = "the given checkpoint"
+            signed.append(_Signed(place, *read_checkpoint(text, place)))
+        return sorted(signed, key=lambda one: one.checkpoint.size)
+
+    def _check_checkpoints(self) -> None:
+        good = 0
+        for signed in self._signed:
+            if self._check_checkpoint(signed, good):
+                good = signed.checkpoint.size
+        for seq, reason in self._ring.replaced:
+            message = f"event {seq}: the key was replaced without the old key's word ({reason})"
+            self._caveats.append(message)
+        if not self._signed:
+            if self._asked.trusted:
+                self.unjudged.append("there is no checkpoint that the given key could have signed")
+            else:
+                self._caveats.append(NO_CHECKPOINT)
+        elif not self._asked.trusted:
+            self._caveats.append("keys are taken on the ledger's own word; name yours with --key")
+
+    def _check_checkpoint(self, signed: _Signed, good: int) -> bool:
+        """Whose it is, who signed it, and what it says; ``good`` is the largest size that held."""
+        place, checkpoint = signed.place, signed.checkpoint
+        if checkpoint.origin != self._scan.origin:
+            message = f"{place}: is of another ledger, {checkpoint.origin}"
+            self.troubles.add(1, "checkpoint", message)
+            return False
+        try:
+            key = signed.note.signed_by(self._ring.keys_for(checkpoint.size))
+        except IntegrityError as error:
+            self.troubles.add(checkpoint.size, "checkpoint", f"{place}: {error}")
+            return False
+        if key is None:
+            names = ", ".join(sorted({signature.name for signature in signed.note.signatures}))
+            message = f"{place}: is not signed by a key that may, but by {names}"
+            self.troubles.add(checkpoint.size, "checkpoint", message)
+            return False
+        size = self._scan.size
+        if checkpoint.size > size:
+            message = f"event {size + 1}: missing, but {place} covers {checkpoint.size} events"
+            self.troubles.add(size + 1, "checkpoint", message)
+            return False
+        root = self._scan.roots.get(checkpoint.size)
+        if root != checkpoint.root:
+            message = f"{place}: the events up to it are not the ones that were signed"
+            self.troubles.add(good + 1, "checkpoint", message, until=checkpoint.size)
+            return False
+        return True
+
+    def _check_results(self) -> None:
+        sealed = self._scan.auditor.results
+        found = set()
+        for result_id, document in self._store.results.documents():
+            found.add(result_id)
+            self._result_count += 1
+            seq = self.seq_of_result(result_id)
+            if seq is None:
+                self.troubles.add(None, "result", f"result {result_id}: no event tells of it")
+            try:
+                result = verified_result(result_id, document)
+            except IntegrityError as error:
+                self.troubles.add(seq, "result", _at(seq, str(error)))
+                continue
+            if seq is not None:
+                self._compare(seq, result)
+            self._check_blobs(seq, result)
+        for result_id, (seq, _) in sealed.items():
+            if result_id not in found:
+                message = _at(seq, f"result {result_id} is missing from the store")
+                self.troubles.add(seq, "result", message)
+
+    def _compare(self, seq: int, result: Result) -> None:
+        said = self._scan.auditor.results[result.id].said
+        pairs = (
+            ("stamp", said.stamp, result.stamp),
+            ("verdict", said.verdict, result.verdict),
+            ("candidate", said.candidate, result.candidate),
+            ("baseline", said.baseline, result.baseline),
+            ("pack", said.pack, result.pack),
+            ("policy", said.policy_digest, result.policy_digest),
+        )
+        for word, told, kept in pairs:
+            if told != kept:
+                message = _at(seq, f"tells another {word} than result {result.id} has")
+                self.troubles.add(seq, "result", message)
+
+    def _check_blobs(self, seq: int | None, result: Result) -> None:
+        files = [(file.name, file.digest) for account in result.evidence for file in account.files]
+        for name, digest in [*files, *((blob.name, blob.digest) for blob in result.blobs)]:
+            if digest in self._blobs:
+                continue
+            self._blobs[digest] = self._store.blobs.has(digest)
+            if not self._blobs[digest]:
+                if not self.is_erased(digest):
+                    message = _at(seq, f"blob {digest} ({name}) is missing from the store")
+                    self.troubles.add(seq, "blob", message)
+            elif not self._is_blob_sound(digest):
+                message = _at(seq, f"blob {digest} ({name}) was changed")
+                self.troubles.add(seq, "blob", message)
+
+    def _is_blob_sound(self, digest: str) -> bool:
+        seen = hashlib.sha256()
+        for piece in self._store.blobs.pieces(digest):
+            seen.update(piece)
+        return DIGEST_PREFIX + seen.hexdigest() == digest
+
+
+def _at(seq: int | None, message: str) -> str:
+    return message if seq is None else f"event {seq}: {message}"
+
+
+def verify_ledger(
+    store: Store, asked: Asked = AS_IT_IS, on_progress: Callable[[int], None] | None = None
+) -> Verified:
+    """Check a store whole."""
+    check = LedgerCheck(store, asked)
+    check.run(on_progress)
+    return check.report()

@@ -1,0 +1,1 @@
+"""The lifecycle room: stages, approvals, release gates, canaries and rollbacks, pure."""

@@ -1,0 +1,103 @@
+"""Setting the scene: roles, the release policy, versions and the full pack of an asset."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import RefusedError
+from gatemark.core.governance import SYSTEM
+from gatemark.core.lifecycle import Role
+from gatemark.core.lifecycle_events import (
+    ExamSet,
+    Fact,
+    PolicyAdopted,
+    RolesGranted,
+    VersionAdded,
+)
+from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.people import APPROVING, require_role
+from gatemark.lifecycle.state import HouseRules, State
+
+_NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
+
+
+def decide_grant(house: HouseRules, command: GrantRoles) -> tuple[Fact, ...]:
+    """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
+    if command.person == SYSTEM or "system" in command.roles:
+        raise RefusedError("the system is no person: its role cannot be granted")
+    if "admin" in command.roles and _NEVER_WITH_ADMIN & set(command.roles):
+        raise RefusedError("an admin cannot approve: grant admin or an approving role, not both")
+    admins = {name for name, roles in house.roles.items() if "admin" in roles}
+    if not admins:
+        if command.person != command.actor or "admin" not in command.roles:
+            raise RefusedError(
+                f"there is no admin yet: {command.actor} must first take admin for themselves"
+            )
+    else:
+        require_role(house, command.actor, ("admin",), "grant roles")
+        if admins == {command.person} and "admin" not in command.roles:
+            raise RefusedError(f"{command.person} is the last admin; name another one first")
+    if house.roles.get(command.person, ()) == command.roles:
+        return ()
+    return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
+
+
+def decide_adopt(house: HouseRules, command: AdoptPolicy) -> tuple[Fact, ...]:
+    """Only an admin, who cannot approve, changes what approvals are for."""
+    require_role(house, command.actor, ("admin",), "adopt a release policy")
+    if command.policy.digest == house.policy_digest:
+        return ()
+    plain = msgspec.to_builtins(command.policy)
+    return (PolicyAdopted(policy=plain, policy_digest=command.policy.digest, note=command.note),)
+
+
+def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
+    """A version is added once; the same again is nothing new, another under its name is refused."""
+    require_role(state.house, command.actor, ("author",), "add a version")
+    asset = state.asset
+    if asset.kind is not None and (asset.kind, asset.risk) != (command.kind, command.risk):
+        raise RefusedError(
+            f"{asset.name} is a {asset.kind} of {asset.risk} risk, "
+            f"not a {command.kind} of {command.risk} risk"
+        )
+    if command.parent is not None and command.parent not in asset.versions:
+        known = ", ".join(asset.versions) or "none"
+        raise RefusedError(f"{asset.name} has no version {command.parent} (known: {known})")
+    fact = VersionAdded(
+        asset=asset.name,
+        kind=command.kind,
+        version=command.version,
+        digest=command.digest,
+        author=command.actor,
+        risk=command.risk,
+        parent=command.parent,
+        pins=command.pins,
+        schema=command.schema,
+        is_scope_change=command.is_scope_change,
+        note=command.note,
+    )
+    known_version = asset.versions.get(command.version)
+    if known_version is None:
+        return (fact,)
+    if (known_version.digest, known_version.pins, known_version.parent) == (
+        fact.digest,
+        fact.pins,
+        fact.parent,
+    ):
+        return ()
+    raise RefusedError(
+        f"{asset.name}@{command.version} is already there with other content; "
+        "a changed candidate is a new version"
+    )
+
+
+def decide_exam(state: State, command: SetExam) -> tuple[Fact, ...]:
+    """The pack owner says what the full pack is; whoever does cannot approve by it."""
+    require_role(state.house, command.actor, ("pack_owner",), "set the full pack")
+    if not state.asset.versions:
+        raise RefusedError(f"there is no asset {state.asset.name}")
+    if state.asset.exam == command.exam:
+        return ()
+    return (ExamSet(asset=state.asset.name, exam=command.exam, note=command.note),)

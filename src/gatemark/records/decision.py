@@ -1,0 +1,125 @@
+"""One decision of an agent with its plan and a later judgement: `gatemark.decision/1`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from gatemark.core.decision import NAME, QUESTION, Decision
+from gatemark.core.record import BadExample, Form, Problem, RecordSchema
+
+
+def steps_follow_a_plan(decision: Decision) -> list[Problem]:
+    """Ids are unique, sources stand before what rests on them, and each step came to an end."""
+    problems = []
+    seen: set[str] = set()
+    for number, step in enumerate(decision.steps):
+        place = f"$.steps[{number}]"
+        if step.id in seen or step.id == QUESTION:
+            problems.append(Problem(f"{place}.id", f"{step.id!r} is taken"))
+        problems.extend(
+            Problem(f"{place}.sources", f"{source!r} is no earlier step and not {QUESTION!r}")
+            for source in step.sources
+            if source != QUESTION and source not in seen
+        )
+        if (step.output is UNSET) == (step.error is UNSET):
+            problems.append(Problem(place, "a step needs an output or an error, and not both"))
+        seen.add(step.id)
+    return problems
+
+
+def one_version_per_component(decision: Decision) -> list[Problem]:
+    """A decision cannot have used two versions of one thing; a plan that did is mixed up."""
+    versions: dict[str, str] = {}
+    problems = []
+    for number, step in enumerate(decision.steps):
+        for name, version in step.components():
+            if versions.setdefault(name, version) != version:
+                problems.append(
+                    Problem(
+                        f"$.steps[{number}]",
+                        f"{name} has version {version!r} here and {versions[name]!r} before",
+                    )
+                )
+    return problems
+
+
+def _step(**changes: Any) -> dict[str, Any]:
+    step = {
+        "id": "look-up",
+        "kind": "retrieval",
+        "name": "tariffs",
+        "sources": ["input"],
+        "output": ["small parcels cost 4"],
+        "retrieval": {"name": "tariffs", "version": "2026-10"},
+    }
+    return {key: value for key, value in (step | changes).items() if value is not None}
+
+
+_ANSWER: Final = {
+    "id": "answer",
+    "kind": "model",
+    "name": "writer",
+    "sources": ["input", "look-up"],
+    "output": "It costs 4.",
+    "model": {"name": "writer", "version": "small-3"},
+    "prompt": {"name": "writer", "version": "r7"},
+    "checks": [{"pack": "prices", "rule": "price-is-quoted", "verdict": "pass"}],
+}
+_DECISION: Final = {
+    "id": "d-1",
+    "input": "What does a small parcel cost?",
+    "output": "It costs 4.",
+    "steps": [_step(), _ANSWER],
+    "judgement": {"verdict": "wrong", "reviewer": "r2", "expected": "It costs 5."},
+}
+
+
+def _with_steps(*steps: dict[str, Any]) -> dict[str, Any]:
+    return _DECISION | {"steps": list(steps)}
+
+
+SCHEMA: Final = RecordSchema(
+    name=NAME,
+    summary="One decision of an agent: its steps with their versions, and a later judgement.",
+    forms=(
+        Form(
+            name="decision",
+            type=Decision,
+            marks=frozenset({"id", "steps", "output"}),
+            identity="id",
+            good=(
+                _DECISION,
+                _DECISION | {"schema": NAME, "asset": "desk", "version": "v3"},
+                _with_steps(_step(output=None, error="timed out"), _ANSWER),
+            ),
+            bad=(
+                BadExample("no steps", _with_steps(), "$.steps"),
+                BadExample("a step twice", _with_steps(_step(), _step()), "$.steps[1].id"),
+                BadExample(
+                    "a source that comes later",
+                    _with_steps(_step(sources=["answer"]), _ANSWER),
+                    "$.steps[0].sources",
+                ),
+                BadExample("no end", _with_steps(_step(output=None), _ANSWER), "$.steps[0]"),
+                BadExample("two ends", _with_steps(_step(error="x"), _ANSWER), "$.steps[0]"),
+                BadExample(
+                    "two versions of one thing",
+                    _with_steps(
+                        _step(),
+                        _ANSWER | {"retrieval": {"name": "tariffs", "version": "2026-11"}},
+                    ),
+                    "$.steps[1]",
+                ),
+                BadExample("an unknown kind", _with_steps(_step(kind="magic")), "$.steps[0].kind"),
+                BadExample(
+                    "a verdict of no kind",
+                    _DECISION | {"judgement": {"verdict": "meh", "reviewer": "r2"}},
+                    "$.judgement.verdict",
+                ),
+            ),
+            rules=(steps_follow_a_plan, one_version_per_component),
+        ),
+    ),
+)

@@ -1,0 +1,91 @@
+"""An attribution as plain text and as a page with the plan drawn."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatemark import __version__
+from gatemark.core.attribution import Attribution
+from gatemark.report import words
+from gatemark.report.plan_drawing import BOX_HEIGHT, BOX_WIDTH, draw
+
+CATCH_WORDS: Final = {
+    "caught_then": "objected at the time, and the decision went ahead",
+    "catchable_now": "would object today",
+    "no_rule": "has no rule that objects",
+    "not_asked": "was not asked: no rule pack was given",
+}
+
+
+def headline(found: Attribution) -> str:
+    """The finding in one line."""
+    if found.cause is None:
+        return f"Decision {found.decision}: {found.reason}"
+    first = found.suspects[0]
+    return (
+        f"Decision {found.decision} went wrong at step {first.step} "
+        f"({first.kind} {first.name}), {first.confidence} confidence"
+    )
+
+
+def replay_words(found: Attribution) -> str:
+    """How steps were run again, or why not."""
+    replay = found.replay
+    if replay.mode == "none":
+        return f"No step was run again: {replay.reason}"
+    return f"Steps were run again {replay.repeats} times each, {replay.mode}, seed {replay.seed}"
+
+
+def change_words(found: Attribution) -> str:
+    """The smallest set of changes in a sentence."""
+    changes = found.changes
+    if changes is None:
+        return "No versions were compared"
+    if changes.reason is not None:
+        return f"Not found: {changes.reason}"
+    sure = "" if changes.is_minimal else "; a smaller set could not be ruled out"
+    named = ", ".join(changes.smallest) or "none"
+    return f"{named} (of {len(changes.changed)} changed, {changes.tests} tests{sure})"
+
+
+def text(found: Attribution) -> str:
+    """What a terminal shows."""
+    lines = [words.clean(headline(found)), words.clean(replay_words(found)), ""]
+    for line in found.suspects:
+        share = words.NOT_MEASURED
+        if line.right_after_repair is not None:
+            share = f"{line.right_after_repair:.2f}"
+        label = words.clean(f"{line.step} ({line.kind} {line.name})")
+        lines.append(f"{line.rank:>3}  {line.confidence:<7}{share:>14}  {label}")
+        lines.append(f"     {words.clean(line.why)}")
+    lines.append("")
+    lines.extend(words.clean(f"active: {name} {version}") for name, version in found.active.items())
+    if found.verifier is not None:
+        lines.append(f"verifier: {CATCH_WORDS[found.verifier.catch]}")
+        lines.extend(words.clean(f"  {rule}: {why}") for rule, why in found.verifier.rules)
+    if found.changes is not None:
+        lines.append(words.clean(f"smallest change: {change_words(found)}"))
+    lines.extend(
+        words.clean(f"proposed {one.kind.replace('_', ' ')}: {one.summary}")
+        for one in found.proposals
+    )
+    return "\n".join([*lines, "", found.id])
+
+
+def html(found: Attribution) -> bytes:
+    """The page."""
+    # Pages need the report extra; plain text does not.
+    from gatemark.report.pages import page_environment  # noqa: PLC0415
+
+    template = page_environment().get_template("attribution.html")
+    return template.render(
+        found=found,
+        headline=headline(found),
+        replay=replay_words(found),
+        changes=change_words(found),
+        catch="" if found.verifier is None else CATCH_WORDS[found.verifier.catch],
+        drawing=draw(found.plan, found.cause),
+        box_width=BOX_WIDTH,
+        box_height=BOX_HEIGHT,
+        version=__version__,
+    ).encode()

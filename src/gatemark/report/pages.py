@@ -1,0 +1,25 @@
+"""How pages are made: templates that escape everything and leave nothing undefined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gatemark.report import words
+
+
+def page_environment() -> Environment:
+    """The templates of this room."""
+    return Environment(
+        loader=PackageLoader("gatemark.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+
+
+def _finalize(value: Any) -> Any:
+    return words.clean(value) if type(value) is str else value

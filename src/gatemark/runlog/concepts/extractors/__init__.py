@@ -1,0 +1,1 @@
+"""One file per extractor, each with an ``EXTRACTOR``."""

@@ -1,0 +1,136 @@
+"""Counting blind votes: a foldable state of one 42-byte row per vote, and one choice per item."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.statistics.multiset import (
+    Runs,
+    add_rows,
+    merge_runs,
+    row_type,
+    text_key,
+    union_rows,
+)
+from gatemark.statistics.preference import (
+    MIN_DECISIVE,
+    Choice,
+    PositionBias,
+    Preference,
+    judge_preference,
+    majority,
+    position_bias,
+)
+
+DEFAULT_ALPHA = 0.05
+_CHOICES: tuple[Choice, ...] = ("candidate", "baseline", "tie")
+_FIRST_UNKNOWN = 2
+_ROW = row_type(
+    ("item_a", "<u8"),
+    ("item_b", "<u8"),
+    ("reviewer_a", "<u8"),
+    ("reviewer_b", "<u8"),
+    ("choice", "u1"),
+    ("first", "u1"),
+)
+
+
+class PreferenceState(msgspec.Struct, frozen=True):
+    """Counted votes."""
+
+    runs: Runs = ()
+
+
+class Ballot(NamedTuple):
+    """The votes after counting: one choice per item, and what the counting noticed."""
+
+    wins: int
+    losses: int
+    ties: int
+    votes: int
+    repeated_votes: int
+    position: PositionBias
+
+
+def step(state: PreferenceState, batch: Iterable[Any] | Mapping[Any, int]) -> PreferenceState:
+    """Add a batch of votes."""
+    rows = [
+        (*text_key(item), *text_key(reviewer), _choice_code(choice), _first_code(first), count)
+        for (item, reviewer, choice, first), count in Counter(batch).items()
+    ]
+    return PreferenceState(add_rows(state.runs, rows, _ROW))
+
+
+def merge(left: PreferenceState, right: PreferenceState) -> PreferenceState:
+    """Both states as one."""
+    return PreferenceState(merge_runs(left.runs, right.runs, _ROW))
+
+
+def count_votes(state: PreferenceState) -> Ballot:
+    """Collapse votes to one choice per item; the position test is over single votes."""
+    rows = union_rows(state.runs, _ROW)
+    items: Counter[Choice] = Counter()
+    repeated = first_wins = positioned = 0
+    for _, of_item in groupby(rows.tolist(), key=lambda row: row[:2]):
+        choices: list[Choice] = []
+        for _, of_reviewer in groupby(of_item, key=lambda row: row[2:4]):
+            cast = list(of_reviewer)
+            repeated += sum(row[6] for row in cast) - 1
+            choices.append(_one_choice({row[4] for row in cast}))
+            shown = {row[5] for row in cast}
+            if choices[-1] != "tie" and len(shown) == 1 and _FIRST_UNKNOWN not in shown:
+                positioned += 1
+                first_wins += _CHOICES[shown.pop()] == choices[-1]
+        items[majority(choices)] += 1
+    return Ballot(
+        wins=items["candidate"],
+        losses=items["baseline"],
+        ties=items["tie"],
+        votes=int(rows["count"].sum()),
+        repeated_votes=repeated,
+        position=position_bias(first_wins, positioned),
+    )
+
+
+def judge(
+    state: PreferenceState,
+    *,
+    alpha: float = DEFAULT_ALPHA,
+    peeking: bool = False,
+    min_decisive: int = MIN_DECISIVE,
+) -> Preference:
+    """The three-way outcome over items."""
+    ballot = count_votes(state)
+    return judge_preference(
+        ballot.wins,
+        ballot.losses,
+        ballot.ties,
+        alpha=alpha,
+        peeking=peeking,
+        min_decisive=min_decisive,
+    )
+
+
+def _one_choice(codes: set[int]) -> Choice:
+    return _CHOICES[codes.pop()] if len(codes) == 1 else "tie"
+
+
+def _choice_code(choice: str) -> int:
+    for code, known in enumerate(_CHOICES):
+        if choice == known:
+            return code
+    raise InvalidValueError(f"choice must be candidate, baseline or tie, got {choice!r}")
+
+
+def _first_code(first: str | None) -> int:
+    if first is None:
+        return _FIRST_UNKNOWN
+    if first not in ("candidate", "baseline"):
+        raise InvalidValueError(f"first must be candidate or baseline, got {first!r}")
+    return _choice_code(first)

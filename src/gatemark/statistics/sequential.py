@@ -1,0 +1,150 @@
+"""Looking at two arms window by window, as often as one likes, without fooling oneself.
+
+Each window gives a difference of means between arms that ran at the same time, so that what both
+saw in that window cancels out. The differences are added up with weights that depend on the
+counts only. Under "no harm" the sum drifts nowhere, and a mixture over positive drifts of its
+likelihood ratio is a supermartingale: it exceeds 1/alpha at any time with probability at most
+alpha (Ville). Variances are estimated, so that the level holds for large samples, not exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+
+MIN_EVENTS: Final = 10
+"""Below so many events of the rarer outcome a 0/1 metric is too far from normal to accuse."""
+
+
+class ArmMoments(msgspec.Struct, frozen=True):
+    """A sample in three numbers."""
+
+    n: int
+    sum: float
+    sum_squares: float
+
+
+class ArmPair(msgspec.Struct, frozen=True):
+    """Both arms of one window."""
+
+    canary: ArmMoments
+    baseline: ArmMoments
+
+
+class Harm(msgspec.Struct, frozen=True):
+    """The evidence for harm after all windows so far.
+
+    ``difference`` is the weighted mean difference towards harm, ``log_e_value`` the evidence that
+    it exceeds the tolerance, ``upper`` the bound that it stays below at every look.
+    """
+
+    difference: float
+    log_e_value: float
+    upper: float
+    canary_n: int
+    baseline_n: int
+
+
+def mixture_variance(tuned_for: int, alpha: float) -> float:
+    """The mixing parameter that makes the bound tightest near ``tuned_for`` samples per arm."""
+    if tuned_for < 1:
+        raise InvalidValueError(f"tuned_for must be >= 1, got {tuned_for}")
+    log_odds = -2 * math.log(alpha)
+    return tuned_for / 2 / (log_odds + math.log1p(log_odds))
+
+
+def harm_so_far(
+    windows: Sequence[ArmPair], *, towards: int, tolerance: float, rho: float, alpha: float
+) -> Harm | str:
+    """The evidence for harm, or the reason why there is none.
+
+    ``towards`` is 1 when more is harm and -1 when less is; ``alpha`` is the level of ``upper``.
+    """
+    pairs = [pair for pair in windows if pair.canary.n > 0 and pair.baseline.n > 0]
+    if not pairs:
+        return "no window has samples in both arms"
+    canary = _pooled([pair.canary for pair in pairs])
+    baseline = _pooled([pair.baseline for pair in pairs])
+    variances = _variances(canary, baseline)
+    information = drift = noise = 0.0
+    for pair in pairs:
+        weight = pair.canary.n * pair.baseline.n / (pair.canary.n + pair.baseline.n)
+        gap = pair.canary.sum / pair.canary.n - pair.baseline.sum / pair.baseline.n
+        information += weight
+        drift += weight * gap * towards
+        noise += weight**2 * (variances[0] / pair.canary.n + variances[1] / pair.baseline.n)
+    difference = drift / information
+    if noise <= 0:
+        if difference == 0:
+            return Harm(0.0, 0.0, 0.0, canary.n, baseline.n)
+        return "both arms are constant and differ"
+    # In units in which one piece of information has variance one.
+    scale = math.sqrt(noise / information)
+    excess = (difference - tolerance) * information / scale
+    log_e = _one_sided_log_e(excess, information, rho)
+    if _is_too_rare(canary, baseline):
+        log_e = min(log_e, 0.0)
+    half_width = _two_sided_bound(information, rho, alpha) * scale / information
+    return Harm(difference, log_e, difference + half_width, canary.n, baseline.n)
+
+
+def _pooled(arms: Sequence[ArmMoments]) -> ArmMoments:
+    return ArmMoments(
+        sum(arm.n for arm in arms),
+        math.fsum(arm.sum for arm in arms),
+        math.fsum(arm.sum_squares for arm in arms),
+    )
+
+
+def _is_binary(arm: ArmMoments) -> bool:
+    """Whether a sample can only be zeros and ones, as far as three numbers tell."""
+    return arm.sum == arm.sum_squares and arm.sum == int(arm.sum) and 0 <= arm.sum <= arm.n
+
+
+def _is_too_rare(canary: ArmMoments, baseline: ArmMoments) -> bool:
+    if not (_is_binary(canary) and _is_binary(baseline)):
+        return False
+    ones = canary.sum + baseline.sum
+    return min(ones, canary.n + baseline.n - ones) < MIN_EVENTS
+
+
+def _variances(canary: ArmMoments, baseline: ArmMoments) -> tuple[float, float]:
+    """Each arm's variance; for 0/1 samples the one of a shared rate, kept off zero."""
+    if _is_binary(canary) and _is_binary(baseline):
+        rate = (canary.sum + baseline.sum + 1) / (canary.n + baseline.n + 2)
+        return rate * (1 - rate), rate * (1 - rate)
+    return _variance(canary), _variance(baseline)
+
+
+def _variance(arm: ArmMoments) -> float:
+    if arm.n < 2:
+        return 0.0
+    spread = arm.sum_squares - arm.sum**2 / arm.n
+    # Rounding alone can leave a tiny rest where all values are equal.
+    if spread <= 1e-12 * arm.sum_squares:
+        return 0.0
+    return spread / (arm.n - 1)
+
+
+def _one_sided_log_e(excess: float, information: float, rho: float) -> float:
+    """Log of the likelihood ratio of a positive drift, mixed over a half-normal, against none."""
+    total = information + rho
+    z = excess / math.sqrt(total)
+    return math.log(2) + 0.5 * math.log(rho / total) + z * z / 2 + _log_normal_cdf(z)
+
+
+def _log_normal_cdf(z: float) -> float:
+    if z > -30:
+        return math.log(0.5 * math.erfc(-z / math.sqrt(2)))
+    return -z * z / 2 - math.log(-z * math.sqrt(2 * math.pi))
+
+
+def _two_sided_bound(information: float, rho: float, alpha: float) -> float:
+    """How far a driftless sum strays at most, at any time, but for a chance of alpha."""
+    total = information + rho
+    return math.sqrt(total * (math.log(total / rho) - 2 * math.log(alpha)))

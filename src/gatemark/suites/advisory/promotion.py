@@ -1,0 +1,112 @@
+"""What a run says about promotion: blockers, caveats, and lanes that may be discussed.
+
+Nothing here grants anything. A lane is at most a candidate for a discussion among people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gatemark.core.evidence import Evidence
+from gatemark.core.policy import Policy
+from gatemark.core.verdict import Finding, Verdict
+from gatemark.suites.advisory.policy import AdvisoryPolicy
+from gatemark.suites.advisory.rules import OTHER_LANES
+
+CANDIDATE: Final = "candidate for discussion"
+BLOCKED: Final = "blocked"
+NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
+STATEMENT: Final = (
+    "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
+    "lane needs its own decision by people."
+)
+
+
+def promotion_section(
+    policy: AdvisoryPolicy,
+    rules: Policy,
+    facts: Mapping[str, Any],
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """The promotion part of a summary."""
+    lane_of = {rule.id: rule.lane for rule in rules.rules}
+    stopped = [finding for finding in verdict.findings if _stops(finding)]
+    shared = [
+        finding
+        for finding in stopped
+        if lane_of.get(finding.rule) is None and finding.rule != OTHER_LANES
+    ]
+    lanes = {}
+    for lane in sorted({*facts["lanes"], *policy.lanes}):
+        own = [finding for finding in stopped if lane_of.get(finding.rule) == lane]
+        lanes[lane] = _lane(policy, lane, [*shared, *own], facts)
+    return {
+        "statement": STATEMENT,
+        "blockers": [_spelled(reason, facts) for reason in verdict.blockers],
+        "caveats": [*verdict.caveats, *_caveats(facts, evidence)],
+        "candidate_lanes": [lane for lane, found in lanes.items() if found["status"] == CANDIDATE],
+        "lanes": lanes,
+    }
+
+
+def _lane(
+    policy: AdvisoryPolicy, lane: str, stopped: list[Finding], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    named = policy.lanes.get(lane)
+    blockers = [finding.reason for finding in stopped]
+    blockers += [
+        f"{lane}.{rule} {word}"
+        for word, rules in (
+            ("is beyond the default bound", facts["other_lanes"].get(lane, {}).get("broken", [])),
+            ("could not be judged", facts["other_lanes"].get(lane, {}).get("open", [])),
+        )
+        for rule in rules
+    ]
+    if named is None or named.promotion is None:
+        return {"status": NOT_SCOPED, "blockers": blockers}
+    settled = named.promotion
+    return {
+        "status": BLOCKED if blockers else CANDIDATE,
+        "blockers": blockers,
+        "scope": settled.scope,
+        "approved_by": settled.approved_by,
+        "rollback_plan": settled.rollback_plan,
+        "reviewer": settled.reviewer,
+        "smaller_scope": named.smaller_scope,
+    }
+
+
+def _stops(finding: Finding) -> bool:
+    return finding.severity in ("block", "hold") and finding.verdict in ("fail", "inconclusive")
+
+
+def _spelled(reason: str, facts: Mapping[str, Any]) -> str:
+    """A blocker about other lanes says which; the gate only knows how many."""
+    broken = [
+        f"{lane} ({', '.join(fared['broken'])})"
+        for lane, fared in facts["other_lanes"].items()
+        if fared["broken"]
+    ]
+    if not reason.startswith("other_lanes_below_count must be") or not broken:
+        return reason
+    more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
+    return f"{reason}: {'; '.join(broken[:5])}{more}"
+
+
+def _caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
+    if evidence.expected is None:
+        yield "record ids were not pinned: a record that never arrived cannot be missed"
+    if strangers := facts["past_runs_left_out"]:
+        yield f"{strangers} earlier runs went over other fixtures and were left out"
+    if shadow := facts["atlas_shadow"]["records"]:
+        yield f"{shadow} records have only an Atlas decision, which is a signal and no reference"
+    expected = facts["expected_fallback_count"]
+    if expected:
+        share = expected / facts["total_records"]
+        yield f"{expected} expected fallbacks ({share:.1%} of all records)"
+    if facts["npu_proof_ok_count"] == 0:
+        yield "no record proves that an NPU ran"
+    if facts["latency"]["total_ms"]["method"] != "percentile_disc":
+        yield "percentiles come from a sketch and may be up to 0.1 % too high"

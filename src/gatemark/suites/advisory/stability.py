@@ -1,0 +1,96 @@
+"""Whether a lane spreads over the confidence buckets alike in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from gatemark.core.advisory import BUCKETS
+from gatemark.core.measurement import measured, unmeasured
+from gatemark.statistics.homogeneity import homogeneity, largest_shift
+from gatemark.suites.advisory.numbers import WORSE_UP, Number
+from gatemark.suites.advisory.policy import Stability
+from gatemark.suites.advisory.tally import Tally
+
+RUNS_MAX: Final = 20
+SEED: Final = 20_260_606
+NAME: Final = "bucket_shift"
+
+LaneBuckets = dict[str, dict[str, int]]
+"""Counts by lane and bucket."""
+
+
+class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The bucket counts of an earlier run, over which fixtures it went, and in which files."""
+
+    run: str
+    fixture_sets: tuple[str, ...]
+    evidence: tuple[str, ...]
+    lanes: LaneBuckets
+
+
+def runs_of(tally: Tally) -> dict[str, LaneBuckets]:
+    """The bucket counts of every run in the evidence; records without a run form one together."""
+    runs: dict[str, LaneBuckets] = {}
+    for group, counts in sorted(tally.items()):
+        if group[0] == "run":
+            _, run, lane = group
+            buckets: dict[str, int] = {
+                bucket: counts.get(f"bucket.{bucket}", 0) for bucket in BUCKETS
+            }
+            runs.setdefault(run, {})[lane] = buckets
+    return runs
+
+
+def comparable_history(
+    history: Sequence[PastRun],
+    here: Mapping[str, LaneBuckets],
+    fixture_sets: Sequence[str],
+    digests: frozenset[str],
+) -> tuple[list[PastRun], int]:
+    """The earlier runs over the same fixtures, each once, and how many had to be left out.
+
+    A run that is in the evidence itself, or a summary of that very evidence, is no earlier run.
+    """
+    kept: dict[str, PastRun] = {}
+    strangers = 0
+    for past in history:
+        if sorted(past.fixture_sets) != sorted(fixture_sets):
+            strangers += 1
+        elif past.run not in here and digests.isdisjoint(past.evidence):
+            kept[past.run] = past
+    return [kept[run] for run in sorted(kept)], strangers
+
+
+def shift_number(
+    lane: str, runs: Sequence[Mapping[str, int]], rule: Stability, lost: int
+) -> Number:
+    """How far the run that is furthest from the others is away from them.
+
+    A shift beyond the tolerance that may be chance is no measurement of instability, and none of
+    stability either.
+    """
+    table = [[run.get(bucket, 0) for bucket in BUCKETS] for run in runs if any(run.values())]
+    table = table[-RUNS_MAX:]
+    n = sum(map(sum, table))
+    if len(table) < rule.runs_min:
+        why = f"{len(table)} runs have records of this lane, needs {rule.runs_min}"
+        return Number(unmeasured(NAME, why, direction=WORSE_UP, n=n, lane=lane), 0.0, 1.0)
+    shift = largest_shift(table)
+    if shift > rule.shift_max:
+        test = homogeneity(table, np.random.default_rng(SEED))
+        if test.p_value >= rule.alpha:
+            why = (
+                f"a shift of {shift:.4f} may be chance (p = {test.p_value:.3f} by {test.method}, "
+                f"{len(table)} runs, n = {n})"
+            )
+            return Number(unmeasured(NAME, why, direction=WORSE_UP, n=n, lane=lane), 0.0, 1.0)
+    found = measured(NAME, shift, n=n, direction=WORSE_UP, lane=lane)
+    if not lost:
+        return Number(found, shift, shift)
+    # Lost records could have moved two distributions, or have been a run of their own.
+    room = lost / (min(map(sum, table)) + lost / 2)
+    return Number(found, max(0.0, shift - room), 1.0)

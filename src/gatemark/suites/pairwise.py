@@ -1,0 +1,181 @@
+"""``pairwise``: blind votes between two answers, judged over items and not over votes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Exam, ExamReport, ExamSuite
+from gatemark.core.exhibit import Table
+from gatemark.core.fold import Measure
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule
+from gatemark.core.registry import Registry
+from gatemark.core.verdict import Verdict
+from gatemark.statistics import ballot
+from gatemark.statistics.preference import MIN_DECISIVE, Preference
+
+MEASURE = "preference"
+PREFERRED = "preferred"
+_SIGNS = {"pass": 1.0, "fail": -1.0}
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The level of each one-sided claim, and whether somebody may look before the end."""
+
+    alpha: float = 0.05
+    peeking: bool = False
+    min_decisive: int = MIN_DECISIVE
+
+    def __post_init__(self) -> None:
+        if not 0 < self.alpha < 0.5:
+            raise InvalidValueError(f"alpha must be inside (0, 0.5), got {self.alpha}")
+        if self.min_decisive < 1:
+            raise InvalidValueError(f"min_decisive must be >= 1, got {self.min_decisive}")
+
+
+class State(msgspec.Struct):
+    """The counted votes, who cast them, and which side was shown first."""
+
+    votes: ballot.PreferenceState
+    reviewers: set[str] = set()
+    first: dict[str, int] = {}
+
+
+class PairwiseExam(Exam[State]):
+    """Whether reviewers prefer the candidate's answers."""
+
+    schema = "gatemark.vote/1"
+    form = "vote"
+    state = State
+
+    def __init__(self, options: Options, measures: Registry[Measure[Any]]) -> None:
+        self.options = options
+        self._measures = measures
+
+    def zero(self, shard: int) -> State:  # noqa: ARG002 - votes have no order to keep
+        return State(votes=ballot.PreferenceState())
+
+    def step(self, state: State, batch: Sequence[Any]) -> State:
+        rows = [(vote.item, vote.reviewer, vote.choice, vote.first) for vote in batch]
+        state.votes = ballot.step(state.votes, rows)
+        state.reviewers.update(vote.reviewer for vote in batch)
+        for vote in batch:
+            state.first[vote.first] = state.first.get(vote.first, 0) + 1
+        return state
+
+    def merge(self, left: State, right: State) -> State:
+        return State(
+            votes=ballot.merge(left.votes, right.votes),
+            reviewers=left.reviewers | right.reviewers,
+            first={
+                side: left.first.get(side, 0) + right.first.get(side, 0)
+                for side in sorted({*left.first, *right.first})
+            },
+        )
+
+    def policy(self) -> Policy:
+        return Policy(
+            name="pairwise",
+            rules=(Rule("pairwise.preferred", PREFERRED, ">=", 1.0),),
+            settings=msgspec.to_builtins(self.options),
+        )
+
+    def finish(self, state: State) -> ExamReport:
+        counted = ballot.count_votes(state.votes)
+        options = self.options
+        found = ballot.judge(
+            state.votes,
+            alpha=options.alpha,
+            peeking=options.peeking,
+            min_decisive=options.min_decisive,
+        )
+        numbers: tuple[Measurement, ...] = ()
+        if MEASURE in self._measures:
+            numbers = self._measures.get(MEASURE).finish(state.votes)
+        first = {side: state.first.get(side, 0) for side in ("candidate", "baseline")}
+        facts = {
+            **msgspec.to_builtins(found),
+            "items": found.wins + found.losses + found.ties,
+            "votes": counted.votes,
+            "reviewers": len(state.reviewers),
+            "first": first,
+            "position": msgspec.to_builtins(counted.position),
+            "caveats": list(_caveats(counted.position, first)),
+        }
+        return ExamReport(
+            measurements=(_preferred(found), *numbers),
+            exhibits=(_table(found, facts),),
+            attachments={},
+            facts=facts,
+            score=next((n for n in numbers if n.name == "half_tie_win_rate"), None),
+        )
+
+    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+        return {
+            **report.facts,
+            "verdict": verdict.outcome,
+            "blockers": list(verdict.blockers),
+            "evidence": msgspec.to_builtins(evidence.files),
+        }
+
+
+def _preferred(found: Preference) -> Measurement:
+    """1 when the candidate is preferred, -1 when the baseline is, a reason when neither is."""
+    decisive = found.wins + found.losses
+    if found.outcome not in _SIGNS:
+        return unmeasured(
+            PREFERRED, found.reason, direction="higher_is_better", n=decisive, unit="sign"
+        )
+    sign = _SIGNS[found.outcome]
+    return measured(PREFERRED, sign, n=decisive, direction="higher_is_better", unit="sign")
+
+
+def _caveats(position: Any, first: dict[str, int]) -> tuple[str, ...]:
+    caveats = []
+    if position.is_biased:
+        caveats.append(
+            f"position bias: the answer shown first won {position.first_win_rate:.3f} "
+            f"of {position.decisive} decisive votes"
+        )
+    shown = first["candidate"], first["baseline"]
+    if abs(shown[0] - shown[1]) > max(1, sum(shown) // 10):
+        caveats.append(
+            f"positions are not balanced: the candidate was shown first {shown[0]} times, "
+            f"the baseline {shown[1]} times"
+        )
+    return tuple(caveats)
+
+
+def _table(found: Preference, facts: dict[str, Any]) -> Table:
+    interval = found.interval
+    rows = (
+        ("items won, lost, tied", f"{found.wins}, {found.losses}, {found.ties}"),
+        ("win rate", None if found.win_rate is None else round(found.win_rate, 4)),
+        (
+            "Wilson interval",
+            None if interval is None else f"{interval[0]:.4f} to {interval[1]:.4f}",
+        ),
+        ("one-sided p", None if found.p_value is None else round(found.p_value, 6)),
+        ("log e-value", round(found.log_e_value, 4)),
+        ("votes, reviewers", f"{facts['votes']}, {facts['reviewers']}"),
+        ("outcome", found.reason),
+        *(("caveat", caveat) for caveat in facts["caveats"]),
+    )
+    return Table("Blind review", ("fact", "value"), rows, len(rows))
+
+
+def _build(options: Options, measures: Registry[Measure[Any]]) -> PairwiseExam:
+    return PairwiseExam(options, measures)
+
+
+SUITE = ExamSuite(
+    kind="pairwise",
+    summary="Do blind reviewers prefer the candidate's answers to the baseline's?",
+    options=Options,
+    build=_build,
+)

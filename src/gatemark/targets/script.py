@@ -1,0 +1,114 @@
+"""A target that is a script: started once per call, input on stdin, the answer on stdout.
+
+The whole of stdout must be one JSON value, which is the output. An exit code other than 0 is a
+failure; stderr is for the script's own words and is kept out of what is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import UsageError
+from gatemark.targets.port import Call, CallPart, Reply, TargetError
+from gatemark.targets.replies import bad_reply
+
+Clock = Callable[[], float]
+
+
+class ScriptTarget:
+    """Runs a program anew for every call, in a process group of its own."""
+
+    def __init__(
+        self, argv: Sequence[str], folder: Path, *, clock: Clock, max_reply_bytes: int
+    ) -> None:
+        if not argv or not argv[0]:
+            raise UsageError("script target needs a program, got an empty list")
+        self._argv = tuple(argv)
+        self._folder = folder.resolve()
+        inside = self._folder / argv[0]
+        found = str(inside) if os.access(inside, os.X_OK) and inside.is_file() else None
+        program = found or shutil.which(argv[0])
+        if program is None:
+            raise UsageError(f"script target: no program {argv[0]!r} in the folder or on PATH")
+        self._program = program
+        self._clock = clock
+        self._max_reply_bytes = max_reply_bytes
+        self.reads: frozenset[CallPart] = frozenset({"input"})
+
+    async def call(self, call: Call) -> Reply:
+        started = self._clock()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                self._program,
+                *self._argv[1:],
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=self._folder,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise TargetError("crash", f"{self._argv[0]} cannot be started: {error}") from error
+        try:
+            data = await self._exchange(process, msgspec.json.encode(call.input) + b"\n")
+            code = await process.wait()
+        finally:
+            await _end(process)
+        latency_ms = (self._clock() - started) * 1000.0
+        if code != 0:
+            raise TargetError("crash", f"{self._argv[0]} exited with code {code}", retryable=True)
+        try:
+            output = msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            raise bad_reply(f"{self._argv[0]} did not print one JSON value") from error
+        return Reply(output=output, latency_ms=latency_ms)
+
+    async def close(self) -> None:
+        """Nothing outlives a call."""
+
+    def identity(self) -> dict[str, Any]:
+        files: dict[str, str] = {}
+        for word in self._argv:
+            path = (self._folder / word).resolve()
+            if path.is_relative_to(self._folder) and path.is_file():
+                files[word] = digest_bytes(path.read_bytes())
+        return {"kind": "script", "argv": list(self._argv), "files": files}
+
+    async def _exchange(self, process: asyncio.subprocess.Process, request: bytes) -> bytes:
+        if process.stdin is None or process.stdout is None:
+            raise TargetError("crash", f"{self._argv[0]} was started without its pipes")
+        # A script may answer without reading all of its input.
+        with contextlib.suppress(ConnectionError):
+            process.stdin.write(request)
+            await process.stdin.drain()
+        process.stdin.close()
+        data = bytearray()
+        while chunk := await process.stdout.read(65_536):
+            data += chunk
+            if len(data) > self._max_reply_bytes:
+                raise bad_reply(
+                    f"{self._argv[0]}: a reply must be at most {self._max_reply_bytes} bytes"
+                )
+        return bytes(data)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End what is left of a script and its children, whoever cancels us."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    waiting = asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        await waiting
+        raise

@@ -1,0 +1,138 @@
+"""Synthetic agent runs with one planted fault each: a parcel desk whose steps can be run again.
+
+The desk looks facts up, calculates with tools, lets models write, and lets a verifier look last.
+Every step is a function of its inputs, its versions and a seed; some are a little flaky.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+from gatemark.attribution.port import NotReplayable, StepCall
+from gatemark.core.canonical import digest
+from gatemark.core.decision import Check, Decision, Judgement, Pin, Step
+
+FAULTS = ("tool", "retrieval", "prompt", "rule")
+HANDED_OVER = "handed over to a person"
+GOOD, BAD = "good", "bad"
+
+
+class Case(NamedTuple):
+    """A wrong decision, the step that made it so, and the world it happened in."""
+
+    fault: str
+    decision: Decision
+    guilty: str
+    reference: dict[str, str]
+    world: World
+    by_chance: bool
+
+
+class World:
+    """Runs steps. ``bad`` versions are wrong always; flaky steps are wrong now and then."""
+
+    def __init__(self, flaky: dict[str, float], stubborn: str | None) -> None:
+        self._flaky = flaky
+        self.stubborn = stubborn
+
+    def run(self, call: StepCall) -> Any | NotReplayable:
+        if call.kind == "verifier":
+            (read,) = call.inputs.values()
+            # Only the stubborn model's mistakes are of a kind that the better rules know.
+            strict = call.pins["rules:desk"] != BAD and self.stubborn is not None
+            return HANDED_OVER if strict and not read["sound"] else read["text"]
+        spoiled = any(not one["sound"] for one in call.inputs.values() if isinstance(one, dict))
+        sound = not spoiled and BAD not in call.pins.values() and call.step != self.stubborn
+        luck = random.Random(f"{call.step}/{call.seed}").random()
+        if luck < self._flaky.get(call.step, 0.0):
+            sound = False
+        seen = digest({"name": call.name, "inputs": call.inputs})[-8:] if sound else "?"
+        return {"sound": sound, "text": f"{call.name} says {seen}"}
+
+
+def planted(number: int) -> Case:
+    """The case of that number; the same number gives the same case."""
+    rng = random.Random(number)
+    fault = FAULTS[number % len(FAULTS)]
+    steps = _plan(rng)
+    of_kind = {
+        "tool": [s for s in steps if s.kind == "tool"],
+        "retrieval": [s for s in steps if s.kind == "retrieval"],
+        "prompt": [s for s in steps if s.kind == "model"],
+        "rule": [s for s in steps if s.kind == "verifier"],
+    }
+    guilty = rng.choice(of_kind[fault])
+    stubborn = rng.choice(of_kind["prompt"]).id if fault == "rule" else None
+    flaky = {s.id: rng.choice((0.0, 0.05, 0.15, 0.25)) for s in steps if s.kind != "verifier"}
+    by_chance = fault == "tool" and rng.random() < 0.5
+    pins = {name: GOOD for step in steps for name, _ in step.components()}
+    broken = {"tool": "tool", "retrieval": "retrieval", "prompt": "prompt", "rule": "rules"}
+    if not by_chance:
+        pins[f"{broken[fault]}:{getattr(guilty, broken[fault]).name}"] = BAD
+    reference = dict.fromkeys(pins, GOOD)
+    # Innocent changes stand beside the guilty one, as in any release.
+    for name in rng.sample(sorted(pins), k=min(3, len(pins))):
+        if pins[name] == GOOD:
+            pins[name] = "newer"
+    world = World(flaky, stubborn)
+    decision = _recorded(number, steps, pins, world, guilty.id if by_chance else None)
+    right = _ended(number, steps, reference, World({}, None))
+    expected = HANDED_OVER if fault == "rule" else right
+    judged = Judgement(verdict="wrong", reviewer="r1", expected=expected)
+    wrong = Decision(decision.id, decision.input, decision.output, decision.steps, judgement=judged)
+    return Case(fault, wrong, guilty.id, reference, world, by_chance)
+
+
+def _plan(rng: random.Random) -> list[Step]:
+    steps = [
+        Step("plan", "model", "planner", ("input",), model=_pin("planner"), prompt=_pin("planner"))
+    ]
+    steps.extend(
+        Step(f"look-{n}", "retrieval", f"facts-{n}", ("plan",), retrieval=_pin(f"facts-{n}"))
+        for n in range(rng.randint(1, 3))
+    )
+    for n in range(rng.randint(1, 3)):
+        sources = tuple(rng.sample([s.id for s in steps], k=rng.randint(1, min(2, len(steps)))))
+        steps.append(Step(f"tool-{n}", "tool", f"tool-{n}", sources, tool=_pin(f"tool-{n}")))
+    read = {source for step in steps for source in step.sources}
+    loose = tuple(step.id for step in steps if step.id not in read)
+    steps.append(
+        Step("write", "model", "writer", loose, model=_pin("writer"), prompt=_pin("writer"))
+    )
+    if rng.random() < 0.5:
+        steps.append(
+            Step("polish", "model", "editor", ("write",), model=_pin("editor"), prompt=_pin("ed"))
+        )
+    steps.append(Step("verify", "verifier", "desk", (steps[-1].id,), rules=_pin("desk")))
+    return steps
+
+
+def _pin(name: str) -> Pin:
+    return Pin(name, GOOD)
+
+
+def _recorded(
+    number: int, steps: list[Step], pins: dict[str, str], world: World, glitch: str | None
+) -> Decision:
+    """The run as it was recorded: nothing flaked but the step that had to, if one had to."""
+    outputs: dict[str, Any] = {"input": {"sound": True, "text": f"question {number}"}}
+    done = []
+    calm = World({glitch: 1.0} if glitch else {}, world.stubborn)
+    for step in steps:
+        own = {name: pins[name] for name, _ in step.components()}
+        inputs = {source: outputs[source] for source in step.sources}
+        outputs[step.id] = calm.run(StepCall(step.kind, step.name, step.id, inputs, own, 0))
+        changed = {
+            kind: Pin(getattr(step, kind).name, own[f"{kind}:{getattr(step, kind).name}"])
+            for kind in ("model", "prompt", "retrieval", "tool", "rules")
+            if f"{kind}:{getattr(getattr(step, kind), 'name', '')}" in own
+        }
+        fields = {"id": step.id, "kind": step.kind, "name": step.name, "sources": step.sources}
+        checks = (Check("desk", "format", "pass"),)
+        done.append(Step(**fields, output=outputs[step.id], checks=checks, **changed))
+    return Decision(f"d-{number}", outputs["input"], outputs[steps[-1].id], tuple(done))
+
+
+def _ended(number: int, steps: list[Step], pins: dict[str, str], world: World) -> Any:
+    return _recorded(number, steps, pins, world, None).output

@@ -1,0 +1,261 @@
+"""``gatemark attribute`` as a user sees it: replay, records, company, rules, bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+DESK = """
+import time
+
+def step(call):
+    if call["name"] == "writer" and call["pins"].get("prompt:writer") == "r2":
+        return "no idea"
+    if call["name"] == "tariffs":
+        return "5"
+    return f"costs {call['inputs']['look-up']}"
+
+def broken(call):
+    raise RuntimeError("gone")
+
+def hanging(call):
+    time.sleep(3)
+"""
+
+
+def decision(**changes: Any) -> dict[str, Any]:
+    document = {
+        "id": "d1",
+        "input": "how much?",
+        "output": "no idea",
+        "steps": [
+            {
+                "id": "look-up",
+                "kind": "retrieval",
+                "name": "tariffs",
+                "sources": ["input"],
+                "output": "5",
+                "retrieval": {"name": "tariffs", "version": "t1"},
+            },
+            {
+                "id": "answer",
+                "kind": "model",
+                "name": "writer",
+                "sources": ["look-up"],
+                "output": "no idea",
+                "prompt": {"name": "writer", "version": "r2"},
+                "model": {"name": "writer", "version": "m1"},
+            },
+        ],
+        "judgement": {"verdict": "wrong", "reviewer": "r", "expected": "costs 5"},
+    }
+    return document | changes
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "desk_steps.py").write_text(DESK)
+    (tmp_path / "decision.json").write_text(json.dumps(decision(), indent=1))
+    plan(tmp_path, "step")
+    return tmp_path
+
+
+def plan(folder: Path, function: str | None, **more: Any) -> None:
+    content: dict[str, Any] = {"reference": {"prompt:writer": "r1"}, "repeats": 5, **more}
+    if function is not None:
+        content["target"] = {"python": f"desk_steps:{function}"}
+    (folder / "replay.yaml").write_text(json.dumps(content))
+
+
+def run(gatemark: Run, folder: Path, *more: object) -> Any:
+    return gatemark(
+        "attribute", folder / "decision.json", "--store", folder / "store", "--json", *more
+    )
+
+
+def test_replay_names_the_step_whose_version_did_it(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 0
+    assert ran.json["cause"] == "answer"
+    first = ran.json["suspects"][0]
+    assert (first["confidence"], first["right_after_repair"], first["by_versions"]) == (
+        "high",
+        1.0,
+        1.0,
+    )
+    assert ran.json["active"]["prompt:writer"] == "r2"
+    assert ran.json["active"]["upstream retrieval:tariffs"] == "t1"
+    assert ran.json["changes"]["smallest"] == ["prompt:writer"]
+
+
+def test_the_same_question_has_the_same_answer(gatemark: Run, folder: Path) -> None:
+    one = run(gatemark, folder, "--replay").json
+    assert run(gatemark, folder, "--replay").json["id"] == one["id"]
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "words"),
+    [("broken", {}, "gone"), ("hanging", {"timeout_s": 0.05, "repeats": 1}, "no answer within")],
+)
+def test_steps_that_cannot_be_run_again_show_nothing(
+    gatemark: Run, folder: Path, function: str, more: dict[str, Any], words: str
+) -> None:
+    plan(folder, function, **more)
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 3
+    assert ran.json["cause"] is None
+    assert ran.json["replay"]["mode"] == "none"
+    assert words in ran.json["replay"]["reason"]
+
+
+def test_without_an_expected_output_no_end_can_be_judged(gatemark: Run, folder: Path) -> None:
+    silent = decision(judgement={"verdict": "wrong", "reviewer": "r"})
+    (folder / "decision.json").write_text(json.dumps(silent))
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 3
+    assert "did not say what should have come out" in ran.json["replay"]["reason"]
+    kinds = {proposal["kind"] for proposal in ran.json["proposals"]}
+    assert kinds == set()
+
+
+def test_recorded_decisions_can_stand_in_for_a_target(gatemark: Run, folder: Path) -> None:
+    plan(folder, None)
+    good = decision(id="d0", output="costs 5")
+    good["judgement"] = {"verdict": "right", "reviewer": "r"}
+    good["steps"] = json.loads(json.dumps(good["steps"]))
+    good["steps"][1] |= {"output": "costs 5", "prompt": {"name": "writer", "version": "r1"}}
+    (folder / "others.jsonl").write_text(json.dumps(good) + "\n" + json.dumps(decision(id="d9")))
+    ran = run(gatemark, folder, "--replay", "--runs", folder / "others.jsonl")
+    assert ran.code == 0
+    assert ran.json["replay"]["mode"] == "recorded"
+    assert ran.json["cause"] == "answer"
+
+
+def test_a_check_that_failed_then_speaks_without_replay(gatemark: Run, folder: Path) -> None:
+    checked = decision()
+    checked["steps"][1]["checks"] = [{"pack": "desk", "rule": "says-a-price", "verdict": "fail"}]
+    (folder / "decision.json").write_text(json.dumps(checked))
+    ran = run(gatemark, folder)
+    assert ran.code == 0
+    assert ran.json["suspects"][0]["confidence"] == "medium"
+    assert ran.json["verifier"]["catch"] == "caught_then"
+    assert ran.json["verifier"]["rules"][0][0] == "desk/says-a-price"
+
+
+def test_company_alone_gives_low_confidence(gatemark: Run, folder: Path) -> None:
+    others = []
+    for number in range(6):
+        other = decision(id=f"o{number}")
+        other["steps"] = json.loads(json.dumps(other["steps"]))
+        wrong = number < 3
+        other["steps"][1]["prompt"]["version"] = "r2" if wrong else "r1"
+        other["steps"][0]["retrieval"]["version"] = f"t{number % 2}"
+        other["judgement"] = {"verdict": "wrong" if wrong else "right", "reviewer": "r"}
+        others.append(json.dumps(other))
+    (folder / "others.jsonl").write_text("\n".join(others) + "\n")
+    ran = run(gatemark, folder, "--runs", folder / "others.jsonl")
+    assert ran.code == 0
+    assert ran.json["cause"] == "answer"
+    assert ran.json["suspects"][0]["confidence"] == "low"
+    assert ran.json["company"][0] == ["prompt:writer@r2", 1.0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "catch"),
+    [
+        ({"must_contain": ["costs"]}, "catchable_now"),
+        ({"must_not_contain": ["idea"]}, "catchable_now"),
+        ({"one_of": ["costs 5", "costs 6"]}, "catchable_now"),
+        ({"between": [0, 10]}, "catchable_now"),
+        ({"pinned": {"prompt:writer": ["r1"]}}, "catchable_now"),
+        ({"not_empty": True}, "no_rule"),
+        ({"numbers_from_sources": True}, "no_rule"),
+        ({"must_contain": ["costs"], "applies_to": {"kind": "tool"}}, "no_rule"),
+    ],
+)
+def test_rules_of_today_are_asked(
+    gatemark: Run, folder: Path, rule: dict[str, Any], catch: str
+) -> None:
+    pack = {"name": "desk", "version": "2", "rules": [{"id": "r", **rule}]}
+    (folder / "rules.yaml").write_text(json.dumps(pack))
+    ran = run(gatemark, folder, "--replay", "--rules", folder / "rules.yaml")
+    assert ran.json["verifier"]["catch"] == catch
+
+
+def test_a_number_from_nowhere_is_objected_to(gatemark: Run, folder: Path) -> None:
+    invented = decision(output="costs 7")
+    invented["steps"][1]["output"] = "costs 7"
+    (folder / "decision.json").write_text(json.dumps(invented))
+    pack = {"name": "d", "version": "1", "rules": [{"id": "r", "numbers_from_sources": True}]}
+    (folder / "rules.yaml").write_text(json.dumps(pack))
+    ran = run(gatemark, folder, "--replay", "--rules", folder / "rules.yaml")
+    assert ran.json["verifier"]["rules"] == [
+        ["d@1/r", "1 numbers stand in nothing that the step read"]
+    ]
+
+
+def test_a_sealed_attribution_is_in_the_ledger(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, "--replay", "--seal", "--actor", "dana")
+    assert ran.code == 0
+    verified = gatemark("ledger", "verify", "--store", folder / "store")
+    assert verified.code == 0
+
+
+def test_the_page_escapes_what_a_model_wrote(gatemark: Run, folder: Path) -> None:
+    hostile = decision(id="<script>alert(1)</script>")
+    hostile["steps"][1]["name"] = "<img src=x onerror=alert(1)>"
+    (folder / "decision.json").write_text(json.dumps(hostile))
+    run(gatemark, folder, "-o", folder / "why.html")
+    page = (folder / "why.html").read_text()
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "&lt;img src=x" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"steps": []}, "steps"),
+        ({"judgement": {"verdict": "right", "reviewer": "r"}}, "no reviewer has judged"),
+        ({"extra": 1}, "extra"),
+    ],
+)
+def test_bad_decisions_are_refused(
+    gatemark: Run, folder: Path, change: dict[str, Any], words: str
+) -> None:
+    (folder / "decision.json").write_text(json.dumps(decision(**change)))
+    ran = run(gatemark, folder)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("replay.yaml", "reference: [", "replay.yaml"),
+        ("replay.yaml", "reference: {}\nrepeats: 0", "repeats"),
+        ("decision.json", '{"id": "a", "id": "b"}', "decision.json"),
+        ("decision.json", "", "holds no decision"),
+        ("decision.json", "[1, 2", "decision.json"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused(
+    gatemark: Run, folder: Path, name: str, text: str, words: str
+) -> None:
+    (folder / name).write_text(text)
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_a_missing_replay_plan_is_named(gatemark: Run, folder: Path) -> None:
+    (folder / "replay.yaml").unlink()
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 2
+    assert "replay.yaml" in ran.err

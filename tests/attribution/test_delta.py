@@ -1,0 +1,56 @@
+"""Delta debugging against brute force, with an oracle that may not know."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemark.attribution.delta import smallest_change
+
+NAMES = list("abcdefgh")
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sets(st.sampled_from(NAMES), min_size=1, max_size=4))
+def test_a_set_that_must_be_whole_is_found(guilty: set[str]) -> None:
+    found = smallest_change(NAMES, lambda subset: "wrong" if guilty <= subset else "right")
+    assert set(found.changes) == guilty
+    assert found.is_minimal
+    assert found.unknown == 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sets(st.sampled_from(NAMES), min_size=1, max_size=3), st.integers(0, 999))
+def test_what_remains_always_goes_wrong(guilty: set[str], seed: int) -> None:
+    def test(subset: frozenset[str]):
+        if subset and subset != set(NAMES) and hash((tuple(sorted(subset)), seed)) % 3 == 0:
+            return "unknown"
+        return "wrong" if guilty <= subset else "right"
+
+    found = smallest_change(NAMES, test)
+    assert guilty <= set(found.changes)
+    assert test(frozenset(found.changes)) == "wrong"
+
+
+def test_going_wrong_anyway_is_said() -> None:
+    found = smallest_change(NAMES, lambda subset: "wrong")
+    assert found.changes == ()
+    assert found.reason == "the decision goes wrong without any of the changes"
+
+
+def test_not_going_wrong_again_is_said() -> None:
+    found = smallest_change(NAMES, lambda subset: "right")
+    assert found.reason == "the decision does not go wrong again with all changes in"
+    assert not found.is_minimal
+
+
+def test_a_search_ends_when_its_tests_are_used_up() -> None:
+    asked = []
+
+    def test(subset: frozenset[str]):
+        asked.append(subset)
+        return "wrong" if {"a", "h"} <= subset else "right"
+
+    found = smallest_change(NAMES, test, max_tests=4)
+    assert len(asked) == 4
+    assert {"a", "h"} <= set(found.changes)

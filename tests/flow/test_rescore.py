@@ -1,0 +1,219 @@
+"""Results derived again from their evidence: true ones hold, invented ones do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.result import Result, seal
+from gatemark.flow.house import House
+
+Run = Callable[..., Any]
+LABELS = ["VALID", "REJECT", "NOT_IN_CONTEXT"]
+
+PACK = """
+gatemark: 1
+name: shouting
+version: 1
+asset: {kind: prompt, name: shouting}
+score_min: 0.5
+regression_max: 0.2
+required_suites: [golden]
+suites:
+  - {id: golden, kind: golden, weight: 0.8, min: 0.5, dataset: golden.jsonl, scorer: exact}
+  - {id: calib, kind: calibration, weight: 0.2, from: golden}
+targets:
+  candidate: {python: "app:candidate"}
+  baseline: {python: "app:baseline"}
+"""
+APP = """
+def candidate(text):
+    if text.endswith("13"):
+        raise ValueError("unlucky")
+    return {"output": text.upper() if not text.endswith("3") else text, "confidence": 0.9}
+
+def baseline(text):
+    return {"output": text.upper() if not text.endswith("7") else 1.5, "confidence": 0.8}
+"""
+
+
+def pair_files(folder: Path) -> dict[str, Path]:
+    rows = {"pairs": [], "scholar": [], "auditor": [], "third": []}
+    for number in range(90):
+        label = LABELS[number % 3]
+        other = LABELS[(number + 1) % 3] if number % 30 == 0 else label
+        qid = f"Q{number}"
+        rows["pairs"].append({"qid": qid, "scholar": {"label": label}, "auditor": {"label": other}})
+        rows["scholar"].append({"qid": qid, "label": label})
+        rows["auditor"].append({"qid": qid, "label": other})
+        rows["third"].append({"qid": qid, "label": label if number % 9 else "ABSTAIN"})
+    paths = {}
+    for name, lines in rows.items():
+        paths[name] = folder / f"{name}.jsonl"
+        paths[name].write_text("".join(json.dumps(line) + "\n" for line in lines))
+    paths["ids"] = folder / "ids.txt"
+    paths["ids"].write_text("".join(f"Q{number}\n" for number in range(90)))
+    return paths
+
+
+@pytest.fixture
+def store(gatemark: Run, tmp_path: Path) -> Path:
+    """Three sealed results: merged pairs, one file per validator with pinned ids, and a pack."""
+    files = pair_files(tmp_path)
+    place = tmp_path / "store"
+    common = ("--seal", "--store", place, "-j", 1)
+    assert gatemark("score", "agreement", "--pairs", files["pairs"], *common).code == 0
+    apart = ("--scholar", files["scholar"], "--auditor", files["auditor"])
+    apart = (*apart, "--validator", f"third={files['third']}")
+    ran = gatemark("score", "agreement", *apart, "--expected-ids", files["ids"], *common)
+    assert ran.code == 0
+    (tmp_path / "pack.yaml").write_text(PACK)
+    (tmp_path / "app.py").write_text(APP)
+    items = [{"id": f"i{n}", "input": f"say {n}", "target": f"SAY {n}"} for n in range(40)]
+    (tmp_path / "golden.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    ran = gatemark("run", tmp_path / "pack.yaml", "--store", place)
+    assert ran.code in (0, 1, 3)
+    return place
+
+
+def verify(gatemark: Run, store: Path) -> Any:
+    return gatemark("ledger", "verify", "--rescore", "--store", store, "--json")
+
+
+def test_true_results_hold_without_pack_or_data_files(
+    gatemark: Run, store: Path, tmp_path: Path
+) -> None:
+    for name in ("pack.yaml", "app.py", "golden.jsonl", "pairs.jsonl", "ids.txt"):
+        (tmp_path / name).unlink()
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["troubles"], ran.json["unjudged"]) == (0, [], [])
+    assert ran.json["results"] == 3
+
+
+def forged(result: Result, **changes: Any) -> Result:
+    """A result whose seal is right and whose content was invented before it was sealed."""
+    fields = {name: getattr(result, name) for name in result.__struct_fields__}
+    del fields["id"], fields["stamp"], fields["schema"]
+    return seal(**{**fields, **changes})
+
+
+def by_title(house: House, part: str) -> Result:
+    line = next(line for line in house.results.lines(9) if part in line.title)
+    return house.results.get(line.id)
+
+
+def add(store: Path, result: Result) -> int:
+    house = House(store=str(store))
+    house.results.append(result)
+    seq = house.events.head().seq
+    house.store.close()
+    return seq
+
+
+def test_an_invented_number_is_found(gatemark: Run, store: Path) -> None:
+    result = by_title(House(store=str(store)), "agreement")
+    better = tuple(
+        msgspec.structs.replace(number, value=0.999) if number.name == "kappa" else number
+        for number in result.measurements
+    )
+    seq = add(store, forged(result, measurements=better))
+    assert gatemark("ledger", "verify", "--store", store).code == 0
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    (trouble,) = ran.json["troubles"]
+    assert "kappa was 0.999 (n=90), its evidence gives 0.95" in trouble["message"]
+
+
+@pytest.mark.parametrize("title", ["agreement", "shouting"])
+def test_an_invented_verdict_is_found(gatemark: Run, store: Path, title: str) -> None:
+    result = by_title(House(store=str(store)), title)
+    turned = "fail" if result.verdict == "pass" else "pass"
+    blockers = ("invented",) if turned == "fail" else ()
+    seq = add(store, forged(result, verdict=turned, blockers=blockers))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    assert any(f"its verdict is {turned}" in t["message"] for t in ran.json["troubles"])
+
+
+def test_a_softer_policy_under_the_same_name_is_found(gatemark: Run, store: Path) -> None:
+    result = by_title(House(store=str(store)), "shouting")
+    rules = tuple(msgspec.structs.replace(rule, bound=0.0) for rule in result.policy.rules)
+    policy = msgspec.structs.replace(result.policy, rules=rules)
+    add(store, forged(result, policy=policy, policy_digest=policy.digest))
+    ran = verify(gatemark, store)
+    assert ran.code == 4
+    assert any("its policy is not the one" in t["message"] for t in ran.json["troubles"])
+
+
+def with_blob(house: House, result: Result, name: str, data: bytes) -> Result:
+    """The result as if this blob had been its evidence all along."""
+    house.blobs.put(data)
+    new = digest_bytes(data)
+    blobs = tuple(
+        msgspec.structs.replace(blob, digest=new) if blob.name == name else blob
+        for blob in result.blobs
+    )
+    evidence = tuple(
+        msgspec.structs.replace(
+            account,
+            files=tuple(
+                msgspec.structs.replace(file, digest=new, byte_count=len(data))
+                if file.name == name
+                else file
+                for file in account.files
+            ),
+        )
+        for account in result.evidence
+    )
+    return forged(result, blobs=blobs, evidence=evidence)
+
+
+def test_an_invented_score_is_found_by_scoring_again(gatemark: Run, store: Path) -> None:
+    house = House(store=str(store))
+    result = by_title(house, "shouting")
+    name = "golden.candidate.jsonl"
+    blob = next(blob for blob in result.blobs if blob.name == name)
+    lines = house.blobs.get(blob.digest).decode().replace('"exact":0', '"exact":1')
+    seq = add(store, with_blob(house, result, name, lines.encode()))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    messages = [trouble["message"] for trouble in ran.json["troubles"]]
+    assert any("has the score 1, exact gives 0.0" in message for message in messages), messages
+
+
+def test_other_rows_than_the_result_names_are_found(gatemark: Run, store: Path) -> None:
+    house = House(store=str(store))
+    result = by_title(house, "shouting")
+    name = "golden.rows.jsonl"
+    blob = next(blob for blob in result.blobs if blob.name == name)
+    lines = house.blobs.get(blob.digest).replace(b"SAY 3", b"SAY 4")
+    add(store, with_blob(house, result, name, lines))
+    ran = verify(gatemark, store)
+    assert ran.code == 4
+    assert any("are not the rows of" in t["message"] for t in ran.json["troubles"])
+
+
+def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) -> None:
+    result = by_title(House(store=str(store)), "agreement")
+    evidence = result.evidence[0].files[0].digest
+    ran = gatemark("ledger", "erase", evidence, "--reason", "asked for", "--store", store)
+    assert ran.code == 0
+    assert gatemark("ledger", "verify", "--store", store).code == 0
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["verdict"], ran.json["troubles"]) == (3, "inconclusive", [])
+    assert f"{evidence} was erased" in ran.json["unjudged"][0]
+
+
+def test_a_result_without_its_pack_is_unjudged(gatemark: Run, store: Path) -> None:
+    result = by_title(House(store=str(store)), "shouting")
+    kept = tuple(blob for blob in result.blobs if blob.name != "pack.json")
+    add(store, forged(result, blobs=kept))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["troubles"]) == (3, [])
+    assert "no pack was kept with it" in ran.json["unjudged"][0]

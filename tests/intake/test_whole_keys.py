@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET, Struct, UnsetType
+
+from gatemark.core.record import BadExample, Form
+from gatemark.intake.admit import Admission
+from gatemark.intake.limits import Limits
+from gatemark.intake.lines import Block
+from gatemark.intake.strict_json import parse_strictly
+from gatemark.intake.whole_keys import key_count, whole_type
+
+
+class Inner(Struct, frozen=True, forbid_unknown_fields=True):
+    label: str
+    score: float | UnsetType | None = UNSET
+
+
+class Outer(Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    inner: Inner
+    tags: tuple[str, ...] | UnsetType = UNSET
+
+
+class Open(Struct):
+    id: str
+
+
+class WithTable(Struct, forbid_unknown_fields=True):
+    id: str
+    table: dict[str, int]
+
+
+class WithParts(Struct, forbid_unknown_fields=True):
+    id: str
+    parts: list[Inner]
+
+
+class WithDefault(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    id: str
+    kind: str = "x"
+
+
+FORM = Form(
+    name="outer",
+    type=Outer,
+    marks=frozenset({"id"}),
+    identity="id",
+    good=({"id": "a", "inner": {"label": "b"}},),
+    bad=(BadExample("none", {}, "$"),),
+)
+
+
+def test_every_key_of_the_whole_type_is_required() -> None:
+    whole = whole_type(Outer)
+    assert whole is not None
+    assert whole.key_count == 5
+    full = {"id": "a", "inner": {"label": "b", "score": None}, "tags": []}
+    record = msgspec.convert(full, whole.type)
+    assert isinstance(record, Outer)
+    assert (record.inner.label, record.inner.score, record.tags) == ("b", None, ())
+    for lacking in ({"id": "a", "inner": {"label": "b"}, "tags": []}, full | {"more": 1}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(lacking, whole.type)
+
+
+@pytest.mark.parametrize("open_type", [Open, WithTable, WithParts, WithDefault])
+def test_types_with_open_parts_have_no_whole(open_type: type[Struct]) -> None:
+    assert whole_type(open_type) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        (b'{"a": 1, "b": {"c": "x:y"}}\n', 3),
+        (b'{"a":1,"a":2}\n', 2),
+        (b'{"a": ":starts with one"}\n', 2),
+        (b'{"a" : 1}\n', None),
+        (b'{"a": "x : y"}\n', None),
+        (b'{"a\\"": 1}\n', None),
+        (b"[]\n", 0),
+    ],
+)
+def test_keys_are_counted_without_parsing_or_not_at_all(line: bytes, count: int | None) -> None:
+    assert key_count(line) == count
+
+
+def admit(lines: list[str]) -> Admission:
+    reader = Admission(FORM, Limits(), check_duplicate_keys=True, max_refusals=99)
+    data = "".join(line + "\n" for line in lines).encode()
+    for _ in reader.records(iter([Block(data)])):
+        pass
+    return reader
+
+
+texts = st.sampled_from(["", "b", "b:c", ":b", "b : c", '"', "{", "ä", "\\"])
+scores = st.sampled_from(["", ', "score": null', ', "score": 1', ', "score" : 2', ',"score":1'])
+
+
+@st.composite
+def record_lines(draw: st.DrawFn) -> str:
+    quoted = [json.dumps(draw(texts), ensure_ascii=draw(st.booleans())) for _ in range(3)]
+    colon = draw(st.sampled_from([":", ": ", " :"]))
+    inner = f'"label"{colon}{quoted[0]}' + "".join(draw(st.lists(scores, max_size=2)))
+    tags = draw(st.sampled_from(["", f', "tags": [{quoted[1]}]', ', "tags": []']))
+    again = draw(st.sampled_from(["", "", f', "id"{colon}{quoted[2]}']))
+    return f'{{"id": "r", "inner": {{{inner}}}{tags}{again}}}'
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(record_lines(), min_size=1, max_size=4))
+def test_a_line_is_refused_exactly_when_it_repeats_a_key(lines: list[str]) -> None:
+    repeated: list[Any] = [
+        problems for line in lines if (problems := parse_strictly(line.encode(), max_depth=9)[1])
+    ]
+    reader = admit(lines)
+    assert (reader.rejected, reader.accepted) == (len(repeated), len(lines) - len(repeated))
+
+
+def test_files_without_optional_keys_give_the_short_way_up() -> None:
+    reader = Admission(FORM, Limits(), check_duplicate_keys=True, max_refusals=9)
+    block = Block(b'{"id": "r", "inner": {"label": "b"}}\n')
+    assert sum(len(batch) for batch in reader.records(iter([block] * 20))) == 20
+    assert reader._decode_whole is None

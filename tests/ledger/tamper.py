@@ -1,0 +1,80 @@
+"""What somebody with the database file in hand can do to it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.event import payload_bytes
+from gatemark.ledger.chain import raw_digest, row_bytes
+from gatemark.ledger.merkle import Frontier, leaf_hash
+from gatemark.ledger.port import EventRow
+
+COLUMNS = "seq, prev, kind, at, actor, subject, payload_digest, digest"
+
+
+class Tamperer:
+    """Edits rows after taking the guards away, and can make the chain fit again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.connection = sqlite3.connect(folder / "gatemark.sqlite3")
+        triggers = self.connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (name,) in triggers.fetchall():
+            self.connection.execute(f"DROP TRIGGER {name}")
+
+    def run(self, statement: str, *values: Any) -> None:
+        self.connection.execute(statement, values)
+
+    def row(self, seq: int) -> EventRow:
+        found = self.connection.execute(
+            f"SELECT {COLUMNS}, (SELECT data FROM payloads p WHERE p.seq = e.seq) "
+            "FROM events e WHERE seq = ?",
+            (seq,),
+        ).fetchone()
+        return EventRow._make(found)
+
+    def size(self) -> int:
+        return int(self.connection.execute("SELECT max(seq) FROM events").fetchone()[0])
+
+    def put(self, row: EventRow) -> None:
+        """Store an event under a digest that fits its content."""
+        sealed = row._replace(digest=raw_digest(digest_bytes(row_bytes(row))))
+        marks = ", ".join("?" * 8)
+        self.run(f"INSERT OR REPLACE INTO events ({COLUMNS}) VALUES ({marks})", *sealed[:8])
+
+    def say(self, seq: int, payload: dict[str, Any]) -> None:
+        """Give an event another payload, with a payload digest that fits."""
+        data = payload_bytes(payload, "0" * 32)
+        self.run("INSERT OR REPLACE INTO payloads (seq, data) VALUES (?, ?)", seq, data)
+        raw = raw_digest(digest_bytes(data))
+        self.run("UPDATE events SET payload_digest = ? WHERE seq = ?", raw, seq)
+
+    def rechain(self, first: int) -> None:
+        """Make every event from ``first`` on fit the one before."""
+        for seq in range(first, self.size() + 1):
+            before = self.row(seq - 1).digest if seq > 1 else bytes(32)
+            self.put(self.row(seq)._replace(prev=before))
+
+    def rebuild_tree(self) -> None:
+        """Make the tree fit the events."""
+        self.run("DELETE FROM nodes")
+        frontier = Frontier()
+        for seq in range(1, self.size() + 1):
+            for number, hashed in frontier.add(leaf_hash(row_bytes(self.row(seq)))):
+                self.run("INSERT INTO nodes (number, hash) VALUES (?, ?)", number, hashed)
+
+
+@contextmanager
+def tampering(folder: Path) -> Iterator[Tamperer]:
+    """Somebody at work on a store."""
+    who = Tamperer(folder)
+    try:
+        yield who
+        who.connection.commit()
+    finally:
+        who.connection.close()

@@ -1,0 +1,74 @@
+"""Real sealed results about versions, for tests that go through a store."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from gatemark.core.canonical import digest
+from gatemark.core.change import AssetRef
+from gatemark.core.evidence import Evidence
+from gatemark.core.lifecycle import Exam
+from gatemark.core.policy import Policy, Rule
+from gatemark.core.result import Cost, PackRef, Result, seal
+from gatemark.core.verdict import Finding
+from gatemark.flow.citations import exam_of
+
+POLICY = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.5),))
+LAXER = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.1),))
+SUITES = {"golden": "golden", "recent": "replay", "probes": "adversarial"}
+
+
+def result(
+    asset: str,
+    candidate: str,
+    at: datetime,
+    *,
+    title: str = "exam",
+    verdict: Any = "pass",
+    baseline: str | None = None,
+    policy: Policy = POLICY,
+) -> Result:
+    """A result as a pack run would seal it."""
+    observed = 0.7 if verdict == "pass" else 0.05
+    return seal(
+        title=title,
+        pack=PackRef("pack", 1, digest("pack")),
+        policy=policy,
+        policy_digest=policy.digest,
+        candidate=AssetRef(f"{asset}/candidate", candidate),
+        baseline=None if baseline is None else AssetRef(f"{asset}/baseline", baseline),
+        snapshots=tuple(sorted(f"{suite}@{digest(suite)}" for suite in SUITES)),
+        runtime={"python": "3"},
+        evidence=tuple(
+            Evidence(
+                *(1, 1, 0, 1, 0, 1, ()),
+                checks={"suite": suite, "kind": kind, "snapshot": f"{suite}@{digest(suite)}"},
+            )
+            for suite, kind in SUITES.items()
+        ),
+        measurements=(),
+        findings=(
+            Finding(
+                *("golden.floor", "score", "block", ">=", 0.5, "value"),
+                *(observed, observed - 0.5, 1, verdict, "so it is"),
+            ),
+        ),
+        bench=None,
+        regression=None,
+        verdict=verdict,
+        blockers=() if verdict == "pass" else ("score must be >= 0.5, got 0.05 (n=1)",),
+        caveats=(),
+        exhibits=(),
+        blobs=(),
+        waivers=(),
+        started_at=at,
+        finished_at=at,
+        actor="eve",
+        cost=Cost(calls=0),
+    )
+
+
+def full_pack(at: datetime) -> Exam:
+    """The exam that these results sit."""
+    return exam_of(result("any", digest("any"), at))

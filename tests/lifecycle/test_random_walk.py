@@ -1,0 +1,86 @@
+"""Thousands of legal and illegal commands against real stores, five thousand on each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import GrantRoles, act
+from gatemark.ledger.verify import verify_ledger
+
+from .walker import PEOPLE, Clock, Walker
+
+ACTS, BOUTS, WALKS = 12, 12, 20
+COMMANDS = 5_000
+
+
+class Walk(RuleBasedStateMachine):
+    """One asset after the other lives in the same house."""
+
+    house: ClassVar[House]
+    clock: ClassVar[Clock]
+    tally: ClassVar[Counter[str]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tally["assets"] += 1
+        name = f"asset-{self.tally['assets']}"
+        self.walker = Walker(self.house, self.clock, name, self.tally)
+
+    @rule(seed=st.integers(0, 2**32 - 1))
+    def live_on(self, seed: int) -> None:
+        self.walker.live_on(seed, ACTS)
+
+    def teardown(self) -> None:
+        self.walker.check_whole()
+
+
+def walk_through(open_house: Callable[[Clock], House]) -> Counter[str]:
+    """Walk until there were enough commands; then the auditor looks at the ledger."""
+
+    class ThisWalk(Walk):
+        clock = Clock()
+        house = open_house(clock)
+        tally: ClassVar[Counter[str]] = Counter()
+
+    for person, roles in PEOPLE.items():
+        act(ThisWalk.house, GrantRoles(actor="root", person=person, roles=roles))
+    chosen = settings(
+        deadline=None,
+        max_examples=WALKS,
+        stateful_step_count=BOUTS,
+        database=None,
+        derandomize=True,
+        # A walk of hundreds of commands is not made shorter in any time worth waiting for.
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(ThisWalk, settings=chosen)  # type: ignore[no-untyped-call]
+    assert verify_ledger(ThisWalk.house.store).troubles == ()
+    return ThisWalk.tally
+
+
+def check_tally(tally: Counter[str]) -> None:
+    """The walk went far enough to say something."""
+    assert tally["commands"] >= COMMANDS
+    assert min(tally["refused"], tally["carried out"]) >= COMMANDS / 5
+    for stage in ("rejected", "canary_5", "canary_25", "superseded", "demoted", "rolled_back"):
+        assert tally[f"to {stage}"] > 0, stage
+
+
+@pytest.mark.slow
+def test_a_random_walk_through_sqlite_never_breaks_the_rules(tmp_path: Path) -> None:
+    check_tally(walk_through(lambda clock: House(store=str(tmp_path / "store"), clock=clock)))
+
+
+@pytest.mark.slow
+def test_a_random_walk_through_postgresql_never_breaks_the_rules(postgres_url: str) -> None:
+    check_tally(walk_through(lambda clock: House(store=postgres_url, clock=clock)))

@@ -1,0 +1,216 @@
+"""A small pure world: people, results, a clock, and events that go nowhere but a list."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.governance import SYSTEM
+from gatemark.core.lifecycle import ArmMetric, Exam, InvariantCount, Moments, Traffic
+from gatemark.core.lifecycle_events import Fact, Recorded
+from gatemark.lifecycle.commands import (
+    AddVersion,
+    AdoptPolicy,
+    Approve,
+    Command,
+    GrantRoles,
+    Promote,
+    PushWindow,
+    SetExam,
+    Tick,
+)
+from gatemark.lifecycle.decide import decide
+from gatemark.lifecycle.evidence import Cited, SuiteOutcome
+from gatemark.lifecycle.fold import advance, fold
+from gatemark.lifecycle.release_policy import ReleasePolicy
+from gatemark.lifecycle.state import State
+
+START = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
+ASSET = "triage"
+PEOPLE: dict[str, tuple[Any, ...]] = {
+    "root": ("admin",),
+    "ann": ("author",),
+    "eve": ("evaluator",),
+    "pam": ("pack_owner", "approver"),
+    "bob": ("approver",),
+    "cat": ("approver", "security_approver"),
+    "olu": ("operator",),
+}
+SUITES = (
+    SuiteOutcome("golden", "golden"),
+    SuiteOutcome("recent", "replay"),
+    SuiteOutcome("probes", "adversarial"),
+)
+
+
+def candidate(version: str) -> str:
+    return digest({"candidate": version})
+
+
+def exam(policy: str = "p1") -> Exam:
+    return Exam(pack="triage", version=3, policy=digest(policy), snapshots=("golden@1",))
+
+
+class World:
+    """Everything a decision needs, at hand."""
+
+    def __init__(self, policy: ReleasePolicy | None = None) -> None:
+        self.now = START
+        self.lines: list[Recorded] = []
+        self.state: State = fold(ASSET, ())
+        self.results: dict[str, Cited] = {}
+        for person, roles in PEOPLE.items():
+            self.do(GrantRoles(actor="root", person=person, roles=roles))
+        if policy is not None:
+            self.do(AdoptPolicy(actor="root", policy=policy))
+
+    def do(self, command: Command) -> tuple[Fact, ...]:
+        """Decide, and let the facts happen."""
+        if hasattr(command, "evidence"):
+            changes: dict[str, Any] = {"evidence": self.results}
+            command = msgspec.structs.replace(command, **changes)
+        decided = decide(self.state, command, self.now)
+        for fact in decided.facts:
+            line = Recorded(len(self.lines) + 1, command.actor, decided.at, fact)
+            self.lines.append(line)
+            advance(self.state, line)
+        return decided.facts
+
+    def later(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+    def result(
+        self,
+        version: str,
+        *,
+        verdict: Any = "pass",
+        baseline: str | None = None,
+        sat: Exam | None = None,
+        suites: tuple[SuiteOutcome, ...] = SUITES,
+        excused: tuple[str, ...] = (),
+    ) -> str:
+        """A new sealed result."""
+        result_id = digest({"result": len(self.results), "version": version})
+        self.results[result_id] = Cited(
+            id=result_id,
+            verdict=verdict,
+            candidate_digest=candidate(version),
+            baseline_digest=candidate(baseline) if baseline else None,
+            exam=sat or exam(),
+            sealed_at=self.now,
+            suites=suites,
+            excused=excused,
+        )
+        return result_id
+
+    def add(self, version: str, **more: Any) -> None:
+        fields: dict[str, Any] = {"kind": "prompt", "digest": candidate(version), **more}
+        self.do(AddVersion(actor="ann", asset=ASSET, version=version, **fields))
+        if self.state.asset.exam is None:
+            self.do(SetExam(actor="pam", asset=ASSET, exam=exam()))
+
+    def promote(self, version: str, to: Any, *cites: str, actor: str = "olu", **more: Any) -> Any:
+        return self.do(
+            Promote(actor=actor, asset=ASSET, version=version, to=to, result_ids=cites, **more)
+        )
+
+    def approve(
+        self, version: str, stage: Any, *cites: str, actor: str = "bob", **more: Any
+    ) -> Any:
+        return self.do(
+            Approve(
+                actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites, **more
+            )
+        )
+
+    def to_shadow(self, version: str, **more: Any) -> None:
+        self.add(version, **more)
+        self.promote(version, "evaluating", actor="ann")
+        self.promote(version, "eligible", self.result(version), actor="eve")
+        self.promote(version, "shadow")
+
+    def enable_first(self, version: str = "1.0.0") -> None:
+        """The first version of all, which has nothing to be compared with."""
+        self.to_shadow(version)
+        self.approve(version, "enabled")
+        self.promote(version, "enabled")
+
+    def end_watch(self) -> None:
+        self.later(hours=25)
+        self.tick()
+
+    def to_canary(self, version: str) -> None:
+        self.to_shadow(version)
+        self.later(minutes=1)
+        compared = self.result(version, baseline=self.state.asset.place("production").enabled)
+        self.approve(version, "canary_1", compared)
+        self.promote(version, "canary_1", compared)
+
+    def next_start(self) -> datetime:
+        """Where the next window starts; the clock goes on to its end."""
+        length = timedelta(minutes=15)
+        rollout = self.state.asset.place("production").rollout
+        assert rollout is not None
+        since = max(rollout.step_since, rollout.judged_until or rollout.step_since)
+        behind = (since - datetime(1970, 1, 1, tzinfo=UTC)) % length
+        start = since if not behind else since + length - behind
+        self.now = max(self.now, start + length)
+        return start
+
+    def push(self, **more: Any) -> Any:
+        """One closed window of measurements, clean unless said otherwise."""
+        return self.do(window(self.next_start(), **more))
+
+    def tick(self) -> list[Fact]:
+        """Do all that is due."""
+        done: list[Fact] = []
+        while facts := self.do(Tick(actor=SYSTEM, asset=ASSET)):
+            done.extend(facts)
+        return done
+
+    def clean_windows(self, count: int) -> list[Fact]:
+        done: list[Fact] = []
+        for _ in range(count):
+            self.push()
+            done.extend(self.tick())
+        return done
+
+    def stage(self, version: str) -> str:
+        return self.state.asset.track("production", version).stage
+
+
+def arm(arm_name: Any, metric: str, mean: float, *, n: int = 200, sd: float = 1.0) -> ArmMetric:
+    moments = Moments(n=n, sum=n * mean, sum_squares=n * (mean * mean + sd * sd))
+    return ArmMetric(metric=metric, arm=arm_name, moments=moments)
+
+
+def window(
+    start: datetime,
+    *,
+    errors: tuple[int, int] = (2, 2),
+    latency: tuple[float, float] = (100.0, 100.0),
+    n: int = 200,
+    violations: int = 0,
+    traffic: tuple[int, int] | None = (200, 200),
+    invariants: tuple[str, ...] = ("schema", "authority", "privacy"),
+) -> PushWindow:
+    """A window of measurements; errors and latency are those of canary and baseline."""
+    metrics = []
+    for name, wrong, mean in zip(("canary", "baseline"), errors, latency, strict=True):
+        counts = Moments(n=n, sum=wrong, sum_squares=wrong)
+        metrics.append(ArmMetric(metric="error_rate", arm=name, moments=counts))  # type: ignore[arg-type]
+        metrics.append(arm(name, "latency_ms", mean, n=n, sd=10.0))
+    return PushWindow(
+        actor="eve",
+        asset=ASSET,
+        start=start,
+        end=start + timedelta(minutes=15),
+        metrics=tuple(metrics),
+        invariants=tuple(
+            InvariantCount(name=name, checked=n, violations=violations) for name in invariants
+        ),
+        traffic=None if traffic is None else Traffic(canary=traffic[0], baseline=traffic[1]),
+    )

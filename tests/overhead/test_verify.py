@@ -1,0 +1,417 @@
+"""``gatemark overhead verify``: edited reports, other files, other policies."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rfc8785
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemark.core.canonical import digest
+from gatemark.flow.verify_overhead import CHECKS
+from gatemark.overhead import plain_check
+
+from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
+
+Run = Callable[..., Any]
+Edit = Callable[[dict[str, Any]], Any]
+
+
+NO, YES = False, True
+
+
+def put(path: str, value: Any) -> Edit:
+    """An edit that sets one value, by a dotted path."""
+
+    def edit(report: dict[str, Any]) -> None:
+        *way, last = path.split(".")
+        place: Any = report
+        for step in way:
+            place = place[int(step)] if step.isdigit() else place[step]
+        place[last] = value
+
+    return edit
+
+
+@pytest.fixture
+def made(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """A true report over two noisy arms, and the arms as arguments."""
+    draw = np.random.default_rng(4)
+    bare = draw.gamma(40, 0.06, 40)
+    guarded = bare + draw.normal(0.004, 0.002, 40)
+    arms: list[Any] = [
+        *("--bare", loss_arm(tmp_path / "bare.jsonl", "bare", bare.tolist())),
+        *("--guarded", loss_arm(tmp_path / "guarded.jsonl", "guarded", guarded.tolist())),
+    ]
+    ran = gatemark("score", "overhead", *arms, "--json")
+    assert ran.code == 0
+    return ran.json, arms
+
+
+@pytest.fixture
+def verify(gatemark: Run, tmp_path: Path) -> Run:
+    def run(report: Any, *arguments: object) -> Any:
+        path = tmp_path / "report.json"
+        path.write_text(report if isinstance(report, str) else json.dumps(report))
+        return gatemark("overhead", "verify", path, "--json", *arguments)
+
+    return run
+
+
+def test_a_true_report_agrees(made: Any, verify: Run) -> None:
+    report, arms = made
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["agrees"], ran.json["verdict"]) == (0, True, "pass")
+    assert set(ran.json["checks"]) == set(CHECKS)
+    assert set(ran.json["checks"].values()) == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "check"),
+    [
+        (put("guard_overhead.overhead_ratio", 1.0), "value.ratio"),
+        (put("guard_overhead.overhead_ratio", None), "value.ratio"),
+        (put("guard_overhead.overhead_percent", 0.0), "value.ratio"),
+        (put("guard_overhead.bare_ppl", 20.0), "value.bare"),
+        (put("guard_overhead.guarded_ppl", 1.0), "value.guarded"),
+        (put("guard_overhead.passed", NO), "flag.passed"),
+        (put("guard_overhead.evaluated", NO), "flag.evaluated"),
+        (put("validation.guard_overhead_acceptable", NO), "flag.guard_overhead_acceptable"),
+        (put("verdict", "fail"), "verdict"),
+        (put("guard_overhead.overhead_threshold", 0.05), "policy.budget"),
+        (put("guard_overhead.tolerance", 0.1), "policy.budget"),
+        (put("guard_overhead.mode", "interval"), "policy.mode"),
+        (put("resolved_policy.settings.budget", 0.05), "policy.resolved"),
+        (put("resolved_policy.rules.1.bound", 0.5), "policy.resolved"),
+        (put("policy_digest", "sha256:" + "0" * 64), "policy.digest"),
+        (put("auto.policy_digest", "sha256:" + "0" * 64), "policy.digest"),
+        (put("policy_provenance.policy_digest", "x"), "policy.digest"),
+        (put("policy_provenance.profile", "dev"), "policy.resolved"),
+        (put("guard_overhead.interval.high", 0.001), "value.interval"),
+        (put("guard_overhead.tail.worst", []), "value.tail"),
+        (put("guard_overhead.errors", [{"check": "x", "message": "y"}]), "pairing"),
+        (put("guard_overhead.schedule_digest", "sha256:00"), "pairing"),
+        (put("meta.bare.snapshot_hash", "other"), "arm.bare"),
+        (put("meta.guarded.digest", "sha256:00"), "arm.guarded"),
+        (put("meta.device", "cuda"), "meta"),
+        (put("axes.quality.overhead", 0.0), "axis.quality"),
+        (put("axes.latency.state", "pass"), "axis.latency"),
+        (put("axes.memory.reason", "quiet"), "axis.memory"),
+        (put("score", 1.0), "value.score"),
+        (put("findings.2.observed", 0.0), "findings"),
+        (put("blockers", ["none"]), "words"),
+        (put("guard_overhead.noise.reason", "quiet"), "value.noise"),
+        (put("guard_overhead.windows", 400), "value.other"),
+        (put("guard_overhead", "garbage"), "report.schema"),
+        (put("guard_overhead.overhead_ratio", "banana"), "report.schema"),
+        (put("skipped", YES), "report.schema"),
+        (lambda report: report.pop("validation"), "report.schema"),
+    ],
+)
+def test_an_edited_report_is_caught_under_a_stable_name(
+    made: Any, verify: Run, edit: Edit, check: str
+) -> None:
+    report, arms = made
+    edit(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["agrees"]) == (4, False)
+    assert ran.json["checks"][check] == "fail"
+    assert check in {found["check"] for found in ran.json["disagreements"]}
+
+
+def test_every_name_of_a_check_can_fail(made: Any) -> None:
+    tried = {
+        mark.args[1][index][1]
+        for mark in test_an_edited_report_is_caught_under_a_stable_name.pytestmark  # type: ignore[attr-defined]
+        for index in range(len(mark.args[1]))
+    }
+    elsewhere = {"policy.overrides", "policy.provenance", "arm.noise", "costs"}
+    assert tried | elsewhere == set(CHECKS)
+
+
+def test_a_budget_edited_together_with_every_digest_is_caught(made: Any, verify: Run) -> None:
+    report, arms = made
+    report["resolved_policy"]["settings"]["budget"] = 0.4
+    report["resolved_policy"]["rules"][1]["bound"] = 0.4 + 1e-12
+    report["guard_overhead"]["overhead_threshold"] = 0.4
+    forged = digest(report["resolved_policy"])
+    for edit in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
+        put(edit, forged)(report)
+    ran = verify(report, *arms)
+    assert ran.code == 4
+    assert ran.json["checks"]["policy.budget"] == ran.json["checks"]["policy.resolved"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("guarded", "ending"), [(10.05, (0, "pass")), (10.2, (1, "fail")), (5.0, (3, "inconclusive"))]
+)
+def test_a_true_report_ends_as_its_recomputed_verdict(
+    gatemark: Run, verify: Run, tmp_path: Path, guarded: float, ending: Any
+) -> None:
+    arms = ppl_pair(tmp_path, 10, guarded)
+    ran = verify(gatemark("score", "overhead", *arms, "--json").json, *arms)
+    assert (ran.code, ran.json["verdict"]) == ending
+    assert ran.json["agrees"] is True
+
+
+def test_time_and_memory_cannot_be_believed_without_their_file(made: Any, verify: Run) -> None:
+    report, arms = made
+    put("axes.memory.overhead", 0.0)(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.out) == (2, "")
+    assert "give the file with --costs" in ran.err
+
+
+def test_a_failed_report_that_claims_to_pass_is_caught(
+    gatemark: Run, verify: Run, tmp_path: Path
+) -> None:
+    arms = ppl_pair(tmp_path, 10, 20)
+    report = gatemark("score", "overhead", *arms, "--json").json
+    for edit in (
+        put("verdict", "pass"),
+        put("guard_overhead.passed", YES),
+        put("validation.guard_overhead_acceptable", YES),
+        put("guard_overhead.overhead_ratio", 1.0),
+    ):
+        edit(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["verdict"], ran.json["stored_verdict"]) == (4, "fail", "pass")
+
+
+def test_a_report_over_other_windows_is_caught(made: Any, verify: Run, tmp_path: Path) -> None:
+    report, arms = made
+    text = arms[3].read_text()
+    changed = write(tmp_path / "other.jsonl", list(text.splitlines()[:-1]))
+    ran = verify(report, *arms[:2], "--guarded", changed)
+    assert (ran.code, ran.json["checks"]["arm.guarded"]) == (4, "fail")
+    assert ran.json["verdict"] == "inconclusive"
+
+
+def test_an_unpaired_report_can_be_true(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms: list[Any] = [
+        *("--bare", loss_arm(tmp_path / "b.jsonl", "bare", [2.0] * 3)),
+        *("--guarded", loss_arm(tmp_path / "g.jsonl", "guarded", [2.0] * 4)),
+    ]
+    report = gatemark("score", "overhead", *arms, "--json").json
+    moved = [shutil.move(arms[at], tmp_path / f"moved{at}.jsonl") for at in (1, 3)]
+    (tmp_path / "elsewhere").mkdir()
+    places = [
+        shutil.move(path, tmp_path / "elsewhere" / name)
+        for path, name in zip(moved, ("b.jsonl", "g.jsonl"), strict=True)
+    ]
+    ran = verify(report, "--bare", places[0], "--guarded", places[1])
+    assert (ran.code, ran.json["agrees"]) == (3, True)
+
+
+def test_the_verifier_may_bring_its_own_policy(made: Any, verify: Run, tmp_path: Path) -> None:
+    report, arms = made
+    own = tmp_path / "own.yaml"
+    own.write_text("profile: release\n")
+    same = verify(report, *arms, "--policy", own)
+    assert (same.code, same.json["policy_source"]) == (0, "file")
+    own.write_text("overrides: [{field: budget, value: 0.001}]\n")
+    stricter = verify(report, *arms, "--policy", own)
+    assert (stricter.code, stricter.json["verdict"]) == (4, "fail")
+    assert stricter.json["checks"]["policy.budget"] == "fail"
+    assert verify(report, *arms, "--profile", "release").code == 0
+    assert verify(report, *arms, "--profile", "dev").code == 4
+
+
+def test_overrides_are_refused_unless_accepted(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.2)
+    why = ["--reason", "pilot", "--owner", "ada", "--evidence", "runs/7"]
+    report = gatemark("score", "overhead", *arms, "--budget", 0.03, *why, "--json").json
+    assert report["verdict"] == "pass"
+    refused, accepted = verify(report, *arms), verify(report, *arms, "--accept-overrides")
+    assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
+    assert (accepted.code, accepted.json["agrees"]) == (0, True)
+    assert refused.json["overrides"][0]["owner"] == "ada"
+    put("policy_provenance.overrides.0.reason", "")(report)
+    bare_word = verify(report, *arms, "--accept-overrides")
+    assert (bare_word.code, bare_word.json["checks"]["policy.overrides"]) == (4, "fail")
+    put("policy_provenance.overrides.0.reason", "another")(report)
+    edited = verify(report, *arms, "--accept-overrides")
+    assert (edited.code, edited.json["checks"]["policy.resolved"]) == (4, "fail")
+
+
+def test_an_edited_provenance_is_caught(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    report = gatemark("score", "overhead", *arms, "--budget", 0.005, "--json").json
+    assert verify(report, *arms).code == 0
+    put("policy_provenance.overrides.0.profile_value", 0.02)(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"]["policy.provenance"]) == (4, "fail")
+
+
+def test_a_second_bare_run_is_verified_too(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.05)
+    noise = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 1e-5] * 12)
+    report = gatemark("score", "overhead", *arms, "--noise", noise, "--json").json
+    assert verify(report, *arms).code == 0
+    moved = shutil.move(noise, tmp_path / "moved.jsonl")
+    without = verify(report, *arms)
+    assert (without.code, without.out) == (2, "")
+    assert "give the file with --noise" in without.err
+    assert verify(report, *arms, "--noise", moved).code == 0
+    louder = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 2e-5] * 12)
+    ran = verify(report, *arms, "--noise", louder)
+    assert (ran.code, ran.json["checks"]["arm.noise"]) == (4, "fail")
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'])
+def test_what_is_no_report_is_refused(made: Any, verify: Run, text: str) -> None:
+    ran = verify(text, *made[1])
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_people_read_what_disagrees(gatemark: Run, made: Any, tmp_path: Path) -> None:
+    report, arms = made
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    ran = gatemark("overhead", "verify", path, *arms)
+    assert ran.out == "AGREES  recomputed verdict PASS, policy from the report\n"
+    report["guard_overhead"]["overhead_ratio"] = 1
+    path.write_text(json.dumps(report))
+    ran = gatemark("overhead", "verify", path, *arms, "-o", tmp_path / "v.json")
+    assert ran.out.startswith("DISAGREES  recomputed verdict PASS")
+    assert "value.ratio: guard_overhead.overhead_ratio: stored 1, recomputed 1.00" in ran.out
+    assert json.loads((tmp_path / "v.json").read_text())["agrees"] is False
+
+
+def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verify: Run) -> None:
+    _, arms = made
+    report = gatemark("score", "overhead", *arms, "--mode", "interval", "--json").json
+    assert (verify(report, *arms).code, report["guard_overhead"]["mode"]) == (0, "interval")
+    document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+    assert (document["exit_code"], document["agrees"]) == (3, True)
+    put("guard_overhead.interval.low", -1.0)(report)
+    assert verify(report, *arms).json["checks"]["value.interval"] == "fail"
+
+
+# The checker that stands alone.
+
+
+def plain(*arguments: object) -> tuple[int, Any]:
+    """Run a copy of the one file, without any installed package."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", plain_check.__file__, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+
+@pytest.fixture
+def plainly(gatemark: Run, tmp_path: Path) -> Run:
+    """Both opinions on one pair of arms, after an edit of the report."""
+
+    def run(arms: list[Any], edit: Edit | None = None) -> tuple[int, Any]:
+        report = gatemark("score", "overhead", *arms, "--json").json
+        if edit is not None:
+            edit(report)
+        document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+        return document["exit_code"], document
+
+    return run
+
+
+def test_the_checker_runs_on_the_standard_library_alone(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.2)
+    report = tmp_path / "r.json"
+    report.write_text(gatemark("score", "overhead", *arms, "--json").out)
+    code, document = plain(report, arms[1], arms[3])
+    assert (code, document["agrees"], document["outcome_of_quality"]) == (1, True, "fail")
+    assert plain(report, arms[1], arms[3], "--budget", 0.03)[0] == 4
+    assert plain(report, report, arms[3])[0] == 2
+    imports = [
+        line.split()[1].partition(".")[0]
+        for line in Path(plain_check.__file__).read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    ]
+    assert set(imports) <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    ("values", "code"), [((8.7, 8.787), 0), ((10, 10.2), 1), ((10, 5.0), 3), ((10, 9.99), 0)]
+)
+def test_two_programs_agree_on_perplexity(
+    plainly: Run, tmp_path: Path, values: Any, code: int
+) -> None:
+    assert plainly(ppl_pair(tmp_path, *values))[0] == code
+
+
+def test_two_programs_agree_on_accuracy(plainly: Run, tmp_path: Path) -> None:
+    assert plainly(accuracy_pair(tmp_path, [(9, 10)] * 9, [(4, 10)] * 9))[0] == 1
+    assert plainly(accuracy_pair(tmp_path, [(80, 100)], [(82, 100)]))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        put("guard_overhead.overhead_ratio", 1.0),
+        put("guard_overhead.bare_ppl", 20.0),
+        put("guard_overhead.passed", YES),
+        put("validation.guard_overhead_acceptable", YES),
+        put("verdict", "pass"),
+        put("resolved_policy.settings.budget", 0.05),
+        put("guard_overhead.overhead_threshold", 0.05),
+        put("policy_digest", "sha256:00"),
+        put("guard_overhead.evaluated", NO),
+    ],
+)
+def test_the_checker_catches_edits_by_itself(plainly: Run, tmp_path: Path, edit: Edit) -> None:
+    assert plainly(ppl_pair(tmp_path, 10, 10.2), edit)[0] == 4
+
+
+def test_the_checker_proves_the_pairing_by_itself(plainly: Run, tmp_path: Path) -> None:
+    start = ppl_pair(tmp_path, 10, 10)[:3]
+    same = [math.log(10)] * 12
+    cases: dict[str, list[Any]] = {
+        "pair.snapshot": [
+            *start,
+            loss_arm(tmp_path / "o.jsonl", "guarded", same, snapshot_hash="sha256:bb"),
+        ],
+        "pair.windows": [*start, loss_arm(tmp_path / "p.jsonl", "guarded", [2.0] * 3)],
+        "arm.unusable_window": [
+            *start,
+            loss_arm(tmp_path / "q.jsonl", "guarded", [math.nan] * 12),
+        ],
+    }
+    for check, arms in cases.items():
+        code, document = plainly(arms)
+        assert code == 3, (check, document)
+        assert check in document["defects"]
+        assert plainly(arms, put("verdict", "pass"))[0] == 4
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.text(max_size=6)
+        | st.integers(-(2**53) + 1, 2**53 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),
+        max_leaves=8,
+    )
+)
+def test_the_checker_writes_canonical_json(value: Any) -> None:
+    assert plain_check.canonical(value).encode() == rfc8785.dumps(value)
+
+
+def test_counts_can_be_checked_against_their_meta(tmp_path: Path) -> None:
+    arm = count_arm(tmp_path / "a.jsonl", "bare", [(9, 10), (11, 10)])
+    found = set(plain_check.pairing_defects(plain_check._arm(arm), (meta("guarded"), [])))
+    assert {"arm.unusable_window", "pair.kind", "pair.windows"} <= found

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gatemark.statistics.block_draws import BLOCK, ratios_by_blocks
+from gatemark.statistics.bootstrap import MANY_UNITS, bca_ratio
+
+N = 2 * BLOCK + 3
+
+
+@pytest.mark.parametrize("unit", [0, BLOCK, N - 1])
+def test_every_unit_is_drawn_as_often_as_in_a_plain_resample(unit: int) -> None:
+    marked = np.zeros(N)
+    marked[unit] = 1.0
+    counts = ratios_by_blocks(marked, np.ones(N), np.random.default_rng(unit), 1_000) * N
+    assert counts == pytest.approx(np.rint(counts), abs=1e-9)
+    seen = np.bincount(np.minimum(np.rint(counts).astype(int), 4), minlength=5)
+    law = stats.binom(N, 1 / N)
+    expected = np.array([*(law.pmf(k) for k in range(4)), law.sf(3)]) * 1_000
+    assert stats.chisquare(seen, expected).pvalue > 1e-3
+
+
+def test_each_resample_draws_as_many_units_as_there_are() -> None:
+    ones = ratios_by_blocks(np.ones(N), np.ones(N), np.random.default_rng(0), 50)
+    assert ones == pytest.approx(np.ones(50), abs=1e-12)
+
+
+def test_units_are_drawn_independently_of_each_other() -> None:
+    marked = np.zeros(N)
+    marked[::2] = 1.0
+    shares = ratios_by_blocks(marked, np.ones(N), np.random.default_rng(4), 1_000)
+    p = marked.mean()
+    standard = (shares - p) / np.sqrt(p * (1 - p) / N)
+    assert stats.kstest(standard, "norm").pvalue > 1e-3
+
+
+def test_many_units_have_the_interval_of_plain_resampling() -> None:
+    n = MANY_UNITS + 77
+    rng = np.random.default_rng(1)
+    below = rng.integers(50, 500, n).astype(float)
+    above = below * rng.gamma(2.0, 0.01, n)
+    found = bca_ratio(above, below, np.random.default_rng(2), resamples=999)
+    again = bca_ratio(above, below, np.random.default_rng(2), resamples=999)
+    residuals = above - found.estimate * below
+    error = np.sqrt((residuals**2).sum()) / below.sum()
+    assert found == again
+    assert (found.method, found.units, found.resamples) == ("bca", n, 999)
+    assert found.standard_error == pytest.approx(error, rel=0.08)
+    assert found.low == pytest.approx(found.estimate - 1.96 * error, abs=0.3 * error)
+    assert found.high == pytest.approx(found.estimate + 1.96 * error, abs=0.3 * error)
+
+
+def test_one_unit_below_many_still_has_the_digits_of_scipys_stream() -> None:
+    n = MANY_UNITS - 1
+    x = np.random.default_rng(5).random(n)
+    found = bca_ratio(x, np.ones(n), np.random.default_rng(6), resamples=5)
+    drawn = np.random.default_rng(6).integers(0, n, (5, n))
+    means = x[drawn].mean(axis=1)
+    assert found.standard_error == pytest.approx(means.std(ddof=1), rel=1e-9)
+
+
+def test_memory_does_not_grow_with_resamples() -> None:
+    x = np.random.default_rng(0).random(100_000)
+    peaks = []
+    for resamples in (8, 80):
+        tracemalloc.start()
+        ratios_by_blocks(x, np.ones(x.size), np.random.default_rng(0), resamples)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 1e6
+    assert peaks[1] < 12e6

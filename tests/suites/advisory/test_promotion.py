@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .decisions import (
+    LANE,
+    NORMAL,
+    OTHER,
+    PROMOTION,
+    WRONG,
+    decision,
+    good_lane,
+    named,
+    numbered,
+    policy_of,
+    summary_of,
+)
+
+BOTH = policy_of(lanes={LANE: {"promotion": PROMOTION}, OTHER: {"promotion": PROMOTION}})
+
+
+def promotion(records: list[dict[str, Any]], policy: Any, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = summary_of(records, policy, **more)["promotion"]
+    return found
+
+
+def test_a_lane_that_keeps_every_bound_is_a_candidate_for_discussion() -> None:
+    found = promotion(good_lane(), named())
+    assert found["candidate_lanes"] == [LANE]
+    assert found["blockers"] == []
+    assert found["lanes"][LANE] == {
+        "status": "candidate for discussion",
+        "blockers": [],
+        "smaller_scope": None,
+        **PROMOTION,
+    }
+
+
+def test_no_lane_is_listed_without_scope_rollback_plan_and_reviewer() -> None:
+    for policy in (policy_of(), policy_of(lanes={LANE: {}})):
+        found = promotion(good_lane(), policy)
+        assert found["candidate_lanes"] == []
+        assert found["lanes"][LANE]["status"].startswith("not scoped")
+
+
+def test_one_lane_never_speaks_for_another() -> None:
+    records = [*good_lane(), *numbered([NORMAL] * 26 + [WRONG] * 4, lane=OTHER, start=900)]
+    found = promotion(records, BOTH)
+    assert found["candidate_lanes"] == [LANE]
+    assert found["lanes"][OTHER]["status"] == "blocked"
+    assert any(
+        "agreement_rate must be >= 0.9" in text for text in found["lanes"][OTHER]["blockers"]
+    )
+
+
+def test_a_named_lane_without_records_is_no_candidate() -> None:
+    found = promotion(good_lane(), BOTH)
+    assert found["candidate_lanes"] == [LANE]
+    assert found["lanes"][OTHER]["status"] == "blocked"
+
+
+def test_a_violation_anywhere_blocks_every_lane() -> None:
+    stray = decision(999, {"authority_flags.advisory_only": False}, lane=OTHER)
+    found = promotion([*good_lane(), stray], BOTH)
+    assert found["candidate_lanes"] == []
+    assert "authority_flag_violation_count must be <= 0, got 1 (n=121)" in found["blockers"]
+
+
+def test_other_lanes_do_not_stop_a_named_one() -> None:
+    records = [*good_lane(), *numbered([NORMAL], lane=OTHER, start=900)]
+    found = promotion(records, named())
+    assert found["candidate_lanes"] == [LANE]
+    (blocker,) = found["blockers"]
+    assert blocker.startswith("other_lanes_below_count must be <= 0, got 1 (n=2): context_gate/")
+    assert "comparable" in blocker
+
+
+def test_a_lost_record_leaves_no_candidates() -> None:
+    found = promotion(good_lane(), named(), lost=1)
+    assert found["candidate_lanes"] == []
+    assert found["lanes"][LANE]["status"] == "blocked"
+
+
+def test_caveats_tell_what_the_numbers_do_not() -> None:
+    shadow = {"human_or_atlas_decision.source": "atlas_shadow"}
+    expected = {"fallback": {"occurred": True, "kind": "cpu", "reason": "no_npu", "expected": True}}
+    unproved = {"npu_proof": {"proof_mode": "unavailable", "inference_ran": True, "proof_ok": None}}
+    records = numbered([NORMAL | unproved, shadow | unproved, expected | unproved])
+    caveats = promotion(records, named())["caveats"]
+    assert any("not pinned" in text for text in caveats)
+    assert "1 records have only an Atlas decision, which is a signal and no reference" in caveats
+    assert "1 expected fallbacks (33.3% of all records)" in caveats
+    assert "no record proves that an NPU ran" in caveats
+
+
+def test_no_word_says_that_authority_was_granted() -> None:
+    for records, policy in ((good_lane(), named()), (good_lane(), BOTH)):
+        words = str(promotion(records, policy)).lower()
+        assert "candidate for discussion" in words
+        assert "no authority is granted" in words
+        rest = words.replace("no authority is granted", "")
+        assert not re.search(r"grant|authoris|authoriz|is promoted|may act|go live", rest)
