@@ -592,17 +592,17 @@ def test_run_meta_can_name_the_extractor_and_the_stoplists_of_the_metrics(
     world: Path, gatemark: Run, tmp_path: Path
 ) -> None:
     run = ("runlog", "run", "--traces", world / "traces", "--variant", "V1", "-j", 1)
-    lists = tmp_path / "lists"
-    lists.mkdir()
-    (lists / "stop_entities.txt").write_text("patient\n")
-    (lists / "stop_cuis.txt").write_text("")
-    named = ("--extractor", "lexicon", "--stoplists", lists, "--output", tmp_path / "o")
-    refused = gatemark(*run, *named)
+    lists, undated = tmp_path / "lists", tmp_path / "undated"
+    for folder in (lists, undated):
+        folder.mkdir()
+        (folder / "stop_entities.txt").write_text("patient\n")
+        (folder / "stop_cuis.txt").write_text("")
+    made = '{"stoplists_generated_at": "2024-01-01T00:00:00Z"}'
+    (lists / "stoplists_metadata.json").write_text(made)
+    named = (*run, "--extractor", "lexicon", "--output", tmp_path / "o")
+    refused = gatemark(*named, "--stoplists", undated)
     assert (refused.code, "does not tell when" in refused.err) == (2, True)
-    (lists / "stoplists_metadata.json").write_text(
-        '{"stoplists_generated_at": "2024-01-01T00:00:00Z"}'
-    )
-    assert gatemark(*run, *named).code == 0
+    assert gatemark(*named, "--stoplists", lists).code == 0
     meta = lines_of(tmp_path / "o" / "V1" / "case-clinical-0000.jsonl.gz")[0]
     assert meta["concept_extractor"]["linker_name"] != "none"
     assert meta["concept_extractor"]["stop_entities_count"] == 1
