@@ -127,6 +127,27 @@ def test_a_case_list_chooses_cases_and_a_stranger_is_refused(
     assert (ran.code, "is not among the 6 known cases" in ran.err) == (2, True)
 
 
+def test_a_file_may_say_which_cases_and_is_part_of_the_configuration(
+    world: Path, gatemark: Run, tmp_path: Path
+) -> None:
+    cases = tmp_path / "a-cases.yaml"
+    cases.write_text("{mode: fixed_subset, count: 2, seed: 5}")
+    config = tmp_path / "b-small.yaml"
+    config.write_text(SMALL)
+    traces = ("runlog", "traces", "--config", config, "--dataset-config", cases, "-j", 1)
+    places = ("--output", tmp_path / "t", "--manifests", tmp_path / "m")
+    assert gatemark(*traces, *places).code == 0
+    (manifest,) = (tmp_path / "m").glob("*.manifest.jsonl")
+    provenance = json.loads(manifest.read_text().splitlines()[1])
+    both = cases.read_bytes() + config.read_bytes()
+    assert provenance["config_hash"] == "sha256:" + hashlib.sha256(both).hexdigest()
+    assert len(list((tmp_path / "t").iterdir())) == 2
+    cases.write_text("{mode: some}")
+    assert gatemark(*traces, *places).code == 2
+    twice = gatemark(*traces, *places, "--subset", 2)
+    assert (twice.code, "exclude each other" in twice.err) == (2, True)
+
+
 def test_two_runs_are_byte_identical_on_one_process_and_on_two(
     world: Path, gatemark: Run, tmp_path: Path
 ) -> None:
@@ -148,6 +169,8 @@ def test_everything_fits_everything_else(world: Path, gatemark: Run, tmp_path: P
     assert gatemark(*run, "--output", out, "--variant", "V0", "--variant", "V1").code == 0
     ran = gatemark("runlog", "validate", world / "traces", world / "manifests", "--json")
     assert (ran.code, ran.json["file_count"], ran.json["stubs"]) == (0, 7, [])
+    assert gatemark("runlog", "validate", "--traces", world / "traces").code == 0
+    assert gatemark("runlog", "validate").code == 2
     (manifest,) = (world / "manifests").glob("*.manifest.jsonl")
     checked = gatemark(
         "runlog",
