@@ -29,10 +29,6 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "overhead": overhead.lines,
     "runlog": runlog.lines,
     "lifecycle": lifecycle.lines,
-    "runlog": runlog.lines,
-    "runlog-metrics": runlog_metrics.lines,
-    "ledger": ledger.lines,
-    "overhead": overhead.lines,
 }
 
 
