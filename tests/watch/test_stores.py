@@ -179,6 +179,7 @@ def test_triggers_are_known_by_their_id_and_do_not_move_the_clock(live: Live) ->
     assert runs.triggers(START - timedelta(days=1)) == []
     runs.claim(Occasion("s", "threat:t1", day(9), "due"), "w", day(9), 60)
     assert runs.last_due("s") is None
+    assert runs.known_since(["s"], day(2)) == {"s": day(2)}, "looking leaves no trace"
     assert runs.first_seen(["s"], day(3)) == {"s": day(3)}
     assert runs.first_seen(["s"], day(5)) == {"s": day(3)}
     assert runs.note_once("told", day(1))

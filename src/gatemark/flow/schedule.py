@@ -104,7 +104,7 @@ def read_plan(path: str | None) -> Plan:
 
 def list_schedules(house: House, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
-    seen = house.schedule_runs.first_seen([one.id for one in plan.schedules], now)
+    seen = house.schedule_runs.known_since([one.id for one in plan.schedules], now)
     lines = []
     for schedule in plan.schedules:
         done = house.schedule_runs.last_done(schedule.id)
