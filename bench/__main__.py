@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement, compare, endpoint, runner
+from bench import advisory, agreement, compare, endpoint, runner
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "help": agreement.help_lines,
     "agreement": agreement.lines,
+    "advisory": advisory.lines,
     "runner": runner.lines,
     "http": endpoint.lines,
     "compare": compare.lines,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from gatemark.core.advisory import SEVERITIES, Taxonomy, bucket_of, outcome_of, signal_of
-from gatemark.core.advisory import Compared
+from gatemark.core.advisory import Compared, bucket_of, outcome_of, signal_of
 from gatemark.records.npu_advisory_decision_v1 import AGREEING
 
 CLASSES = (
@@ -29,16 +27,25 @@ SERVICES = (
     "openvino_advisory_gateway",
 )
 CASES = ("normal", "low_confidence", "false_alarm", "action_needed")
-LABELS = ("suppress", "no_action", "log", "escalate", "retrieve_more_context", "summarize")
+LABELS = {
+    "suppress": ("none", "info"),
+    "no_action": ("none", "info"),
+    "log": ("info", "low"),
+    "escalate": ("high", "critical"),
+    "retrieve_more_context": ("low", "medium"),
+    "summarize": ("low", "medium"),
+}
+_TEMPLATE = json.dumps(AGREEING)
 
 
 def decision(draw: random.Random, number: int) -> dict[str, Any]:
     """One sound record; about one in twenty is wrong, one in ten unsure."""
-    record = deepcopy(AGREEING)
+    record: dict[str, Any] = json.loads(_TEMPLATE)
     lane = draw.randrange(36)
-    wanted = draw.choice(LABELS)
-    label = wanted if draw.random() < 0.97 else draw.choice(LABELS)
-    severity = draw.choice(SEVERITIES)
+    names = tuple(LABELS)
+    wanted = draw.choice(names)
+    label = wanted if draw.random() < 0.97 else draw.choice(names)
+    severity: Any = draw.choice(LABELS[wanted])
     score = round(min(0.999, draw.betavariate(9, 1.4)), 4)
     compared = Compared(
         label=label,
@@ -84,7 +91,7 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
             "reason": "npu_busy",
             "expected": True,
         }
-    record["notes"] = [f"checked by rule set {number % 11}", f"bounded sample {number}"]
+    record["notes"] = [f"case:{CASES[number % 4]}", f"bounded sample {number}"]
     return record
 
 
@@ -94,6 +101,3 @@ def write_decisions(path: Path, count: int, *, seed: int = 1) -> None:
     with path.open("w", encoding="utf-8") as stream:
         for number in range(count):
             stream.write(json.dumps(decision(draw, number)) + "\n")
-
-
-KNOWN_LABELS = frozenset(Taxonomy().labels)

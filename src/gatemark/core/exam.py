@@ -93,6 +93,10 @@ class Exam(ABC, Generic[S]):
     def finish(self, state: S) -> ExamReport:
         """The measurements and exhibits that the state holds."""
 
+    def parting(self, state: S) -> S:
+        """The state as it leaves the process that folded it."""
+        return state
+
     def account(self, state: S, evidence: Evidence) -> ExamReport:
         """The report, for exams whose numbers must allow for evidence that was lost."""
         del evidence

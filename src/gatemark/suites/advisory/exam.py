@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.advisory import bucket_of, lane_name
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
@@ -21,13 +21,13 @@ from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
 from gatemark.hygiene.private_text import PrivateTextScan
 from gatemark.suites.advisory.exhibits import exhibits
-from gatemark.suites.advisory.facts import Cell, collect
+from gatemark.suites.advisory.facts import Cell, Collector
 from gatemark.suites.advisory.findings import Findings, found_in
 from gatemark.suites.advisory.policy import LANES_MAX, AdvisoryPolicy
 from gatemark.suites.advisory.rules import all_rules
 from gatemark.suites.advisory.shown import ShownNames
 from gatemark.suites.advisory.stability import PastRun
-from gatemark.suites.advisory.state import State, merged, note, settle
+from gatemark.suites.advisory.state import CELLS_MAX, State, merged, note, settle
 from gatemark.suites.advisory.summary import facts_document, summary_document
 from gatemark.suites.advisory.tally import ALL, DOUBT, added, is_doubtful, tallied
 
@@ -52,6 +52,7 @@ class AdvisoryExam(Exam[State]):
     def __init__(self, options: Options) -> None:
         self.options = options
         self._scan = PrivateTextScan(options.policy.privacy)
+        self._collector = Collector(self._scan, number=1)
 
     @property
     def facts_key(self) -> str:
@@ -59,14 +60,21 @@ class AdvisoryExam(Exam[State]):
         return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> State:
-        return State(shard=shard)
+        if len(self._collector.cells) > CELLS_MAX:
+            self._collector = Collector(self._scan, number=self._collector.number + 1)
+        return State(shard=shard, collector=self._collector.number)
 
     def step(self, state: State, batch: Sequence[Any]) -> State:
-        note(state, collect(batch, state.table, self._scan))
+        note(state, self._collector.collect(batch))
         return state
 
+    def parting(self, state: State) -> State:
+        if state.codes and state.collector != self._collector.number:
+            raise InvalidValueError("a state was folded on after its collector was given up")
+        return settle(state, self._collector.cells, self.options.policy)
+
     def merge(self, left: State, right: State) -> State:
-        return merged(left, right, self.options.policy)
+        return merged(self.parting(left), self.parting(right), self.options.policy)
 
     def moved(self, state: State, shard: int) -> State:
         by = shard - state.shard
@@ -75,11 +83,10 @@ class AdvisoryExam(Exam[State]):
         return state
 
     def keepable(self, state: State) -> bool:
-        settle(state, self.options.policy)
-        return not state.tally
+        return not self.parting(state).tally
 
     def doubts(self, state: State) -> bool:
-        settle(state, self.options.policy)
+        self.parting(state)
         return DOUBT in state.tally or any(
             is_doubtful(Cell(*cell), self.options.policy)  # type: ignore[arg-type]
             or cell[12] not in self._fixed_rules
@@ -147,7 +154,7 @@ class AdvisoryExam(Exam[State]):
 
     def _report(self, state: State, *, lost: int, digests: frozenset[str]) -> ExamReport:
         policy = self.options.policy
-        settle(state, policy)
+        self.parting(state)
         tally = added(state.tally, tallied(state.cells, policy))
         if DOUBT in tally:
             raise BadInputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -18,14 +19,14 @@ VIOLATIONS_KEPT: Final = 200
 
 
 class State(msgspec.Struct):
-    """``table``, ``codes`` and ``times`` are the columns of records not yet counted.
+    """``codes`` and ``times`` are the columns of records not yet counted, one of each per record.
 
-    A code stands for a cell of the table, and each record has a code and a time. Everything else
-    is counted: ``cells`` and ``tally`` hold disjoint records.
+    A code means a cell to the collector that made it, whose number is ``collector``; columns are
+    counted before a state leaves its process. ``cells`` and ``tally`` hold disjoint records.
     """
 
     shard: int
-    table: dict[CellTuple, int] = {}
+    collector: int = 0
     codes: bytearray = msgspec.field(default_factory=bytearray)
     times: bytearray = msgspec.field(default_factory=bytearray)
     cells: dict[CellTuple, int] = {}
@@ -48,23 +49,29 @@ def note(state: State, found: Collected) -> None:
             state.violation_counts[key] = state.violation_counts.get(key, 0) + 1
 
 
-def settle(state: State, policy: AdvisoryPolicy) -> State:
-    """Count the columns; they are empty afterwards."""
+def settle(state: State, cells: Sequence[CellTuple], policy: AdvisoryPolicy) -> State:
+    """Count the columns, whose codes mean these cells; the columns are empty afterwards."""
     if state.codes:
         codes = np.frombuffer(state.codes, dtype=np.uint32)
         times = np.frombuffer(state.times, dtype=np.float64)
-        cells = list(state.table)
-        counts = np.bincount(codes, minlength=len(cells))
-        for cell, count in zip(cells, counts.tolist(), strict=True):
+        used, own_codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        own_cells = [cells[code] for code in used.tolist()]
+        for cell, count in zip(own_cells, counts.tolist(), strict=True):
             state.cells[cell] = state.cells.get(cell, 0) + count
         lanes: dict[LaneKey, int] = {}
-        lane_of = np.array([lanes.setdefault((c[0], c[1]), len(lanes)) for c in cells])[codes]  # type: ignore[arg-type]
+        lane_codes = [lanes.setdefault((str(c[0]), str(c[1])), len(lanes)) for c in own_cells]
+        lane_of = np.array(lane_codes)[own_codes]
         known = ~np.isnan(times)
         for lane, number in lanes.items():
             own = times[(lane_of == number) & known]
             if own.size:
                 state.times_by_lane[lane] = state.times_by_lane.get(lane, b"") + own.tobytes()
-        state.table, state.codes, state.times = {}, bytearray(), bytearray()
+        state.codes, state.times = bytearray(), bytearray()
+    return bound(state, policy)
+
+
+def bound(state: State, policy: AdvisoryPolicy) -> State:
+    """Keep a state small: sketches for too many times, a tally for too many cells."""
     _bound_times(state)
     if len(state.cells) > CELLS_MAX:
         state.tally = added(state.tally, tallied(state.cells, policy))
@@ -83,8 +90,7 @@ def _bound_times(state: State) -> None:
 
 
 def merged(left: State, right: State, policy: AdvisoryPolicy) -> State:
-    """One state for two disjoint sets of records."""
-    left, right = settle(left, policy), settle(right, policy)
+    """One state for two disjoint sets of counted records."""
     total = State(
         shard=min(left.shard, right.shard),
         cells=_summed(left.cells, right.cells),
@@ -100,7 +106,7 @@ def merged(left: State, right: State, policy: AdvisoryPolicy) -> State:
         violations={**left.violations, **right.violations},
         violation_counts=_summed(left.violation_counts, right.violation_counts),
     )
-    return settle(total, policy)
+    return bound(total, policy)
 
 
 def first_violations(state: State, limit: int) -> list[Violation]:

@@ -24,15 +24,8 @@ from gatemark.core.advisory import (
     lane_name,
     signal_of,
 )
-from gatemark.suites.advisory.facts import (
-    AUTHORITY,
-    NO_REASON,
-    PRIVACY,
-    RUN_PATTERN,
-    SIDE_EFFECT,
-    Cell,
-    CellTuple,
-)
+from gatemark.core.advisory_survey import AUTHORITY, NO_REASON, PRIVACY, SIDE_EFFECT
+from gatemark.suites.advisory.facts import RUN_PATTERN, Cell, CellTuple
 from gatemark.suites.advisory.policy import AdvisoryPolicy, LaneBounds
 
 Group = tuple[str, ...]
