@@ -26,7 +26,6 @@ SERVICES = (
     "kanban_hygiene_advisory",
     "openvino_advisory_gateway",
 )
-CASES = ("normal", "low_confidence", "false_alarm", "action_needed")
 LABELS = {
     "suppress": ("none", "info"),
     "no_action": ("none", "info"),
@@ -41,7 +40,7 @@ _TEMPLATE = json.dumps(AGREEING)
 def decision(draw: random.Random, number: int) -> dict[str, Any]:
     """One sound record; about one in twenty is wrong, one in ten unsure."""
     record: dict[str, Any] = json.loads(_TEMPLATE)
-    lane = draw.randrange(36)
+    lane = draw.randrange(6)
     names = tuple(LABELS)
     wanted = draw.choice(names)
     label = wanted if draw.random() < 0.97 else draw.choice(names)
@@ -57,7 +56,8 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
         applicable=True,
     )
     comparison, error_type = outcome_of(signal_of(compared))
-    fixture = f"{CLASSES[lane % 6]}.{CASES[number % 4]}.{number:07d}"
+    case = _case(wanted, compared.bucket, number)
+    fixture = f"{CLASSES[lane]}.{case}.{number:07d}"
     busy = draw.randint(300, 9000)
     record["decision_id"] = f"01J{number:023d}"
     record["timestamp"] = f"2026-06-{1 + number % 28:02d}T{number % 24:02d}:00:{number % 60:02d}Z"
@@ -66,8 +66,8 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
         "artifact_ref": f"run:{number % 3}",
         "content_hash": f"sha256:{draw.getrandbits(256):064x}",
     }
-    record["service"] |= {"name": SERVICES[lane // 6], "endpoint": f"gateway/lane-{lane}"}
-    record["input_class"] = CLASSES[lane % 6]
+    record["service"] |= {"name": SERVICES[lane], "endpoint": f"gateway/{CLASSES[lane]}"}
+    record["input_class"] = CLASSES[lane]
     record["recommendation"] |= {
         "label": label,
         "severity": severity,
@@ -91,8 +91,16 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
             "reason": "npu_busy",
             "expected": True,
         }
-    record["notes"] = [f"case:{CASES[number % 4]}", f"bounded sample {number}"]
+    record["notes"] = [f"case:{case}", f"bounded sample {number}"]
     return record
+
+
+def _case(wanted: str, bucket: str, number: int) -> str:
+    if bucket in ("very_low", "low"):
+        return "low_confidence"
+    if LABELS[wanted][0] in ("none", "info"):
+        return "false_alarm" if number % 5 == 0 else "normal"
+    return "action_needed"
 
 
 def write_decisions(path: Path, count: int, *, seed: int = 1) -> None:

@@ -112,11 +112,6 @@ class Exam(ABC, Generic[S]):
         del state
         raise UsageError(f"a state cannot be moved to shard {shard}")
 
-    def keepable(self, state: S) -> bool:
-        """Whether a state is free of anything that another policy would count otherwise."""
-        del state
-        return False
-
     def doubts(self, state: S) -> bool:
         """Whether some record that was counted must first be asked by ``problems``."""
         del state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -21,16 +20,18 @@ from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
 from gatemark.hygiene.private_text import PrivateTextScan
 from gatemark.suites.advisory.exhibits import exhibits
-from gatemark.suites.advisory.facts import Cell, Collector
+from gatemark.suites.advisory.facts import Collector
 from gatemark.suites.advisory.findings import Findings, found_in
 from gatemark.suites.advisory.policy import LANES_MAX, AdvisoryPolicy
 from gatemark.suites.advisory.rules import all_rules
 from gatemark.suites.advisory.shown import ShownNames
 from gatemark.suites.advisory.stability import PastRun
-from gatemark.suites.advisory.state import CELLS_MAX, State, merged, note, settle
+from gatemark.suites.advisory.state import State, merged, note, settle
 from gatemark.suites.advisory.summary import facts_document, summary_document
-from gatemark.suites.advisory.tally import ALL, DOUBT, added, is_doubtful, tallied
+from gatemark.suites.advisory.tally import ALL, has_doubts, tallied
 
+CODES_MAX: Final = 100_000
+"""A collector that has learned so many codes is replaced between two shards."""
 FACTS_VERSION: Final = 1
 """Changes whenever a state of the same records would hold something else."""
 
@@ -60,7 +61,7 @@ class AdvisoryExam(Exam[State]):
         return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> State:
-        if len(self._collector.cells) > CELLS_MAX:
+        if self._collector.size > CODES_MAX:
             self._collector = Collector(self._scan, number=self._collector.number + 1)
         return State(shard=shard, collector=self._collector.number)
 
@@ -71,10 +72,10 @@ class AdvisoryExam(Exam[State]):
     def parting(self, state: State) -> State:
         if state.codes and state.collector != self._collector.number:
             raise InvalidValueError("a state was folded on after its collector was given up")
-        return settle(state, self._collector.cells, self.options.policy)
+        return settle(state, self._collector)
 
     def merge(self, left: State, right: State) -> State:
-        return merged(self.parting(left), self.parting(right), self.options.policy)
+        return merged(self.parting(left), self.parting(right))
 
     def moved(self, state: State, shard: int) -> State:
         by = shard - state.shard
@@ -82,21 +83,9 @@ class AdvisoryExam(Exam[State]):
         state.violations = {place + by: hits for place, hits in state.violations.items()}
         return state
 
-    def keepable(self, state: State) -> bool:
-        return not self.parting(state).tally
-
     def doubts(self, state: State) -> bool:
-        self.parting(state)
-        return DOUBT in state.tally or any(
-            is_doubtful(Cell(*cell), self.options.policy)  # type: ignore[arg-type]
-            or cell[12] not in self._fixed_rules
-            for cell in state.cells
-        )
-
-    @cached_property
-    def _fixed_rules(self) -> frozenset[str]:
-        """Bucket rules that the schema itself has checked."""
-        return frozenset(AdvisoryPolicy().bucket_rules)
+        fixed = frozenset(AdvisoryPolicy().bucket_rules)
+        return has_doubts(self.parting(state), self.options.policy, fixed)
 
     def problems(self, record: Any) -> Sequence[Problem]:
         """Labels and bucket rules that the policy does not explain; values are not repeated."""
@@ -155,12 +144,9 @@ class AdvisoryExam(Exam[State]):
     def _report(self, state: State, *, lost: int, digests: frozenset[str]) -> ExamReport:
         policy = self.options.policy
         self.parting(state)
-        tally = added(state.tally, tallied(state.cells, policy))
-        if DOUBT in tally:
-            raise BadInputError(
-                f"{tally[DOUBT]['records']} records use a label or bucket rule that the policy "
-                "does not know"
-            )
+        if has_doubts(state, policy, frozenset(policy.bucket_rules)):
+            raise BadInputError("some records use a label or bucket rule that is not in the policy")
+        tally = tallied(state, policy)
         lanes = [group for group in tally if group[0] == "lane"]
         if len(lanes) > LANES_MAX:
             raise BadInputError(f"the evidence has {len(lanes)} lanes, more than {LANES_MAX}")

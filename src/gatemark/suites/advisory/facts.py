@@ -1,6 +1,6 @@
-"""What scoring needs of a record, reduced to one cell: all its discrete facts, no text.
+"""What scoring needs of a record, reduced to a code: all its discrete facts, no text.
 
-Records of a large file share few cells. Counting cells once, and asking everything else of the
+Records of a large file share few kinds. Counting kinds once, and asking everything else of the
 small table of counts, is what makes a policy cheap to change.
 """
 
@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from gatemark.core.advisory_record import ID_PATTERN
 from gatemark.core.advisory_rules import (
@@ -23,19 +26,21 @@ from gatemark.hygiene.private_text import PrivateTextScan
 
 RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
 
-CellValue = str | int | bool | None
-CellTuple = tuple[CellValue, ...]
+LaneKey = tuple[str, str]
+"""Input class and service."""
+KindTuple = tuple[str | int | bool | None, ...]
+Codes = npt.NDArray[np.uint32]
+T = TypeVar("T", bound=Hashable)
 
 
-class Cell(NamedTuple):
-    """One kind of record; ``breaches`` adds up the bits of what it violates."""
+class Kind(NamedTuple):
+    """One kind of record within a lane; ``breaches`` adds up the bits of what it violates.
 
-    input_class: str
-    service: str
+    ``noted`` says that a note tells what kind of case the record is.
+    """
+
     mode: str
     source_kind: str
-    fixture_set: str | None
-    run: str | None
     label: str
     severity: str
     reference_source: str
@@ -54,7 +59,7 @@ class Cell(NamedTuple):
     timed: bool
     fallback: str | None
     fallback_expected: bool
-    case: str | None
+    noted: bool
     breaches: int
 
 
@@ -74,15 +79,44 @@ class Collected(NamedTuple):
     violations: list[Violation]
 
 
+class Column(Generic[T]):
+    """One property of every code: its distinct values, and which of them each code has."""
+
+    def __init__(self) -> None:
+        self.values: list[T] = []
+        self._numbers: dict[T, int] = {}
+        self._of_code = array("I")
+
+    def add(self, value: T) -> None:
+        """The property of the next code."""
+        number = self._numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        self._of_code.append(number)
+
+    def numbers(self, codes: Codes) -> Codes:
+        """Which value each of these codes has, by its place in ``values``."""
+        return np.frombuffer(self._of_code, dtype=np.uint32)[codes]
+
+
 class Collector:
-    """Reduces records to codes of cells. The codes mean something to this collector only."""
+    """Reduces records to codes. The codes mean something to this collector only."""
 
     def __init__(self, scan: PrivateTextScan, number: int) -> None:
         self.number = number
         self._scan = scan
         self._codes: dict[tuple[Any, ...], int] = {}
         self._dirty_conducts: set[Conduct] = set()
-        self.cells: list[CellTuple] = []
+        self.kinds: Column[KindTuple] = Column()
+        self.lanes: Column[LaneKey] = Column()
+        self.runs: Column[str] = Column()
+        self.cases: Column[str | None] = Column()
+        self.fixture_sets: Column[str | None] = Column()
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self._codes)
 
     def collect(self, batch: Sequence[Any]) -> Collected:
         """The facts of a batch; a cell seen for the first time gets the next code."""
@@ -105,8 +139,13 @@ class Collector:
             conduct: Conduct = cell[0]
             if any(self._scan.kinds(text) for _, text in conduct.texts if text):
                 self._dirty_conducts.add(conduct)
-            code = self._codes[key] = len(self.cells)
-            self.cells.append(_whole_cell(cell, conduct, more_breaches))
+            code = self._codes[key] = len(self._codes)
+            run, case = cell[3], cell[16]
+            self.kinds.add(_kind(cell, conduct, more_breaches))
+            self.lanes.add((conduct.record.input_class, conduct.record.service.name))
+            self.runs.add(run if run and RUN_PATTERN.fullmatch(run) else "")
+            self.cases.add(case)
+            self.fixture_sets.add(cell[2])
         return code
 
     def _places_to_read(self, batch: Sequence[Any], look: Survey) -> list[int]:
@@ -146,18 +185,14 @@ class Collector:
         return self._code(cell, PRIVACY if private else 0)
 
 
-def _whole_cell(cell: tuple[Any, ...], conduct: Conduct, more_breaches: int) -> CellTuple:
-    """A cell with the conduct spelled out, so that any process can read it."""
-    _, kind, fixture_set, run, label, severity, source, wanted, wanted_severity = cell[:9]
+def _kind(cell: tuple[Any, ...], conduct: Conduct, more_breaches: int) -> KindTuple:
+    """The kind of a cell with the conduct spelled out, so that any process can read it."""
+    source_kind, label, severity, source, wanted, wanted_severity = cell[1], *cell[4:9]
     bucket, rule, mode, proof_ok, ran, timeout, timed, case = cell[9:]
     record = conduct.record
-    return Cell(
-        input_class=record.input_class,
-        service=record.service.name,
+    return Kind(
         mode=record.service.mode,
-        source_kind=kind,
-        fixture_set=fixture_set,
-        run=run,
+        source_kind=source_kind,
         label=label,
         severity=severity,
         reference_source=source,
@@ -176,7 +211,7 @@ def _whole_cell(cell: tuple[Any, ...], conduct: Conduct, more_breaches: int) -> 
         timed=timed,
         fallback=record.fallback.kind or None,
         fallback_expected=record.fallback.expected,
-        case=case,
+        noted=case is not None,
         breaches=conduct.breaches | more_breaches,
     )
 
