@@ -63,6 +63,11 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.runlog",
         "Replay multi-agent traces through variants, and look at the logs.",
     ),
+    "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "schedule": (
+        "gatemark.cli.schedule",
+        "Run evaluations when they are due, each by exactly one worker.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

@@ -36,15 +36,3 @@ class Transition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: str
     cause: str
     approval: str | None
-
-
-class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a detector says about one metric of one asset in one window."""
-
-    asset: str
-    metric: str
-    sigma: float | None
-    z: float | None
-    level: str
-    episode: str | None
-    windows: tuple[str, ...]

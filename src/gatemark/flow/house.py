@@ -8,13 +8,20 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.engines.local import LocalEngine
 from gatemark.engines.port import Engine
-from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore, Store
+from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
+
+if TYPE_CHECKING:
+    from gatemark.ledger.stores.sql import SqlStore
+    from gatemark.watch.stores.alerts import SqlAlerts
+    from gatemark.watch.stores.memories import SqlMemories
+    from gatemark.watch.stores.points import SqlPoints
+    from gatemark.watch.stores.runs import SqlRuns
 
 EngineName = Literal["local", "ray"]
 
@@ -74,7 +81,7 @@ class House:
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
 
-    def existing_store(self) -> Store:
+    def existing_store(self) -> SqlStore:
         """A store that is already there; looking must not make one."""
         if "store" not in self.__dict__:
             self.store = self._open(must_exist=True)
@@ -85,11 +92,11 @@ class House:
         return self.existing_store().results
 
     @cached_property
-    def store(self) -> Store:
+    def store(self) -> SqlStore:
         """The whole ledger; made on first use."""
         return self._open(must_exist=False)
 
-    def _open(self, *, must_exist: bool) -> Store:
+    def _open(self, *, must_exist: bool) -> SqlStore:
         # The database library is heavy, and scoring without a store must not pay for it.
         if self._address is not None:
             from gatemark.ledger.stores.postgres import open_postgres  # noqa: PLC0415
@@ -115,6 +122,39 @@ class House:
     def blobs(self) -> BlobStore:
         """The files that results rest on."""
         return self.store.blobs
+
+    @cached_property
+    def points(self) -> SqlPoints:
+        """The points of watched metrics."""
+        from gatemark.watch.stores.points import SqlPoints  # noqa: PLC0415
+
+        return SqlPoints(self.store.database)
+
+    @cached_property
+    def memories(self) -> SqlMemories:
+        """What watching remembers: series, episodes, and what was done."""
+        from gatemark.watch.stores.memories import SqlMemories  # noqa: PLC0415
+
+        return SqlMemories(self.store.database)
+
+    @cached_property
+    def alerts(self) -> SqlAlerts:
+        """Alerts on their way."""
+        from gatemark.watch.stores.alerts import SqlAlerts  # noqa: PLC0415
+
+        return SqlAlerts(self.store.database)
+
+    @cached_property
+    def schedule_runs(self) -> SqlRuns:
+        """Scheduled runs and who has them."""
+        from gatemark.watch.stores.runs import SqlRuns  # noqa: PLC0415
+
+        return SqlRuns(self.store.database)
+
+    @property
+    def address(self) -> str:
+        """Where the store is, as a user would say it."""
+        return self._address or str(self._folder)
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gatemark.core.exam import Suite
 from gatemark.core.fold import Measure
@@ -11,6 +11,9 @@ from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.core.scoring import Scorer
 from gatemark.runlog.concepts.port import ExtractorPlugin
+
+if TYPE_CHECKING:
+    from gatemark.watch.detector import Detector
 
 
 @cache
@@ -70,4 +73,19 @@ def extractors() -> Registry[ExtractorPlugin]:
         attribute="EXTRACTOR",
         plugin_type=ExtractorPlugin,
         name_of=lambda extractor: extractor.name,
+    )
+
+
+@cache
+def detectors() -> Registry[Detector]:
+    """The detectors of drift."""
+    # Its types need numpy, which most commands can do without.
+    from gatemark.watch.detector import Detector  # noqa: PLC0415
+
+    return Registry(
+        kind="detector",
+        package="gatemark.watch.detectors",
+        attribute="DETECTOR",
+        plugin_type=Detector,
+        name_of=lambda detector: detector.name,
     )

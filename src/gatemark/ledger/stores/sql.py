@@ -25,7 +25,7 @@ class SqlStore:
         blobs: BlobStore,
         salt: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
-        self._database = database
+        self.database = database
         self.events = SqlEvents(database, salt)
         self.results = SqlResults(database, self.events)
         self.blobs = blobs
@@ -38,10 +38,10 @@ class SqlStore:
 
     def close(self) -> None:
         """Let go of every connection."""
-        self._database.close()
+        self.database.close()
 
     def _bring_up_to_date(self) -> None:
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             found = revision_of(connection)
             if found == NEWEST:
                 return

@@ -1,0 +1,126 @@
+"""What watching says: levels, signals, and the episodes they make up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+
+Level = Literal[
+    "OK",
+    "INFO",
+    "INSUFFICIENT_BASELINE",
+    "STALE",
+    "NEW_CLASS",
+    "DEGENERATE",
+    "WARN",
+    "BREACH",
+]
+Harm = Literal["down", "up", "both"]
+Mode = Literal["literal", "corrected"]
+
+LEVELS: Final[tuple[Level, ...]] = (
+    "OK",
+    "INFO",
+    "INSUFFICIENT_BASELINE",
+    "STALE",
+    "NEW_CLASS",
+    "DEGENERATE",
+    "WARN",
+    "BREACH",
+)
+"""From the least to the most serious."""
+ALARMS: Final[frozenset[Level]] = frozenset({"NEW_CLASS", "DEGENERATE", "WARN", "BREACH"})
+"""The levels that open an episode."""
+UNJUDGED: Final[frozenset[Level]] = frozenset({"INSUFFICIENT_BASELINE", "STALE"})
+"""The levels that say nothing about the asset, and so never that it is well."""
+
+
+def severity(level: Level) -> int:
+    """How serious a level is beside the others."""
+    return LEVELS.index(level)
+
+
+def worst(levels: Iterable[Level]) -> Level | None:
+    """The most serious of some levels; None when there is none to choose from."""
+    return max(levels, key=severity, default=None)
+
+
+class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """A closed span of time: from ``start``, up to and without ``end``."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def id(self) -> str:
+        """The name of the window within its series."""
+        seconds = round((self.end - self.start).total_seconds())
+        return f"{self.start.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}/{seconds}s"
+
+
+class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a detector says about one metric of one asset in one window.
+
+    ``sigma`` is the distance from the baseline in its standard deviations; ``z`` is the normal
+    score of it, after correction for how few windows the baseline has. ``baseline_windows`` is
+    how many there were. Each number is null when it could not be had, and ``reason`` says why.
+    """
+
+    asset: str
+    metric: str
+    detector: str
+    level: Level
+    reason: str
+    sigma: float | None
+    z: float | None
+    p_value: float | None
+    value: float | None
+    mu: float | None
+    sd: float | None
+    n: int
+    window: Window | None
+    baseline_windows: int
+    episode: str | None = None
+    extras: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise InvalidValueError(f"the signal of {self.asset} {self.metric} has no reason")
+        numbers = (self.sigma, self.z, self.p_value, self.value, self.mu, self.sd)
+        if not all(math.isfinite(n) for n in (*numbers, *self.extras.values()) if n is not None):
+            raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
+
+
+class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One time of trouble of one metric, from the window that opened it until it closes.
+
+    ``level`` is the worst that it came to. Its baseline is frozen: ``baseline_ids`` name the
+    windows and their revisions, ``baseline_digest`` what they held. A breach closes by a fresh
+    result only; ``closed_because`` tells what closed it.
+    """
+
+    id: str
+    asset: str
+    metric: str
+    detector: str
+    level: Level
+    opened: Window
+    latest: Window
+    breached: Window | None
+    signal: DriftSignal
+    policy_digest: str
+    baseline_ids: tuple[str, ...]
+    baseline_digest: str
+    closed_at: datetime | None = None
+    closed_because: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still goes on."""
+        return self.closed_at is None

@@ -1,0 +1,130 @@
+"""Telling owners: alerts are kept first, then handed to the sinks that want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from gatemark.core.drift import DriftSignal, Episode
+from gatemark.core.errors import BadInputError
+from gatemark.flow.drift_act import Done
+from gatemark.flow.drift_assets import standing
+from gatemark.flow.house import House
+from gatemark.intake.strict_yaml import read_yaml
+from gatemark.watch.alerts import Alert, AlertPlan, alert_id
+from gatemark.watch.policy import DriftPolicy
+from gatemark.watch.sinks import DeliveryError, deliver
+
+HEAD: Final = "gatemark_alerts"
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """How one alert went to one sink; ``error`` is null when it arrived."""
+
+    alert: str
+    sink: str
+    level: str
+    subject: str
+    error: str | None
+
+
+def read_alert_plan(path: str) -> AlertPlan:
+    """The sinks of a file."""
+    value = read_yaml(path)
+    if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
+        raise BadInputError(f"{path}: must start with {HEAD}: 1")
+    try:
+        return msgspec.convert(value, AlertPlan)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error
+
+
+def queue_alerts(
+    house: House,
+    plan: AlertPlan,
+    policy: DriftPolicy,
+    episodes: Sequence[Episode],
+    done: Sequence[Done],
+    *,
+    signals: Sequence[DriftSignal],
+    now: datetime,
+) -> None:
+    """Keep an alert for every episode at its level and for every series that went silent."""
+    for episode in episodes:
+        stage = standing(house, episode.asset).stage
+        if "alert" in policy.acts_for(stage, episode.level):
+            queue_one(house, plan, _episode_alert(episode, done, now))
+    allowed = {watch.metric: watch.max_missing for watch in policy.watches}
+    for signal in signals:
+        gap = int(signal.extras.get("missing_windows", 0))
+        limit = allowed.get(signal.metric, allowed.get("*", 2))
+        if signal.level == "STALE" and signal.window is not None and gap >= limit:
+            queue_one(house, plan, _stale_alert(signal, gap, now))
+
+
+def send_pending(house: House, plan: AlertPlan) -> tuple[Delivered, ...]:
+    """Hand everything that waits to its sink; what does not arrive waits for the next time.
+
+    A sink that failed once is not tried again in the same tick, so that it costs its time once.
+    """
+    sinks = {sink.name: sink for sink in plan.sinks}
+    delivered = []
+    for queued in house.alerts.pending():
+        sink = sinks.get(queued.sink)
+        if sink is None:
+            continue
+        trouble: str | None = None
+        try:
+            deliver(queued.alert, sink)
+        except DeliveryError as error:
+            trouble = str(error)
+            del sinks[sink.name]
+        house.alerts.mark(queued, trouble)
+        alert = queued.alert
+        delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, trouble))
+    return tuple(delivered)
+
+
+def queue_one(house: House, plan: AlertPlan, alert: Alert) -> None:
+    """Keep an alert for the sinks that want it."""
+    wanted = [sink.name for sink in plan.sinks if sink.takes(alert)]
+    if wanted:
+        house.alerts.queue(alert, wanted)
+
+
+def _episode_alert(episode: Episode, done: Iterable[Done], now: datetime) -> Alert:
+    return Alert(
+        id=alert_id("drift", episode.id, episode.level),
+        kind="drift",
+        level=episode.level,
+        subject=f"{episode.asset} {episode.metric}",
+        reason=episode.signal.reason,
+        at=now,
+        asset=episode.asset,
+        metric=episode.metric,
+        episode=episode.id,
+        actions=tuple(
+            one.outcome for one in done if one.episode == episode.id and one.act != "tell"
+        ),
+    )
+
+
+def _stale_alert(signal: DriftSignal, gap: int, now: datetime) -> Alert:
+    # The last window that did arrive names the silence, however long it lasts.
+    last = "never"
+    if signal.window is not None:
+        length = signal.window.end - signal.window.start
+        last = (signal.window.end - gap * length).isoformat()
+    return Alert(
+        id=alert_id("stale", signal.asset, signal.metric, last),
+        kind="stale",
+        level="STALE",
+        subject=f"{signal.asset} {signal.metric}",
+        reason=signal.reason,
+        at=now,
+        asset=signal.asset,
+        metric=signal.metric,
+    )

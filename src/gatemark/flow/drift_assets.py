@@ -1,0 +1,78 @@
+"""What the lifecycle knows of watched assets: kind, stage, and when one started anew."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from gatemark.core.change import AssetKind
+from gatemark.core.governance import ASSET_REGISTERED
+from gatemark.core.lifecycle import PRODUCTION
+from gatemark.flow.books import read_state
+from gatemark.flow.house import House
+from gatemark.lifecycle.stages import CANARY
+from gatemark.lifecycle.state import Track
+from gatemark.watch.policy import WatchedStage
+from gatemark.watch.tick import Rearming
+
+_STARTS: Final = frozenset({"promote", "rollback", "ramp", "break_glass"})
+_SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Where an asset stands: the stage that drift acts on, and the version in it."""
+
+    stage: WatchedStage | None
+    version: str | None
+
+
+def registered_kinds(house: House) -> dict[str, AssetKind | None]:
+    """The kind of every registered asset."""
+    kinds: dict[str, AssetKind | None] = {}
+    for event, payload in house.events.events(kind=ASSET_REGISTERED):
+        if event.subject and payload is not None:
+            kinds.setdefault(event.subject, payload.get("kind"))
+    return kinds
+
+
+def standing(house: House, asset: str) -> Standing:
+    """The stage of an asset: of its canary if one runs, else of what serves, else of its shadow."""
+    place = read_state(house, asset).asset.place(PRODUCTION)
+    if place.canary is not None:
+        return Standing("canary", place.canary)
+    if place.enabled is not None:
+        return Standing("enabled", place.enabled)
+    shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
+    if shadows:
+        latest = max(shadows, key=lambda track: track.seq)
+        return Standing("shadow", latest.version)
+    return Standing(None, None)
+
+
+def rearming(house: House, asset: str) -> Rearming | None:
+    """When an asset last started anew: promoted on a result, or another version took over."""
+    place = read_state(house, asset).asset.place(PRODUCTION)
+    starts = [
+        (track.since, track.seq, track)
+        for track in place.tracks.values()
+        if track.since is not None and track.stage in _SERVED and track.cause in _STARTS
+    ]
+    left = [
+        (track.since, track.seq, track)
+        for track in place.tracks.values()
+        if track.since is not None and track.stage == "rolled_back"
+    ]
+    if starts:
+        moment, _, track = max(starts, key=lambda start: start[:2])
+        if not left or max(left, key=lambda one: one[:2])[0] <= moment:
+            return Rearming(moment, _words(track))
+    if left and place.enabled is not None:
+        moment, _, track = max(left, key=lambda one: one[:2])
+        return Rearming(moment, f"canary {track.version} was rolled back", keeps_baseline=True)
+    return None
+
+
+def _words(track: Track) -> str:
+    cited = f", citing {track.result_ids[0][:19]}" if track.result_ids else ""
+    return f"{track.version} entered {track.stage}{cited}"

@@ -1,0 +1,63 @@
+"""Calibration error from counts per bin, with the exact mean and spread of a calibrated twin.
+
+A window keeps per bin only items, summed confidence and correct items; these add up over windows.
+The twin answers right exactly as often as its bins promise, so its hits per bin are binomial and
+its mean error has a closed form; nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlog1py, xlogy
+
+Floats = NDArray[np.float64]
+
+
+class BinnedEce(NamedTuple):
+    """ECE of each row of bins, and mean and standard deviation of its calibrated twin's ECE."""
+
+    ece: Floats
+    twin_mean: Floats
+    twin_sd: Floats
+
+    @property
+    def excess(self) -> Floats:
+        """What the error is beyond that of a twin without any."""
+        return self.ece - self.twin_mean
+
+
+def binned_ece_each(items: Floats, confidence_sum: Floats, correct: Floats) -> BinnedEce:
+    """The calibration error over the last axis; NaN where there are no items at all."""
+    total = items.sum(axis=-1)
+    deviation = binomial_mean_deviation(items, confidence_sum)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(items > 0, confidence_sum / np.maximum(items, 1), 0.0)
+        ece = np.abs(correct - confidence_sum).sum(axis=-1) / total
+        variance = np.maximum(items * rate * (1 - rate) - deviation**2, 0.0)
+        twin_mean = deviation.sum(axis=-1) / total
+        twin_sd = np.sqrt(variance.sum(axis=-1)) / total
+    return BinnedEce(ece, twin_mean, twin_sd)
+
+
+def binomial_mean_deviation(items: Floats, expected: Floats) -> Floats:
+    """E|X - np| for X binomial over ``items`` with mean ``expected``, by De Moivre's formula.
+
+    2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m the whole part of np.
+    """
+    n = np.asarray(items, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = np.clip(np.where(n > 0, expected / np.maximum(n, 1), 0.0), 0.0, 1.0)
+        # Just below n, so that the formula has its next success to speak of.
+        m = np.minimum(np.floor(n * p), n - 1)
+        logarithm = (
+            gammaln(n + 1)
+            - gammaln(m + 1)
+            - gammaln(n - m)
+            + xlogy(m + 1, p)
+            + xlog1py(n - m, -p)
+            + np.log(2.0)
+        )
+    return np.where((n > 0) & (p > 0) & (p < 1), np.exp(logarithm), 0.0)

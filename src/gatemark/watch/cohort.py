@@ -1,0 +1,206 @@
+"""Series that one watch judges together, as arrays over their closed windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.change import AssetKind
+from gatemark.core.drift import Mode, Window
+from gatemark.watch.detector import Detector, Sample
+from gatemark.watch.durations import seconds_of
+from gatemark.watch.parts import FormName, part_count
+from gatemark.watch.policy import DriftPolicy, Watch
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+NEVER = -(2**62)
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One metric of one asset: its form, the grid of its windows, and its bins or classes."""
+
+    id: int
+    asset: str
+    metric: str
+    form: FormName
+    length_s: int
+    phase_s: int
+    layout: tuple[float | str, ...] = ()
+    kind: AssetKind | None = None
+
+    def window_s(self, watch: Watch) -> int:
+        """The length of the windows that are judged: as watched where shorter ones fit in."""
+        if watch.window is None:
+            return self.length_s
+        wanted = seconds_of(watch.window)
+        return wanted if wanted % self.length_s == 0 else self.length_s
+
+
+class Baseline(NamedTuple):
+    """The baseline windows of some series: number, revision, items and parts of each.
+
+    Zero items mean that there is no such window.
+    """
+
+    number: Indices
+    revision: Indices
+    items: Floats
+    parts: Floats
+
+    @property
+    def windows(self) -> Floats:
+        """How many windows each baseline has."""
+        return np.asarray(np.count_nonzero(self.items, axis=1), dtype=np.float64)
+
+
+class Cohort:
+    """The windows of some series under one watch, the latest closed one in the last column.
+
+    Column ``c`` of a series is its window number ``last - (columns - 1 - c)``, counted from the
+    phase of its grid.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        detector: Detector,
+        series: Sequence[Series],
+        *,
+        policy: DriftPolicy,
+        now: datetime,
+    ) -> None:
+        self.watch = watch
+        self.detector = detector
+        self.options = _options(detector, watch, policy.mode)
+        self.series = tuple(series)
+        self.mode: Mode = policy.mode
+        self.form: FormName = series[0].form
+        self.recent = int(detector.recent(self.options))
+        self.least_lag = self.recent - 1
+        self.lag = max(self.least_lag, 0 if policy.mode == "literal" else watch.sustained - 1)
+        self.columns = columns_needed(watch, detector, policy)
+        self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
+        lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
+        phases = np.asarray([s.phase_s for s in series], dtype=np.int64)
+        # Merged windows start at midnight UTC; windows taken as pushed keep their own phase.
+        self.phase_s = np.where(self.window_s == lengths, phases, 0)
+        moment = int(now.timestamp()) - policy.lateness_s
+        self.last: Indices = (moment - self.phase_s) // self.window_s - 1
+        parts = max(part_count(s.form, s.layout) for s in series)
+        shape = (len(series), self.columns)
+        self.raw_items: Floats = np.zeros(shape)
+        self.items = self.raw_items
+        self.revision: Indices = np.zeros(shape, dtype=np.int64)
+        self.parts: Floats = np.zeros((*shape, parts))
+        self._rows = np.arange(len(series))
+
+    def add(
+        self, rows: Indices, starts: Indices, items: Floats, revision: Indices, parts: Floats
+    ) -> None:
+        """Add some points: the row of each, where it starts, and what it counts."""
+        index = (starts - self.phase_s[rows]) // self.window_s[rows]
+        column = self.columns - 1 - (self.last[rows] - index)
+        inside = (column >= 0) & (column < self.columns)
+        rows, column = rows[inside], column[inside]
+        np.add.at(self.raw_items, (rows, column), items[inside])
+        np.add.at(self.revision, (rows, column), revision[inside])
+        width = parts.shape[1]
+        np.add.at(self.parts[:, :, :width], (rows, column), parts[inside])
+
+    def close(self) -> None:
+        """Nothing more will be added: leave thin windows out and let the detector reduce."""
+        thin = self.raw_items < self.watch.min_items
+        self.items = np.where(thin, 0.0, self.raw_items)
+        self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
+
+    def index_of(self, column: int) -> Indices:
+        """The number of the window in a column, for each series."""
+        return self.last - (self.columns - 1 - column)
+
+    def window(self, row: int, index: int) -> Window:
+        """A window of one series as times."""
+        start = int(self.phase_s[row]) + index * int(self.window_s[row])
+        end = start + int(self.window_s[row])
+        return Window(datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC))
+
+    def first_index_from(self, row: int, moment: datetime) -> int:
+        """The number of the first window that starts at a moment or after it."""
+        seconds = int(moment.timestamp()) - int(self.phase_s[row])
+        return -(-seconds // int(self.window_s[row]))
+
+    def trailing(self, column: int, since: Indices) -> Baseline:
+        """The baseline of the window in a column: the latest windows before it that count.
+
+        It ends some windows earlier, so that the start of a change is not in the baseline of what
+        follows; where that leaves too few windows, it ends right before the window.
+        ``since`` is the first window of each series that may be in a baseline.
+        """
+        found = self._ending(column - self.lag, since)
+        if self.lag == self.least_lag:
+            return found
+        short = found.windows < self.watch.baseline
+        if not short.any():
+            return found
+        longer = self._ending(column - self.least_lag, since)
+        pairs = zip(found, longer, strict=True)
+        return Baseline(*(np.where(short.reshape(-1, *[1] * (f.ndim - 1)), g, f) for f, g in pairs))
+
+    def _ending(self, end: int, since: Indices) -> Baseline:
+        """The latest windows that count before a column, as many as a baseline has."""
+        high = max(end, 0)
+        low = max(high - self.watch.span, 0)
+        wanted = self.watch.baseline
+        index = self.last[:, None] - (self.columns - 1 - np.arange(low, high))
+        usable = (self.items[:, low:high] > 0) & (index >= since[:, None])
+        whole = usable[:, -wanted:].all(axis=1) if high - low >= wanted else None
+        if whole is not None and bool(whole.all()):
+            cut = slice(high - wanted, high)
+            return Baseline(
+                index[:, -wanted:], self.revision[:, cut], self.items[:, cut], self.parts[:, cut]
+            )
+        late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
+        kept = usable & late
+        order = np.argsort(~kept, axis=1, kind="stable")[:, :wanted]
+        chosen = np.take_along_axis(kept, order, axis=1)
+        places = (self._rows[:, None], low + order)
+        return Baseline(
+            number=np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
+            revision=np.where(chosen, self.revision[places], 0),
+            items=np.where(chosen, self.items[places], 0.0),
+            parts=np.where(chosen[..., None], self.parts[places], 0.0),
+        )
+
+    def sample(self, column: int, rows: NDArray[Any], baseline: Baseline) -> Sample:
+        """What the detector sees of some rows when it judges a column."""
+        low = column - self.recent + 1
+        return Sample(
+            form=self.form,
+            baseline_items=baseline.items[rows],
+            baseline=baseline.parts[rows],
+            recent_items=self.items[rows, low : column + 1],
+            recent=self.parts[rows, low : column + 1],
+            is_rate=self.watch.scale == "rate",
+            min_sd=self.watch.min_sd,
+        )
+
+
+def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
+    """The options of a watch; the literal formula knows no floor under the spread."""
+    options = detector.build(watch.options)
+    if mode == "literal" and "floor" in options.__struct_fields__:
+        return msgspec.structs.replace(options, floor=False)
+    return options
+
+
+def columns_needed(watch: Watch, detector: Detector, policy: DriftPolicy) -> int:
+    """How many windows back a tick may have to look."""
+    recent = int(detector.recent(detector.build(watch.options)))
+    return policy.catch_up + max(recent, watch.sustained) + watch.span

@@ -1,0 +1,169 @@
+"""Points from what is recorded anyway: counts per asset, metric and window, ready to push."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+CONFIDENCE_BINS: Final = 10
+CALIBRATION_BINS: Final = 15
+_EDGE: Final = 1e-9
+
+
+class Tally:
+    """Sums of one asset, metric and window, in the form that its metric has."""
+
+    def __init__(self) -> None:
+        self.hits: dict[tuple[str, str, int], list[int]] = {}
+        self.bins: dict[tuple[str, str, int], list[int]] = {}
+        self.calibration: dict[tuple[str, str, int], list[list[float]]] = {}
+        self.classes: dict[tuple[str, str, int], dict[str, int]] = {}
+        self.values: dict[tuple[str, str, int], tuple[float, int]] = {}
+
+    def value(self, asset: str, metric: str, window: int, number: float, n: int) -> None:
+        """A number over n items; several in a window are averaged by their items."""
+        before, items = self.values.get((asset, metric, window), (0.0, 0))
+        mean = (before * items + number * n) / (items + n)
+        self.values[asset, metric, window] = (mean, items + n)
+
+    def rate(self, asset: str, metric: str, window: int, *, is_hit: bool) -> None:
+        """One item of a rate."""
+        counts = self.hits.setdefault((asset, metric, window), [0, 0])
+        counts[0] += is_hit
+        counts[1] += 1
+
+    def confidence(self, asset: str, metric: str, window: int, score: float) -> None:
+        """One stated confidence."""
+        counts = self.bins.setdefault((asset, metric, window), [0] * CONFIDENCE_BINS)
+        counts[bin_of(score, CONFIDENCE_BINS)] += 1
+
+    def promise(
+        self, asset: str, metric: str, window: int, score: float, *, is_correct: bool
+    ) -> None:
+        """One stated confidence and whether it came true."""
+        key = (asset, metric, window)
+        bins = self.calibration.setdefault(key, [[0.0] * CALIBRATION_BINS for _ in range(3)])
+        place = bin_of(score, CALIBRATION_BINS)
+        bins[0][place] += 1
+        bins[1][place] += score
+        bins[2][place] += is_correct
+
+    def category(self, asset: str, metric: str, window: int, name: str) -> None:
+        """One occurrence of a class."""
+        counts = self.classes.setdefault((asset, metric, window), {})
+        counts[name] = counts.get(name, 0) + 1
+
+    def points(self, window_s: int, source: str) -> Iterator[dict[str, Any]]:
+        """Everything as points, in order."""
+        for key, (number, items) in sorted(self.values.items()):
+            yield {**_where(key, window_s, source), "value": number, "n": items}
+        for key, (hits, n) in sorted(self.hits.items()):
+            yield {**_where(key, window_s, source), "k": hits, "n": n}
+        for key, counts in sorted(self.bins.items()):
+            yield {**_where(key, window_s, source), "histogram": counts}
+        for key, (totals, promised, correct) in sorted(self.calibration.items()):
+            bins = {
+                "items": [int(n) for n in totals],
+                # A sum of rounded parts may exceed its count by a hair.
+                "confidence_sum": [min(p, n) for p, n in zip(promised, totals, strict=True)],
+                "correct": [int(n) for n in correct],
+            }
+            yield {**_where(key, window_s, source), "calibration": bins}
+        for key, classes in sorted(self.classes.items()):
+            yield {**_where(key, window_s, source), "categories": classes}
+
+
+def bin_of(score: float, bins: int) -> int:
+    """The equal-width, right-closed bin of a confidence; zero goes to the first."""
+    return min(max(int(-(-(score * bins - _EDGE) // 1)) - 1, 0), bins - 1)
+
+
+def window_of(moment: datetime, window_s: int) -> int:
+    """The window, counted from 1970 in UTC, that a moment is in."""
+    return int(moment.timestamp()) // window_s
+
+
+def _where(key: tuple[str, str, int], window_s: int, source: str) -> dict[str, Any]:
+    asset, metric, window = key
+    start = datetime.fromtimestamp(window * window_s, UTC)
+    return {
+        "asset": asset,
+        "metric": metric,
+        "start": start,
+        "end": start + timedelta(seconds=window_s),
+        "source": source,
+    }
+
+
+class RunLine(msgspec.Struct, frozen=True):
+    """What is needed of one record of a run log; the rest is its own business."""
+
+    record_type: str
+    variant_id: str | None = None
+    timestamp: datetime | None = None
+    decision: str | None = None
+    schema_ok: bool | None = None
+
+
+class _Recommendation(msgspec.Struct, frozen=True):
+    label: str
+
+
+class _Service(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Confidence(msgspec.Struct, frozen=True):
+    score: float | None = None
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    comparison: str
+    error_type: str | None = None
+
+
+class DecisionLine(msgspec.Struct, frozen=True):
+    """What is needed of one advisory decision."""
+
+    timestamp: datetime
+    service: _Service
+    recommendation: _Recommendation
+    confidence: _Confidence
+    outcome: _Outcome
+
+
+def count_run_line(tally: Tally, line: RunLine, asset: str | None, window_s: int) -> bool:
+    """Count a record of a run log; False when it has nothing to count.
+
+    A buffer decision that holds its text back is a block; a summary that fails its schema is a
+    rejection.
+    """
+    name = asset or line.variant_id
+    if name is None or line.timestamp is None:
+        return False
+    window = window_of(line.timestamp, window_s)
+    if line.record_type == "buffer_decision" and line.decision is not None:
+        is_block = line.decision != "summarize"
+        tally.rate(name, "verifier_block_ratio", window, is_hit=is_block)
+        return True
+    if line.record_type == "summary_event" and line.schema_ok is not None:
+        tally.rate(name, "rejection_ratio", window, is_hit=not line.schema_ok)
+        return True
+    return False
+
+
+def count_decision(tally: Tally, line: DecisionLine, asset: str | None, window_s: int) -> bool:
+    """Count an advisory decision: its confidence, whether that came true, and its error."""
+    name = asset or line.service.name
+    window = window_of(line.timestamp, window_s)
+    tally.category(name, "tool_error_classes", window, line.outcome.error_type or "none")
+    score = line.confidence.score
+    if score is not None and 0 <= score <= 1:
+        tally.confidence(name, "confidence_kl", window, score)
+        if line.outcome.comparison in ("agree", "disagree"):
+            is_correct = line.outcome.comparison == "agree"
+            tally.promise(name, "calibration_ece", window, score, is_correct=is_correct)
+    return True

@@ -1,0 +1,241 @@
+"""What a cohort remembers from tick to tick: trails, frozen baselines and open episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.canonical import digest
+from gatemark.core.drift import DriftSignal, Episode, Level, severity
+from gatemark.watch.cohort import NEVER, Baseline, Cohort
+from gatemark.watch.levels import Trail, empty_trail
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class FrozenBaseline(msgspec.Struct, frozen=True):
+    """A baseline that is kept as it was: number, revision, items and parts of its windows."""
+
+    number: tuple[int, ...]
+    revision: tuple[int, ...]
+    items: tuple[float, ...]
+    parts: tuple[tuple[float, ...], ...]
+
+
+class SeriesMemory(msgspec.Struct, frozen=True):
+    """What is kept of one series between ticks; numbers of windows are of this length."""
+
+    window_s: int
+    judged: int
+    since: int
+    calm: int
+    warn_trail: tuple[float | None, ...]
+    breach_trail: tuple[float | None, ...]
+    frozen: FrozenBaseline | None
+    episode: Episode | None
+    signal: DriftSignal | None
+
+
+class Memory:
+    """The memory of a whole cohort, as arrays.
+
+    ``judged`` is the latest window that was looked at, ``since`` the first that may be in a
+    baseline, ``calm`` how many quiet windows an episode has had. ``is_touched`` marks the rows
+    that a tick changed.
+    """
+
+    def __init__(self, cohort: Cohort, kept: Mapping[int, SeriesMemory]) -> None:
+        count, wanted = len(cohort.series), cohort.watch.baseline
+        self._window_s = cohort.window_s
+        self.judged: Indices = np.full(count, NEVER, dtype=np.int64)
+        self.since: Indices = np.full(count, NEVER, dtype=np.int64)
+        self.calm: Indices = np.zeros(count, dtype=np.int64)
+        self.trail = empty_trail(count, cohort.watch)
+        self.is_frozen: Flags = np.zeros(count, dtype=bool)
+        self.frozen = Baseline(
+            number=np.full((count, wanted), NEVER, dtype=np.int64),
+            revision=np.zeros((count, wanted), dtype=np.int64),
+            items=np.zeros((count, wanted)),
+            parts=np.zeros((count, wanted, cohort.parts.shape[2])),
+        )
+        self.episodes: dict[int, Episode] = {}
+        self.closed: list[Episode] = []
+        self.is_touched: Flags = np.zeros(count, dtype=bool)
+        self.signals: dict[int, DriftSignal] = {}
+        for row, series in enumerate(cohort.series):
+            if series.id in kept:
+                self._recall(row, kept[series.id])
+
+    def _recall(self, row: int, kept: SeriesMemory) -> None:
+        if kept.window_s != self._window_s[row]:
+            # Windows are counted otherwise now; only the trouble itself is remembered.
+            if kept.episode is not None:
+                self.episodes[row] = kept.episode
+            return
+        self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
+        for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
+            if len(told) == trail.shape[1]:
+                trail[row] = [np.nan if score is None else score for score in told]
+        if kept.signal is not None:
+            self.signals[row] = kept.signal
+        if kept.episode is not None:
+            self.episodes[row] = kept.episode
+        frozen = kept.frozen
+        if frozen is not None and len(frozen.number) <= self.frozen.number.shape[1]:
+            cut = len(frozen.number)
+            width = len(frozen.parts[0]) if frozen.parts else 0
+            self.is_frozen[row] = True
+            self.frozen.number[row, :cut] = frozen.number
+            self.frozen.revision[row, :cut] = frozen.revision
+            self.frozen.items[row, :cut] = frozen.items
+            self.frozen.parts[row, :cut, :width] = frozen.parts
+
+    def baseline(self, trailing: Baseline) -> Baseline:
+        """The trailing baseline, or the frozen one where there is one."""
+        if not self.is_frozen.any():
+            return trailing
+        frozen = self.is_frozen
+        pairs = zip(trailing, self.frozen, strict=True)
+        return Baseline(
+            *(np.where(frozen.reshape(-1, *[1] * (t.ndim - 1)), f, t) for t, f in pairs)
+        )
+
+    def freeze(self, rows: Flags, baseline: Baseline) -> None:
+        """Keep the baseline of some rows that have none kept yet."""
+        fresh = rows & ~self.is_frozen
+        for target, source in zip(self.frozen, baseline, strict=True):
+            target[fresh] = source[fresh]
+        self.is_frozen |= fresh
+
+    def thaw(self, rows: Flags) -> None:
+        """Let the baseline of some rows trail again."""
+        self.is_frozen &= ~rows
+
+    def rearm(self, row: int, since: int, moment: datetime, cause: str) -> None:
+        """Close the episode of a row because its asset was examined anew; its past is forgotten."""
+        self._close(row, moment, cause)
+        self.since[row] = since
+        for trail in self.trail:
+            trail[row] = np.nan
+
+    def settle(self, rows: Flags, moment: datetime, cause: str) -> None:
+        """Close the episodes of some rows."""
+        for row in np.flatnonzero(rows):
+            self._close(int(row), moment, cause)
+
+    def _close(self, row: int, moment: datetime, cause: str) -> None:
+        self.is_touched[row] = True
+        episode = self.episodes.pop(row)
+        self.closed.append(msgspec.structs.replace(episode, closed_at=moment, closed_because=cause))
+        self.is_frozen[row] = False
+        self.calm[row] = 0
+
+    def note(
+        self, cohort: Cohort, row: int, signal: DriftSignal, policy_digest: str, used: Baseline
+    ) -> None:
+        """Open an episode for an alarm over the baseline used, or carry the open one on."""
+        if signal.window is None:
+            return
+        known = self.episodes.get(row)
+        if known is None:
+            ids, content = baseline_account(cohort, row, used)
+            names = (signal.asset, signal.metric, signal.detector, signal.window.id)
+            identity = digest([*names, policy_digest])
+            self.episodes[row] = Episode(
+                id=identity,
+                asset=signal.asset,
+                metric=signal.metric,
+                detector=signal.detector,
+                level=signal.level,
+                opened=signal.window,
+                latest=signal.window,
+                breached=signal.window if signal.level == "BREACH" else None,
+                signal=msgspec.structs.replace(signal, episode=identity),
+                policy_digest=policy_digest,
+                baseline_ids=ids,
+                baseline_digest=content,
+            )
+            return
+        grew = severity(signal.level) > severity(known.level)
+        is_first_breach = signal.level == "BREACH" and known.breached is None
+        level: Level = signal.level if grew else known.level
+        self.episodes[row] = msgspec.structs.replace(
+            known,
+            level=level,
+            latest=signal.window,
+            breached=signal.window if is_first_breach else known.breached,
+            signal=msgspec.structs.replace(signal, episode=known.id) if grew else known.signal,
+        )
+
+    def told(self, row: int) -> SeriesMemory:
+        """What to keep of one row."""
+        frozen = None
+        if self.is_frozen[row]:
+            here = self.frozen.items[row] > 0
+            frozen = FrozenBaseline(
+                number=tuple(self.frozen.number[row, here].tolist()),
+                revision=tuple(self.frozen.revision[row, here].tolist()),
+                items=tuple(self.frozen.items[row, here].tolist()),
+                parts=tuple(tuple(parts) for parts in self.frozen.parts[row, here].tolist()),
+            )
+        return SeriesMemory(
+            window_s=int(self._window_s[row]),
+            judged=int(self.judged[row]),
+            since=int(self.since[row]),
+            calm=int(self.calm[row]),
+            warn_trail=_optional(self.trail.warn[row]),
+            breach_trail=_optional(self.trail.breach[row]),
+            frozen=frozen,
+            episode=self.episodes.get(row),
+            signal=self.signals.get(row),
+        )
+
+
+def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
+    """What is still worth remembering when other lines are drawn: open trouble and fresh starts.
+
+    Windows before an open episode are not judged again; without one, all within reach are.
+    """
+    quiet = (None,) * len(kept.warn_trail)
+    is_open = kept.episode is not None
+    return msgspec.structs.replace(
+        kept,
+        judged=kept.judged if is_open else NEVER,
+        calm=0,
+        warn_trail=quiet,
+        breach_trail=quiet,
+        frozen=kept.frozen if is_open else None,
+        signal=None,
+    )
+
+
+def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:
+    """The names of a baseline's windows with their revisions, and the digest of what they hold."""
+    windows = [
+        (
+            f"{cohort.window(row, int(number)).id}#{revision}",
+            items,
+            [None if np.isnan(part) else part for part in parts],
+        )
+        for number, revision, items, parts in zip(
+            *(part[row].tolist() for part in baseline), strict=True
+        )
+        if items > 0
+    ]
+    return tuple(name for name, _, _ in windows), digest(windows)
+
+
+def _optional(scores: Floats) -> tuple[float | None, ...]:
+    return tuple(None if np.isnan(score) else score for score in scores.tolist())
+
+
+def followed(memory: Memory, trail: Trail, rows: Indices) -> None:
+    """Put the trails of some rows in the place of what was there."""
+    memory.trail.warn[rows] = trail.warn
+    memory.trail.breach[rows] = trail.breach

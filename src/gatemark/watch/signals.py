@@ -1,0 +1,168 @@
+"""One series' readings as a signal: numbers that can be had, and a reason in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.drift import LEVELS, DriftSignal, Level
+from gatemark.watch.cohort import NEVER, Cohort
+from gatemark.watch.detector import Readings
+from gatemark.watch.levels import Scores
+from gatemark.watch.policy import DriftPolicy
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int8]
+MOST_NAMES = 5
+
+
+class Judgement(NamedTuple):
+    """Everything that was found out about some rows of a cohort in one column."""
+
+    column: int
+    rows: NDArray[np.int64]
+    readings: Readings
+    scores: Scores
+    baseline_windows: Floats
+    adjusted_p: Floats
+    levels: Codes
+
+
+def signal_of(cohort: Cohort, judgement: Judgement, at: int, policy: DriftPolicy) -> DriftSignal:
+    """The signal of the ``at``-th judged row."""
+    row = int(judgement.rows[at])
+    series, found = cohort.series[row], judgement.readings
+    level: Level = LEVELS[int(judgement.levels[at])]
+    index = int(cohort.last[row]) - (cohort.columns - 1 - judgement.column)
+    windows = int(judgement.baseline_windows[at])
+    is_shown = windows >= cohort.watch.shown
+    return DriftSignal(
+        asset=series.asset,
+        metric=series.metric,
+        detector=cohort.detector.name,
+        level=level,
+        reason=_reason(cohort, judgement, at, level, policy),
+        sigma=_number(found.sigma[at]) if is_shown else None,
+        z=_number(found.z[at]) if is_shown else None,
+        p_value=_number(found.p_value[at]) if is_shown else None,
+        value=_number(found.value[at]),
+        mu=_number(found.mu[at]),
+        sd=_number(found.sd[at]) if is_shown else None,
+        n=int(cohort.raw_items[row, judgement.column]),
+        window=cohort.window(row, index),
+        baseline_windows=windows,
+        extras={
+            name: number
+            for name, part in found.extras.items()
+            if (number := _number(part[at])) is not None
+        },
+    )
+
+
+def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
+    """The signal of a series whose latest closed window has no points, or too few items."""
+    series = cohort.series[row]
+    n = int(cohort.raw_items[row, -1])
+    extras: dict[str, float] = {}
+    if n:
+        reason = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
+    else:
+        here = np.flatnonzero(cohort.raw_items[row] > 0)
+        if here.size:
+            gap = cohort.columns - 1 - int(here[-1])
+            extras["missing_windows"] = gap
+            last = cohort.window(row, int(cohort.last[row]) - gap)
+            reason = f"no point for {_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
+        elif judged > NEVER:
+            last = cohort.window(row, judged)
+            reason = (
+                f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
+            )
+        else:
+            reason = f"no point in the latest {cohort.columns} windows"
+    return DriftSignal(
+        asset=series.asset,
+        metric=series.metric,
+        detector=cohort.detector.name,
+        level="STALE",
+        reason=reason,
+        sigma=None,
+        z=None,
+        p_value=None,
+        value=None,
+        mu=None,
+        sd=None,
+        n=n,
+        window=cohort.window(row, int(cohort.last[row])),
+        baseline_windows=0,
+        extras=extras,
+    )
+
+
+def _reason(
+    cohort: Cohort, judgement: Judgement, at: int, level: Level, policy: DriftPolicy
+) -> str:
+    watch, found = cohort.watch, judgement.readings
+    score, extreme = judgement.scores.warn[at], judgement.scores.breach[at]
+    name = "sigma" if policy.mode == "literal" and math.isfinite(found.sigma[at]) else "z"
+    match level:
+        case "INSUFFICIENT_BASELINE":
+            windows = int(judgement.baseline_windows[at])
+            if windows >= watch.enough:
+                return "the baseline leaves nothing to compare with"
+            return f"{_windows(windows)} of baseline, {watch.enough} are needed to judge"
+        case "BREACH":
+            side = "above" if extreme > 0 else "below"
+            lasting = f"beyond {watch.breach:g} for {_windows(watch.sustained)} or more"
+            if abs(extreme) < watch.breach:
+                lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
+            return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
+        case "WARN":
+            tick = "" if policy.mode == "literal" else _among(judgement.adjusted_p[at], policy)
+            news = f"; {_news(cohort, judgement, at)}" if found.is_new[at] else ""
+            return f"|{name}| {abs(score):.2f} must be < {watch.warn:g}{tick}{news}"
+        case "DEGENERATE":
+            return "differs from a baseline that never changed, so that no sigma exists"
+        case "NEW_CLASS":
+            return _news(cohort, judgement, at)
+        case "INFO":
+            return _harmless(name, float(score), judgement, at, policy)
+        case _:
+            return f"|{name}| {abs(score):.2f} is below {watch.warn:g}"
+
+
+def _news(cohort: Cohort, judgement: Judgement, at: int) -> str:
+    """Which classes the window has that no earlier one had."""
+    row, column = int(judgement.rows[at]), judgement.column
+    layout = cohort.series[row].layout
+    fresh = (cohort.parts[row, column] > 0) & (cohort.parts[row, :column].sum(axis=0) == 0)
+    names = [str(layout[place]) for place in np.flatnonzero(fresh) if place < len(layout)]
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"a class occurred that the baseline never had{': ' + shown if shown else ''}"
+
+
+def _harmless(name: str, score: float, judgement: Judgement, at: int, policy: DriftPolicy) -> str:
+    if judgement.readings.is_degenerate[at]:
+        return "differs from a constant baseline in the harmless direction"
+    if not judgement.scores.harm[at]:
+        return f"{name} {score:+.2f} is in the harmless direction"
+    adjusted = judgement.adjusted_p[at]
+    return (
+        f"|{name}| {abs(score):.2f}, but p adjusted for the tick is {adjusted:.3g} > {policy.q:g}"
+    )
+
+
+def _among(adjusted: Any, policy: DriftPolicy) -> str:
+    return f"; p adjusted for the tick {float(adjusted):.3g} <= {policy.q:g}"
+
+
+def _windows(count: int) -> str:
+    return f"{count} window" if count == 1 else f"{count} windows"
+
+
+def _number(cell: Any) -> float | None:
+    value = float(cell)
+    return value if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Where points, memories, episodes and scheduled runs are kept; handed a database."""

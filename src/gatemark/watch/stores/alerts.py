@@ -1,0 +1,95 @@
+"""Alerts on their way: kept before they are sent, so that none is lost and none goes out twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.watch.alerts import Alert
+from gatemark.watch.stores.tables import ALERTS, Database
+
+PENDING: Final = "pending"
+SENT: Final = "sent"
+GIVEN_UP: Final = "given_up"
+MAX_ATTEMPTS: Final = 20
+
+
+class Queued(NamedTuple):
+    """An alert for one sink, and how its delivery goes."""
+
+    alert: Alert
+    sink: str
+    state: str
+    attempts: int
+    last_error: str
+
+
+class SqlAlerts:
+    """The outbox of a store in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def queue(self, alert: Alert, sinks: Sequence[str]) -> int:
+        """Keep an alert for some sinks; those that have it already are left alone."""
+        added = 0
+        with self._database.writing() as connection:
+            known = set(
+                connection.execute(
+                    sa.select(ALERTS.c.sink).where(ALERTS.c.id == alert.id)
+                ).scalars()
+            )
+            for sink in sinks:
+                if sink in known:
+                    continue
+                connection.execute(
+                    sa.insert(ALERTS).values(
+                        id=alert.id,
+                        sink=sink,
+                        state=PENDING,
+                        attempts=0,
+                        created_at=alert.at.isoformat(),
+                        last_error="",
+                        document=alert.body,
+                    )
+                )
+                added += 1
+        return added
+
+    def pending(self) -> list[Queued]:
+        """What still has to go out, the oldest first."""
+        return self._read(ALERTS.c.state == PENDING)
+
+    def all(self) -> list[Queued]:
+        """Every alert that there ever was."""
+        return self._read(sa.true())
+
+    def mark(self, queued: Queued, error: str | None) -> None:
+        """Note how an attempt went; after many failures an alert is given up."""
+        attempts = queued.attempts + 1
+        state = SENT if error is None else PENDING if attempts < MAX_ATTEMPTS else GIVEN_UP
+        here = sa.and_(ALERTS.c.id == queued.alert.id, ALERTS.c.sink == queued.sink)
+        with self._database.writing() as connection:
+            connection.execute(
+                sa.update(ALERTS)
+                .where(here)
+                .values(state=state, attempts=attempts, last_error=(error or "")[:1000])
+            )
+
+    def _read(self, condition: sa.ColumnElement[bool]) -> list[Queued]:
+        query = sa.select(ALERTS).where(condition).order_by(ALERTS.c.created_at, ALERTS.c.id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Queued(
+                alert=msgspec.json.decode(row.document, type=Alert),
+                sink=row.sink,
+                state=row.state,
+                attempts=row.attempts,
+                last_error=row.last_error,
+            )
+            for row in rows
+        ]

@@ -1,0 +1,205 @@
+"""Memories, episodes and acts in a database, written by one tick at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.core.drift import Episode, Level
+from gatemark.core.errors import ConflictError
+from gatemark.watch.memory import SeriesMemory
+from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, TICKS, Database
+
+DRIFT: Final = "drift"
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
+
+
+class LastTick(NamedTuple):
+    """How many ticks there were, and when the last one was."""
+
+    number: int
+    at: datetime | None
+
+
+class KeptMemory(NamedTuple):
+    """What was kept of one series for one detector, under which policy."""
+
+    policy_digest: str
+    level: Level
+    memory: SeriesMemory
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Something that was done about an episode, once."""
+
+    episode: str
+    act: str
+    level: Level
+    at: datetime
+    outcome: str
+    events: tuple[int, ...] = ()
+
+
+class MemoryRow(NamedTuple):
+    """One memory as it is written."""
+
+    series_id: int
+    detector: str
+    policy_digest: str
+    level: str
+    memory: SeriesMemory
+
+
+class Recorder:
+    """An open recording of one tick."""
+
+    def __init__(self, connection: sa.Connection, dialect: str) -> None:
+        self._connection = connection
+        self._mark = "?" if dialect == "sqlite" else "%s"
+
+    def keep_memories(self, rows: Sequence[MemoryRow]) -> None:
+        """Put memories in the place of older ones."""
+        self._upsert(
+            MEMORIES.name,
+            ("series_id", "detector", "policy_digest", "level", "content"),
+            ("series_id", "detector"),
+            [(*row[:4], _encode(row.memory)) for row in rows],
+        )
+
+    def keep_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Put episodes in the place of what was known of them."""
+        rows = [
+            (
+                episode.id,
+                episode.asset,
+                episode.level,
+                episode.is_open,
+                episode.opened.start.isoformat(),
+                msgspec.json.encode(episode),
+            )
+            for episode in episodes
+        ]
+        columns = ("id", "asset", "level", "is_open", "opened_at", "document")
+        self._upsert(EPISODES.name, columns, ("id",), rows)
+
+    def _upsert(
+        self,
+        table: str,
+        columns: Sequence[str],
+        key: Sequence[str],
+        rows: Sequence[tuple[Any, ...]],
+    ) -> None:
+        if not rows:
+            return
+        marks = ", ".join([self._mark] * len(columns))
+        changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+        self._connection.exec_driver_sql(
+            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) "  # noqa: S608
+            f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changed}",
+            list(rows),
+        )
+
+
+class SqlMemories:
+    """What watching remembers, in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def last_tick(self, name: str = DRIFT) -> LastTick:
+        """How far ticks have come."""
+        query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == name)
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        return (
+            LastTick(0, None) if row is None else LastTick(row[0], datetime.fromisoformat(row[1]))
+        )
+
+    @contextmanager
+    def recording(self, seen: LastTick, now: datetime, name: str = DRIFT) -> Iterator[Recorder]:
+        """One tick's writes, all or nothing; refused when another tick came in between."""
+        with self._database.writing() as connection:
+            here = TICKS.c.name == name
+            found = connection.execute(sa.select(TICKS.c.number).where(here)).scalar()
+            if (found or 0) != seen.number:
+                raise ConflictError("another probe was faster; nothing was recorded")
+            values = {"number": seen.number + 1, "at": now.isoformat()}
+            if found is None:
+                connection.execute(sa.insert(TICKS).values(name=name, **values))
+            else:
+                connection.execute(sa.update(TICKS).where(here).values(**values))
+            yield Recorder(connection, self._database.dialect)
+
+    def memories(
+        self, series_ids: Sequence[int] | None = None
+    ) -> Mapping[tuple[int, str], KeptMemory]:
+        """Every memory by series and detector."""
+        query = sa.select(
+            MEMORIES.c.series_id,
+            MEMORIES.c.detector,
+            MEMORIES.c.policy_digest,
+            MEMORIES.c.level,
+            MEMORIES.c.content,
+        )
+        if series_ids is not None:
+            query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
+        with self._database.reading() as connection:
+            return {
+                (row[0], row[1]): KeptMemory(row[2], row[3], _decode(row[4]))
+                for row in connection.execute(query)
+            }
+
+    def episodes(self, asset: str | None = None, *, only_open: bool = False) -> list[Episode]:
+        """Episodes, the oldest first."""
+        query = sa.select(EPISODES.c.document).order_by(EPISODES.c.opened_at, EPISODES.c.id)
+        if asset is not None:
+            query = query.where(EPISODES.c.asset == asset)
+        if only_open:
+            query = query.where(EPISODES.c.is_open.is_(True))
+        with self._database.reading() as connection:
+            documents = connection.execute(query).scalars().all()
+        return [msgspec.json.decode(document, type=Episode) for document in documents]
+
+    def acts(self, episodes: Sequence[str] | None = None) -> list[Act]:
+        """What was done, the oldest first."""
+        query = sa.select(ACTS).order_by(ACTS.c.at, ACTS.c.act)
+        if episodes is not None:
+            query = query.where(ACTS.c.episode.in_(list(episodes)))
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Act(
+                episode=row.episode,
+                act=row.act,
+                level=row.level,
+                at=datetime.fromisoformat(row.at),
+                outcome=row.outcome,
+                events=msgspec.json.decode(row.events, type=tuple[int, ...]),
+            )
+            for row in rows
+        ]
+
+    def note_act(self, act: Act) -> bool:
+        """Keep an act; False when it was done before."""
+        row = {
+            "episode": act.episode,
+            "act": act.act,
+            "level": act.level,
+            "at": act.at.isoformat(),
+            "outcome": act.outcome,
+            "events": msgspec.json.encode(act.events).decode(),
+        }
+        same = sa.and_(
+            ACTS.c.episode == act.episode, ACTS.c.act == act.act, ACTS.c.level == act.level
+        )
+        with self._database.writing() as connection:
+            if connection.execute(sa.select(ACTS.c.at).where(same)).first() is not None:
+                return False
+            connection.execute(sa.insert(ACTS).values(row))
+            return True

@@ -1,0 +1,152 @@
+"""The tables of watching, the same in every database. A migration of the ledger makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+import sqlalchemy as sa
+
+
+class Database(Protocol):
+    """What is asked of a database: transactions for looking and for writing in turn."""
+
+    @property
+    def dialect(self) -> str:
+        """The kind of database."""
+        ...
+
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction for looking."""
+        ...
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that no other writer is inside at the same time."""
+        ...
+
+
+METADATA: Final = sa.MetaData()
+
+
+def _content() -> Iterator[sa.Column[object]]:
+    yield sa.Column("items", sa.BigInteger, nullable=False)
+    yield sa.Column("a", sa.Double, nullable=False)
+    yield sa.Column("b", sa.Double, nullable=False)
+    yield sa.Column("vector", sa.LargeBinary, nullable=False)
+    yield sa.Column("pushed_at", sa.BigInteger, nullable=False)
+
+
+SERIES: Final = sa.Table(
+    "point_series",
+    METADATA,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("asset", sa.Text, nullable=False),
+    sa.Column("metric", sa.Text, nullable=False),
+    sa.Column("form", sa.String(16), nullable=False),
+    sa.Column("length_s", sa.BigInteger, nullable=False),
+    sa.Column("phase_s", sa.BigInteger, nullable=False),
+    sa.Column("layout", sa.Text, nullable=False),
+)
+
+POINTS: Final = sa.Table(
+    "points",
+    METADATA,
+    sa.Column("series_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("start_s", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("revision", sa.BigInteger, nullable=False),
+    *_content(),
+)
+
+REVISIONS: Final = sa.Table(
+    "point_revisions",
+    METADATA,
+    sa.Column("series_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("start_s", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    *_content(),
+)
+
+MEMORIES: Final = sa.Table(
+    "series_memories",
+    METADATA,
+    sa.Column("series_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("detector", sa.Text, primary_key=True),
+    sa.Column("policy_digest", sa.String(71), nullable=False),
+    sa.Column("level", sa.String(24), nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
+EPISODES: Final = sa.Table(
+    "episodes",
+    METADATA,
+    sa.Column("id", sa.String(71), primary_key=True),
+    sa.Column("asset", sa.Text, nullable=False),
+    sa.Column("level", sa.String(24), nullable=False),
+    sa.Column("is_open", sa.Boolean, nullable=False),
+    sa.Column("opened_at", sa.String(40), nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+)
+
+ACTS: Final = sa.Table(
+    "episode_acts",
+    METADATA,
+    sa.Column("episode", sa.String(71), primary_key=True),
+    sa.Column("act", sa.String(24), primary_key=True),
+    sa.Column("level", sa.String(24), primary_key=True),
+    sa.Column("at", sa.String(40), nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("events", sa.Text, nullable=False),
+)
+
+ALERTS: Final = sa.Table(
+    "alerts",
+    METADATA,
+    sa.Column("id", sa.String(71), primary_key=True),
+    sa.Column("sink", sa.Text, primary_key=True),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+    sa.Column("last_error", sa.Text, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+)
+
+TICKS: Final = sa.Table(
+    "watch_ticks",
+    METADATA,
+    sa.Column("name", sa.String(24), primary_key=True),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+)
+
+SCHEDULES_SEEN: Final = sa.Table(
+    "schedules_seen",
+    METADATA,
+    sa.Column("schedule", sa.Text, primary_key=True),
+    sa.Column("first_seen_s", sa.BigInteger, nullable=False),
+)
+
+RUNS: Final = sa.Table(
+    "schedule_runs",
+    METADATA,
+    sa.Column("schedule", sa.Text, primary_key=True),
+    sa.Column("occasion", sa.Text, primary_key=True),
+    sa.Column("due_s", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.String(24), nullable=False),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("claimed_s", sa.BigInteger, nullable=False),
+    sa.Column("lease_until_s", sa.BigInteger, nullable=False),
+    sa.Column("finished_s", sa.BigInteger),
+    sa.Column("detail", sa.Text, nullable=False),
+)
+
+TRIGGERS: Final = sa.Table(
+    "schedule_triggers",
+    METADATA,
+    sa.Column("kind", sa.String(64), primary_key=True),
+    sa.Column("id", sa.String(256), primary_key=True),
+    sa.Column("asset", sa.Text, nullable=False),
+    sa.Column("at_s", sa.BigInteger, nullable=False),
+)

@@ -1,0 +1,233 @@
+"""One tick: every closed window that nobody has looked at yet, oldest first, all series at once.
+
+Pure: cohorts, memories, policy and moment in; signals and changed memories out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.drift import ALARMS, DriftSignal, Episode, worst
+from gatemark.statistics.multiplicity import benjamini_hochberg
+from gatemark.watch.cohort import Baseline, Cohort
+from gatemark.watch.detector import Readings
+from gatemark.watch.levels import (
+    CODE,
+    Scores,
+    breaches,
+    scores_of,
+    window_levels,
+)
+from gatemark.watch.memory import Memory, followed
+from gatemark.watch.policy import DriftPolicy
+from gatemark.watch.signals import Judgement, signal_of, stale_signal
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+_ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
+
+
+class Rearming(msgspec.Struct, frozen=True):
+    """An asset starts anew at a moment, and why; its baseline too, unless that was not to blame."""
+
+    moment: datetime
+    cause: str
+    keeps_baseline: bool = False
+
+
+class Ticked(NamedTuple):
+    """What a tick found: the signals of each cohort row by row, and the episodes."""
+
+    by_cohort: tuple[tuple[DriftSignal, ...], ...]
+    open: tuple[Episode, ...]
+    closed: tuple[Episode, ...]
+    judged_windows: int
+
+    @property
+    def signals(self) -> tuple[DriftSignal, ...]:
+        """The signals of all series."""
+        return tuple(signal for signals in self.by_cohort for signal in signals)
+
+
+class _Round(NamedTuple):
+    """One column of one cohort, read but not yet judged."""
+
+    cohort: Cohort
+    memory: Memory
+    column: int
+    rows: Indices
+    used: Baseline
+    readings: Readings
+    scores: Scores
+    baseline_windows: Floats
+
+
+def tick(
+    cohorts: Sequence[tuple[Cohort, Memory]],
+    policy: DriftPolicy,
+    now: datetime,
+    rearmed: Mapping[str, Rearming] | None = None,
+    on_judged: Callable[[Cohort, Judgement], None] | None = None,
+) -> Ticked:
+    """Judge what is due; memories are moved on in place. ``on_judged`` sees every column."""
+    for cohort, memory in cohorts:
+        _rearm(cohort, memory, rearmed or {})
+    policy_digest = policy.digest
+    latest: dict[int, Judgement] = {}
+    judged = 0
+    for back in range(policy.catch_up - 1, -1, -1):
+        rounds = [
+            found
+            for cohort, memory in cohorts
+            if (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
+            is not None
+        ]
+        for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
+            judgement = _judge(found, adjusted, policy, policy_digest, now)
+            judged += found.rows.size
+            if on_judged is not None:
+                on_judged(found.cohort, judgement)
+            if back == 0:
+                latest[id(found.cohort)] = judgement
+    return Ticked(
+        by_cohort=tuple(
+            tuple(_signals(cohort, memory, latest.get(id(cohort)), policy))
+            for cohort, memory in cohorts
+        ),
+        open=tuple(e for _, memory in cohorts for e in memory.episodes.values()),
+        closed=tuple(e for _, memory in cohorts for e in memory.closed),
+        judged_windows=judged,
+    )
+
+
+def _rearm(cohort: Cohort, memory: Memory, rearmed: Mapping[str, Rearming]) -> None:
+    for row, episode in list(memory.episodes.items()):
+        fresh = rearmed.get(episode.asset)
+        if fresh is not None and fresh.moment >= episode.opened.end:
+            since = cohort.first_index_from(row, fresh.moment)
+            if fresh.keeps_baseline:
+                since = int(memory.since[row])
+            memory.rearm(row, since, fresh.moment, fresh.cause)
+
+
+def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Round | None:
+    """Let the detector read a column of the rows that are due and have points there.
+
+    Rows without enough of a baseline cannot come to anything; they are read in the last column
+    only, to say so.
+    """
+    due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    if not due.any():
+        return None
+    used = memory.baseline(cohort.trailing(column, memory.since))
+    if not is_last:
+        due &= used.windows >= cohort.watch.enough
+    rows = np.flatnonzero(due)
+    if not rows.size:
+        return None
+    readings = cohort.detector.judge(cohort.sample(column, rows, used), cohort.options)
+    baseline_windows = used.windows[rows]
+    scores = scores_of(readings, baseline_windows, cohort.watch, cohort.mode)
+    return _Round(cohort, memory, column, rows, used, readings, scores, baseline_windows)
+
+
+def _adjusted(rounds: Sequence[_Round]) -> list[Floats]:
+    """Benjamini-Hochberg over every judged series of the round; the others have no p-value."""
+    p_values = [np.where(r.scores.is_judged, r.readings.p_value, np.nan) for r in rounds]
+    joined = np.concatenate([*p_values, np.empty(0)])
+    known = np.isfinite(joined)
+    adjusted = np.full(joined.shape, np.nan)
+    adjusted[known] = benjamini_hochberg(joined[known])
+    cuts = np.cumsum([p.size for p in p_values])[:-1]
+    return list(np.split(adjusted, cuts)) if rounds else []
+
+
+def _judge(
+    found: _Round, adjusted: Floats, policy: DriftPolicy, policy_digest: str, now: datetime
+) -> Judgement:
+    """Levels of a column, and what they do to trails, baselines and episodes."""
+    cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
+    trail = memory.trail._replace(
+        warn=memory.trail.warn[rows], breach=memory.trail.breach[rows]
+    ).followed_by(scores)
+    followed(memory, trail, rows)
+    memory.judged[rows] = cohort.index_of(found.column)[rows]
+    memory.is_touched[rows] = True
+    is_breach = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
+    levels = window_levels(
+        found.readings, scores, is_breach, adjusted, watch=cohort.watch, policy=policy
+    )
+    judgement = Judgement(
+        found.column, rows, found.readings, scores, found.baseline_windows, adjusted, levels
+    )
+    is_alarm = np.isin(levels, _ALARM_CODES)
+    if policy.mode == "corrected":
+        suspicious = (np.abs(scores.warn) >= cohort.watch.warn) & scores.harm
+        memory.freeze(_spread(memory, rows, is_alarm | suspicious), found.used)
+    for at in np.flatnonzero(is_alarm):
+        signal = signal_of(cohort, judgement, int(at), policy)
+        memory.note(cohort, int(rows[at]), signal, policy_digest, found.used)
+    _calm_down(found, is_alarm, now)
+    return judgement
+
+
+def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> None:
+    """Count quiet windows, close what has been quiet for long, and thaw what was only suspected."""
+    memory, rows, watch = found.memory, found.rows, found.cohort.watch
+    is_quiet = found.scores.is_judged & (np.abs(found.scores.warn) < watch.clear_below) & ~is_alarm
+    memory.calm[rows] = np.where(is_quiet, memory.calm[rows] + 1, 0)
+    has_episode = np.asarray([row in memory.episodes for row in rows.tolist()], dtype=bool)
+    is_below = found.scores.is_judged & (np.abs(found.scores.warn) < watch.warn)
+    memory.thaw(_spread(memory, rows, ~has_episode & is_below & ~is_alarm))
+    settled = has_episode & (memory.calm[rows] >= watch.clear_windows)
+    for at in np.flatnonzero(settled):
+        row = int(rows[at])
+        if memory.episodes[row].level != "BREACH":
+            window = found.cohort.window(row, int(found.cohort.index_of(found.column)[row]))
+            cause = f"{watch.clear_windows} windows below {watch.clear_below:g} sigma"
+            memory.settle(_only(memory, row), min(now, window.end), cause)
+
+
+def _spread(memory: Memory, rows: Indices, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    whole = np.zeros(memory.judged.shape, dtype=bool)
+    whole[rows] = flags
+    return whole
+
+
+def _only(memory: Memory, row: int) -> NDArray[np.bool_]:
+    whole = np.zeros(memory.judged.shape, dtype=bool)
+    whole[row] = True
+    return whole
+
+
+def _signals(
+    cohort: Cohort, memory: Memory, judgement: Judgement | None, policy: DriftPolicy
+) -> Iterator[DriftSignal]:
+    places = {} if judgement is None else {int(row): at for at, row in enumerate(judgement.rows)}
+    for row in range(len(cohort.series)):
+        if judgement is not None and row in places:
+            signal = memory.signals[row] = signal_of(cohort, judgement, places[row], policy)
+        elif cohort.items[row, -1] > 0 and row in memory.signals:
+            signal = memory.signals[row]
+        else:
+            signal = stale_signal(cohort, row, int(memory.judged[row]))
+        yield with_episode(signal, memory.episodes.get(row), policy)
+
+
+def with_episode(signal: DriftSignal, episode: Episode | None, policy: DriftPolicy) -> DriftSignal:
+    """A signal in the light of the open episode: until that closes, its level stays."""
+    if episode is None:
+        return signal
+    if policy.mode == "literal":
+        return msgspec.structs.replace(signal, episode=episode.id)
+    level = worst((signal.level, episode.level)) or signal.level
+    reason = signal.reason
+    if level != signal.level:
+        reason = f"episode open since {episode.opened.start:%Y-%m-%d %H:%MZ}; now: {reason}"
+    return msgspec.structs.replace(signal, level=level, reason=reason, episode=episode.id)
