@@ -123,7 +123,7 @@ def test_the_tables_of_the_code_are_the_tables_of_the_migrations(
     from gatemark.ledger.stores.tables import METADATA
 
     for store in (open_sqlite(tmp_path / "s.sqlite3"), open_postgres(postgres_url)):
-        with store._database.reading() as connection:
+        with store.database.reading() as connection:
             inspector = sa.inspect(connection)
             for table in METADATA.tables.values():
                 columns = [column["name"] for column in inspector.get_columns(table.name)]

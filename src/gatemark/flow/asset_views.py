@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UnknownNameError
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.books import read_state
 from gatemark.flow.house import House
@@ -17,7 +17,7 @@ def asset_card(house: House, asset: str, environment: str = PRODUCTION) -> Asset
     house.existing_store()
     state = read_state(house, asset)
     if not state.asset.versions:
-        raise UsageError(f"there is no asset {asset}")
+        raise UnknownNameError(f"there is no asset {asset}")
     place = state.asset.place(environment)
     exam = state.asset.exam
     return AssetCard(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import BadInputError, UnknownNameError
 from gatemark.core.lifecycle import (
     PRODUCTION,
     ArmMetric,
@@ -137,7 +137,7 @@ def canary_state(house: House, asset: str, environment: str = PRODUCTION) -> Can
     place = state.asset.place(environment)
     rollout = place.rollout
     if rollout is None:
-        raise UsageError(f"{asset}: no canary and no watch runs in {environment}")
+        raise UnknownNameError(f"{asset}: no canary and no watch runs in {environment}")
     track = state.asset.track(environment, rollout.version)
     is_watch = rollout.watch_until is not None
     return CanaryState(

@@ -34,7 +34,7 @@ class SqlStore:
 
     def forget(self) -> None:
         """Let removed rows leave the database's files too."""
-        self._database.forget()
+        self.database.forget()
 
     def close(self) -> None:
         """Let go of every connection."""
