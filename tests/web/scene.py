@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 import uvicorn
+from tests.lifecycle.sealed import result
+from tests.lifecycle.world import window
 
 from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
@@ -32,8 +34,6 @@ from gatemark.flow.lifecycle import (
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings
-from tests.lifecycle.sealed import result
-from tests.lifecycle.world import window
 
 ASSET = "triage"
 PASSWORD = "correct horse battery"
@@ -79,9 +79,11 @@ class Scene:
     @contextmanager
     def running(self) -> Iterator[httpx.Client]:
         """A real server in a thread, and a client of it that follows nothing by itself."""
-        with serving(self.app(), self.settings) as address:
-            with httpx.Client(base_url=address, timeout=30) as client:
-                yield client
+        with (
+            serving(self.app(), self.settings) as address,
+            httpx.Client(base_url=address, timeout=30) as client,
+        ):
+            yield client
 
     def account(self, *names: str) -> None:
         for name in names:

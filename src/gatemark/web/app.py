@@ -15,26 +15,12 @@ from starlette.exceptions import HTTPException
 
 from gatemark import __version__
 from gatemark.core.errors import GatemarkError
-from gatemark.web import api as api_package
-from gatemark.web import pages as page_package
-from gatemark.web.api import (
-    accounts as accounts_api,
-)
-from gatemark.web.api import (
-    assets as assets_api,
-)
-from gatemark.web.api import (
-    ledger as ledger_api,
-)
-from gatemark.web.api import (
-    moves as moves_api,
-)
-from gatemark.web.api import (
-    results as results_api,
-)
-from gatemark.web.api import (
-    runs as runs_api,
-)
+from gatemark.web.api import accounts as accounts_api
+from gatemark.web.api import assets as assets_api
+from gatemark.web.api import ledger as ledger_api
+from gatemark.web.api import moves as moves_api
+from gatemark.web.api import results as results_api
+from gatemark.web.api import runs as runs_api
 from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
 from gatemark.web.pages import accounts, approvals, assets, door, ledger, results, runs, schedules
@@ -42,8 +28,6 @@ from gatemark.web.problems import Problem, problem_of
 from gatemark.web.render import STATIC, SignInFirst, page, static_file
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import OpenHouse, Site, visitor
-
-__all__ = ["api_package", "create_app", "page_package"]
 
 API: Final = "/api/v1"
 PAGES: Final = (door, assets, results, approvals, ledger, runs, accounts, schedules)
@@ -102,6 +86,8 @@ def _tell_problems(app: FastAPI) -> None:
         return found
 
     def ours(request: Request, error: Exception) -> Response:
+        # What ends a body while it is read arrives wrapped up.
+        error = error.__cause__ if isinstance(error.__cause__, Problem) else error
         if isinstance(error, Problem):
             return tell(request, error)
         if isinstance(error, SignInFirst):
