@@ -80,6 +80,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.schedule",
         "Run evaluations when they are due, each by exactly one worker.",
     ),
+    "serve": ("gatemark.cli.serve", "Serve the page: dashboards, approvals, runs, the ledger."),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UnknownNameError
 from gatemark.core.lifecycle_events import (
     HOUSE_SUBJECT,
     KINDS,
@@ -45,7 +45,7 @@ def asset_history(
     moment = now if at is None else at
     lines = asset_lines(house, asset)
     if not any(isinstance(line.fact, VersionAdded) for line in lines):
-        raise UsageError(f"there is no asset {asset}")
+        raise UnknownNameError(f"there is no asset {asset}")
     state = fold(asset, [line for line in lines if line.at <= moment])
     told = [line for line in lines if line.at <= moment]
     tellable = [line for line in told if _is_told(line.fact)]

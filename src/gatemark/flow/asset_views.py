@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UnknownNameError
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.books import books_of, read_state
 from gatemark.flow.house import House
@@ -21,7 +21,7 @@ def asset_card(house: House, asset: str, environment: str = PRODUCTION) -> Asset
 
 def _card(state: State, asset: str, environment: str) -> AssetCard:
     if not state.asset.versions:
-        raise UsageError(f"there is no asset {asset}")
+        raise UnknownNameError(f"there is no asset {asset}")
     place = state.asset.place(environment)
     exam = state.asset.exam
     return AssetCard(

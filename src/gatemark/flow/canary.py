@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import BadInputError, UnknownNameError
 from gatemark.core.lifecycle import (
     PRODUCTION,
     ArmMetric,
@@ -143,7 +143,7 @@ def _standing(state: State, asset: str, environment: str) -> CanaryState:
     place = state.asset.place(environment)
     rollout = place.rollout
     if rollout is None:
-        raise UsageError(f"{asset}: no canary and no watch runs in {environment}")
+        raise UnknownNameError(f"{asset}: no canary and no watch runs in {environment}")
     track = state.asset.track(environment, rollout.version)
     is_watch = rollout.watch_until is not None
     return CanaryState(

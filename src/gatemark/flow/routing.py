@@ -16,6 +16,8 @@ from gatemark.lifecycle.evidence import citation_problems
 from gatemark.lifecycle.route import Route, route_of
 from gatemark.lifecycle.state import State
 
+__all__ = ["Route", "assign", "route"]
+
 
 def route(house: House, asset: str, environment: str = PRODUCTION) -> Route:
     """What to use now. A version whose results are gone, changed or not passed is left out."""
