@@ -18,6 +18,8 @@ from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 
 if TYPE_CHECKING:
     from gatemark.ledger.stores.sql import SqlStore
+    from gatemark.review.stores.labels import SqlLabels
+    from gatemark.review.stores.reviews import SqlReviews
     from gatemark.watch.stores.alerts import SqlAlerts
     from gatemark.watch.stores.memories import SqlMemories
     from gatemark.watch.stores.points import SqlPoints
@@ -150,6 +152,20 @@ class House:
         from gatemark.watch.stores.runs import SqlRuns  # noqa: PLC0415
 
         return SqlRuns(self.store.database)
+
+    @cached_property
+    def reviews(self) -> SqlReviews:
+        """Blind reviews and their votes."""
+        from gatemark.review.stores.reviews import SqlReviews  # noqa: PLC0415
+
+        return SqlReviews(self.store.database)
+
+    @cached_property
+    def labels(self) -> SqlLabels:
+        """What people called samples."""
+        from gatemark.review.stores.labels import SqlLabels  # noqa: PLC0415
+
+        return SqlLabels(self.store.database)
 
     @property
     def address(self) -> str:

@@ -1,0 +1,8 @@
+"""Labels in a database."""
+
+
+class SqlLabels:
+    """Labels."""
+
+    def __init__(self, database: object) -> None:
+        self._database = database
