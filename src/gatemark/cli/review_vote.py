@@ -128,12 +128,12 @@ def _request(house: House, name: str, token: str, answer: str, reason: str) -> V
 def _show(pair: ShownPair) -> None:
     click.echo(f"\n{pair.ordinal}. {pair.question}")
     for label, content in (("input", pair.input), ("A", pair.a), ("B", pair.b)):
-        click.echo(f"--- {label}\n{_text(content)}")
+        click.echo(f"--- {label}\n{shown_text(content)}")
     if pair.answered is not None:
         click.echo(f"you said: {WORDS[pair.answered]}")
 
 
-def _text(content: Any) -> str:
+def shown_text(content: Any) -> str:
     """Text in lines that cannot steer a terminal; anything else as JSON."""
     if not isinstance(content, str):
         return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
