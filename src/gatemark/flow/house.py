@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gatemark.accounts.answers import SqlAnswers, SqlPageRuns
     from gatemark.accounts.people import SqlPeople
     from gatemark.ledger.stores.sql import SqlStore
+    from gatemark.review.stores.labels import SqlLabels
+    from gatemark.review.stores.reviews import SqlReviews
     from gatemark.watch.stores.alerts import SqlAlerts
     from gatemark.watch.stores.memories import SqlMemories
     from gatemark.watch.stores.points import SqlPoints
@@ -173,6 +175,20 @@ class House:
         from gatemark.accounts.answers import SqlPageRuns  # noqa: PLC0415
 
         return SqlPageRuns(self.store.database)
+
+    @cached_property
+    def reviews(self) -> SqlReviews:
+        """Blind reviews and their votes."""
+        from gatemark.review.stores.reviews import SqlReviews  # noqa: PLC0415
+
+        return SqlReviews(self.store.database)
+
+    @cached_property
+    def labels(self) -> SqlLabels:
+        """What people called samples."""
+        from gatemark.review.stores.labels import SqlLabels  # noqa: PLC0415
+
+        return SqlLabels(self.store.database)
 
     @property
     def address(self) -> str:
