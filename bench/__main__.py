@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from bench import (
+    advisory,
     agreement,
     compare,
     drift,
@@ -22,6 +23,7 @@ from bench.measure import Line
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "help": agreement.help_lines,
     "agreement": agreement.lines,
+    "advisory": advisory.lines,
     "runner": runner.lines,
     "http": endpoint.lines,
     "compare": compare.lines,

@@ -169,6 +169,34 @@ def test_a_proof_stands_alone(gatemark: Run, ledger: Run, key: Path, tmp_path: P
     assert ledger("prove").code == 2
 
 
+def test_growth_is_proved_by_two_checkpoints_alone(
+    gatemark: Run, ledger: Run, store: Path, key: Path, tmp_path: Path
+) -> None:
+    early, late, proof = (tmp_path / name for name in ("early.txt", "late.txt", "growth.json"))
+    assert ledger("checkpoint", "--signing-key", key, "-o", early).code == 0
+    House(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})] * 6)
+    assert ledger("checkpoint", "--signing-key", key, "-o", late).code == 0
+    proof.write_text(ledger("prove", "--since", early).out)
+    check = ("ledger", "prove", "--check", proof, "--key", public(key))
+    ran = gatemark(*check)
+    assert (ran.code, ran.out) == (0, "the ledger of 13 events began as the one of 7 events\n")
+    said = json.loads(proof.read_text())
+    for forged in (
+        {**said, "hashes": said["hashes"][:-1]},
+        {**said, "hashes": [said["hashes"][-1], *said["hashes"][1:]]},
+        {**said, "later": said["earlier"]},
+        {**said, "earlier": said["earlier"].replace("\n7\n", "\n6\n")},
+    ):
+        proof.write_text(json.dumps(forged))
+        assert gatemark(*check).code == 4
+    proof.write_text(json.dumps({**said, "hashes": ["!"]}))
+    assert gatemark(*check).code == 2
+    proof.write_text("{}")
+    assert gatemark(*check).code == 2
+    assert ledger("prove", "--since", late, "--checkpoint", early).code == 2
+    assert ledger("prove", 3, "--since", early).code == 2
+
+
 def test_an_erased_payload_is_gone_and_the_ledger_still_verifies(
     ledger: Run, store: Path, key: Path, tmp_path: Path
 ) -> None:

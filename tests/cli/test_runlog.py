@@ -127,6 +127,27 @@ def test_a_case_list_chooses_cases_and_a_stranger_is_refused(
     assert (ran.code, "is not among the 6 known cases" in ran.err) == (2, True)
 
 
+def test_a_file_may_say_which_cases_and_is_part_of_the_configuration(
+    world: Path, gatemark: Run, tmp_path: Path
+) -> None:
+    cases = tmp_path / "a-cases.yaml"
+    cases.write_text("{mode: fixed_subset, count: 2, seed: 5}")
+    config = tmp_path / "b-small.yaml"
+    config.write_text(SMALL)
+    traces = ("runlog", "traces", "--config", config, "--dataset-config", cases, "-j", 1)
+    places = ("--output", tmp_path / "t", "--manifests", tmp_path / "m")
+    assert gatemark(*traces, *places).code == 0
+    (manifest,) = (tmp_path / "m").glob("*.manifest.jsonl")
+    provenance = json.loads(manifest.read_text().splitlines()[1])
+    both = cases.read_bytes() + config.read_bytes()
+    assert provenance["config_hash"] == "sha256:" + hashlib.sha256(both).hexdigest()
+    assert len(list((tmp_path / "t").iterdir())) == 2
+    cases.write_text("{mode: some}")
+    assert gatemark(*traces, *places).code == 2
+    twice = gatemark(*traces, *places, "--subset", 2)
+    assert (twice.code, "exclude each other" in twice.err) == (2, True)
+
+
 def test_two_runs_are_byte_identical_on_one_process_and_on_two(
     world: Path, gatemark: Run, tmp_path: Path
 ) -> None:
@@ -148,6 +169,8 @@ def test_everything_fits_everything_else(world: Path, gatemark: Run, tmp_path: P
     assert gatemark(*run, "--output", out, "--variant", "V0", "--variant", "V1").code == 0
     ran = gatemark("runlog", "validate", world / "traces", world / "manifests", "--json")
     assert (ran.code, ran.json["file_count"], ran.json["stubs"]) == (0, 7, [])
+    assert gatemark("runlog", "validate", "--traces", world / "traces").code == 0
+    assert gatemark("runlog", "validate").code == 2
     (manifest,) = (world / "manifests").glob("*.manifest.jsonl")
     checked = gatemark(
         "runlog",
@@ -586,3 +609,26 @@ def test_calibration_needs_to_know_what(gatemark: Run, tmp_path: Path) -> None:
     assert (ran.code, "give --traces, or --v0-run-log" in ran.err) == (2, True)
     ran = gatemark("runlog", "calibrate", "--v0-run-log", tmp_path, "--output", tmp_path)
     assert (ran.code, "needs --case-list" in ran.err) == (2, True)
+
+
+def test_run_meta_can_name_the_extractor_and_the_stoplists_of_the_metrics(
+    world: Path, gatemark: Run, tmp_path: Path
+) -> None:
+    run = ("runlog", "run", "--traces", world / "traces", "--variant", "V1", "-j", 1)
+    lists, undated = tmp_path / "lists", tmp_path / "undated"
+    for folder in (lists, undated):
+        folder.mkdir()
+        (folder / "stop_entities.txt").write_text("patient\n")
+        (folder / "stop_cuis.txt").write_text("")
+    made = '{"stoplists_generated_at": "2024-01-01T00:00:00Z"}'
+    (lists / "stoplists_metadata.json").write_text(made)
+    named = (*run, "--extractor", "lexicon", "--output", tmp_path / "o")
+    refused = gatemark(*named, "--stoplists", undated)
+    assert (refused.code, "does not tell when" in refused.err) == (2, True)
+    assert gatemark(*named, "--stoplists", lists).code == 0
+    meta = lines_of(tmp_path / "o" / "V1" / "case-clinical-0000.jsonl.gz")[0]
+    assert meta["concept_extractor"]["linker_name"] != "none"
+    assert meta["concept_extractor"]["stop_entities_count"] == 1
+    assert meta["stoplists_provenance"]["stoplists_generated_at"] == "2024-01-01T00:00:00Z"
+    alone = gatemark(*run, "--stoplists", lists, "--output", tmp_path / "p")
+    assert (alone.code, "belong to an extractor" in alone.err) == (2, True)

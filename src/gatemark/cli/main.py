@@ -55,6 +55,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "why": ("gatemark.cli.why", "Tell why a version is where it is: results, votes, gates."),
     "role": ("gatemark.cli.role", "Grant roles and list who holds which."),
     "policy": ("gatemark.cli.policy", "Show, check or adopt the release policy of a store."),
+    "review": ("gatemark.cli.review", "Compare answers blind, by people, to a verdict."),
     "attribute": (
         "gatemark.cli.attribute",
         "Find the step that made a wrong decision go wrong.",
@@ -80,6 +81,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.schedule",
         "Run evaluations when they are due, each by exactly one worker.",
     ),
+    "serve": ("gatemark.cli.serve", "Serve the page: dashboards, approvals, runs, the ledger."),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

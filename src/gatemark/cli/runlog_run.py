@@ -49,7 +49,12 @@ MODEL_HELP = "rules, a recording (.jsonl), or the settings of a target (.yaml)."
 @click.option("--summarizer-model", help="Who answers for the summarizer, if not --model.")
 @click.option("--record", metavar="FILE", help="Keep every answer for a later --model FILE.")
 @click.option("--keep-inputs", is_flag=True, help="Write the summarizer's prompts into the logs.")
-@click.option("--extractor", metavar="FILE", help="What run_meta says of the concept extractor.")
+@click.option(
+    "--extractor",
+    metavar="NAME|FILE",
+    help="The concept extractor that metrics will use, for run_meta to name it.",
+)
+@click.option("--stoplists", metavar="DIR", help="The stoplists that metrics will use with it.")
 @click.option("--v3-report", metavar="FILE", help="Take V3's chunk size from this report.")
 @click.option(
     "--allow-commit-mismatch", is_flag=True, help="Take a V3 report of other code than this."
@@ -123,6 +128,7 @@ def _run(flags: dict[str, Any]) -> RunDone:
         keep_inputs=flags["keep_inputs"],
         record=flags["record"],
         extractor=flags["extractor"],
+        stoplists=flags["stoplists"],
         v3_report=flags["v3_report"],
         allow_commit_mismatch=flags["allow_commit_mismatch"],
     )

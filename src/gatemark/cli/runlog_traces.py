@@ -9,10 +9,13 @@ import msgspec
 
 from gatemark.cli.options import jobs_option, json_option
 from gatemark.cli.screen import count_progress, print_json
+from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
 from gatemark.flow.runlog_traces import (
+    CaseChoice,
     TracesRequest,
     make_traces,
+    read_case_choice,
     read_case_list,
     read_synthetic_settings,
 )
@@ -36,13 +39,24 @@ from gatemark.flow.runlog_traces import (
     type=click.Choice(["clinical", "incident", "workshop"]),
     help="What the agents talk about; all of them in turn when left out. Repeatable.",
 )
+@click.option(
+    "--dataset-config",
+    metavar="FILE",
+    help="Which cases: mode (all, list, fixed_subset), cases, count, seed (YAML or JSON).",
+)
 @click.option("--case-list", metavar="FILE", help="Only the cases on this list.")
 @click.option("--subset", type=click.IntRange(1), help="A seeded sample of this many cases.")
 @click.option(
     "--subset-seed", type=int, default=42, show_default=True, help="What the sample depends on."
 )
 @click.option("--limit", type=click.IntRange(1), help="Only the first cases of the choice.")
-@click.option("--stub", is_flag=True, help="Traces that stand in for missing ones, marked so.")
+@click.option(
+    "--stub",
+    "--stub-mode",
+    "stub",
+    is_flag=True,
+    help="Traces that stand in for missing ones, marked so.",
+)
 @click.option("--dry-run", is_flag=True, help="Write the case list and nothing else.")
 @click.option("--created-at", metavar="TIME", help="What the manifest says about when.")
 @jobs_option
@@ -64,18 +78,17 @@ def traces_command(**flags: Any) -> None:
         seed=flags["seed"],
         domains=flags["domains"] or None,
     )
-    wanted = read_case_list(flags["case_list"]) if flags["case_list"] else ()
-    if wanted and flags["subset"]:
-        raise click.UsageError("--case-list and --subset cannot be used together")
+    given = [name for name in ("case_list", "subset", "dataset_config") if flags[name]]
+    if len(given) > 1:
+        raise UsageError("--case-list, --subset and --dataset-config exclude each other")
+    configs = tuple(path for path in (flags["config"], flags["dataset_config"]) if path)
     request = TracesRequest(
         output=flags["output"],
         manifests=flags["manifests"],
         settings=settings,
-        config_files=(flags["config"],) if flags["config"] else (),
-        selection="list" if wanted else "fixed_subset" if flags["subset"] else "all",
-        wanted=wanted,
-        count=flags["subset"] or settings.cases,
-        subset_seed=flags["subset_seed"],
+        config_files=configs,
+        is_overruled=any(flags[name] not in (None, ()) for name in ("cases", "seed", "domains")),
+        choice=_choice(flags),
         limit=flags["limit"],
         stub=flags["stub"],
         dry_run=flags["dry_run"],
@@ -91,3 +104,11 @@ def traces_command(**flags: Any) -> None:
         click.echo(f"traces:    {flags['output']} ({made.deltas} deltas, {made.turns} turns)")
         click.echo(f"manifest:  {made.manifest}")
         click.echo(f"data set:  {made.trace_dataset_hash}")
+
+
+def _choice(flags: dict[str, Any]) -> CaseChoice:
+    if flags["case_list"]:
+        return CaseChoice(mode="list", cases=read_case_list(flags["case_list"]))
+    if flags["subset"]:
+        return CaseChoice(mode="fixed_subset", count=flags["subset"], seed=flags["subset_seed"])
+    return read_case_choice(flags["dataset_config"])

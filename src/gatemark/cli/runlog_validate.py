@@ -9,13 +9,14 @@ import msgspec
 
 from gatemark.cli.options import document_option, json_option, max_errors_option
 from gatemark.cli.screen import count_progress, print_json
+from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.flow.outputs import write_documents
 from gatemark.flow.runlog_validate import RunlogReport, ValidateRequest, validate_runlogs
 
 
 @click.command("validate")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--mode",
     type=click.Choice(["strict", "inspect"]),
@@ -31,8 +32,9 @@ from gatemark.flow.runlog_validate import RunlogReport, ValidateRequest, validat
 def validate_command(**flags: Any) -> int:
     """Check traces, manifests and run logs, each alone and against each other.
 
-    PATHs are files or folders. A manifest among them, or named, pins which traces there are and
-    what they hold. With --traces, windows, timestamps and texts of run logs must come from them.
+    PATHs are files or folders; without any, the folder of --traces is checked. A manifest among
+    them, or named, pins which traces there are and what they hold. With --traces, windows,
+    timestamps and texts of run logs must come from them.
 
     \b
     Examples:
@@ -40,8 +42,10 @@ def validate_command(**flags: Any) -> int:
       gatemark runlog validate data/traces --mode inspect -o report.json
       gatemark runlog validate data/runs/V0 --traces data/traces --manifest d.manifest.jsonl
     """
+    if not flags["paths"] and not flags["traces"]:
+        raise UsageError("name files or folders to check, or --traces")
     request = ValidateRequest(
-        paths=flags["paths"],
+        paths=flags["paths"] or (flags["traces"],),
         mode=flags["mode"],
         manifest=flags["manifest"],
         traces=flags["traces"],

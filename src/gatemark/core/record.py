@@ -86,7 +86,7 @@ class Form(msgspec.Struct, frozen=True):
     identity. ``judged_by`` are the fields that the rules look at, where these are few and come
     again and again: then each combination of their values is judged once. ``breaches`` list what
     a record can say and must not: validation refuses it, and an exam that looks for it can count
-    it. ``proof`` shows of many records at once that names and rules hold, and errs only by saying
+    it. ``proof`` shows of many records at once that the rules hold, and errs only by saying
     no: then the rules look at each record. ``shows_values`` is false where a refused value may be
     private and no message may repeat it.
     """
@@ -111,7 +111,7 @@ class Form(msgspec.Struct, frozen=True):
     def namer(self) -> Callable[[Any], str]:
         """What names a record of this form within its file, as one text."""
         if self.unique is None:
-            if self.identity is None:
+            if not self.identity:
                 raise InvalidValueError(f"form {self.name}: its records have no name")
             return operator.attrgetter(self.identity)
         fields = self.unique

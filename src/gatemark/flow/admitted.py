@@ -12,7 +12,6 @@ from gatemark.flow.reading import ReadingChoices, place, refuse
 from gatemark.intake.admit import Admission
 from gatemark.intake.lines import Block, read_blocks
 from gatemark.intake.source import Shard, Source, split_sources
-from gatemark.intake.strict_json import parse_strictly
 
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all)."""
@@ -58,16 +57,6 @@ def whole_file(source: Source) -> Shard:
     """A file as the one shard it is."""
     (shard,) = split_sources((source,), parts=1, min_bytes=1)
     return shard
-
-
-def first_record(source: Source, choices: ReadingChoices) -> dict[str, Any]:
-    """The object on the first line that is not blank; empty when there is no such object."""
-    for block in read_blocks(whole_file(source), choices.limits):
-        for line in block.data.split(b"\n"):
-            if line.strip():
-                value, _ = parse_strictly(line, max_depth=choices.limits.depth)
-                return value if isinstance(value, dict) else {}
-    return {}
 
 
 def _watched(

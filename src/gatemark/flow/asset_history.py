@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UnknownNameError
 from gatemark.core.lifecycle_events import (
     HOUSE_SUBJECT,
     KINDS,
@@ -45,7 +45,7 @@ def asset_history(
     moment = now if at is None else at
     lines = asset_lines(house, asset)
     if not any(isinstance(line.fact, VersionAdded) for line in lines):
-        raise UsageError(f"there is no asset {asset}")
+        raise UnknownNameError(f"there is no asset {asset}")
     state = fold(asset, [line for line in lines if line.at <= moment])
     told = [line for line in lines if line.at <= moment]
     tellable = [line for line in told if _is_told(line.fact)]
@@ -171,8 +171,8 @@ def _teller(lines: Sequence[Recorded]) -> Callable[[Recorded], HistoryLine]:
 
 def _words(fact: Fact) -> tuple[str, Tone]:
     if isinstance(fact, VersionMoved):
-        falls = fact.cause in _FALLS and fact.after != "enabled"
-        tone: Tone = "down" if falls else "flag" if fact.cause == "break_glass" else "up"
+        falls = (fact.cause in _FALLS and fact.after != "enabled") or fact.cause == "break_glass"
+        tone: Tone = "down" if falls else "up"
         if fact.after in ("superseded", "retired", "rejected"):
             tone = "down" if fact.after == "rejected" else "note"
         return f"{fact.before} → {fact.after} ({fact.cause})", tone
@@ -196,7 +196,7 @@ _TELL: Final[dict[type, Callable[[Any], tuple[str, Tone]]]] = {
     ApprovalGiven: lambda fact: (f"{_VERBS[fact.decision]} the step to {fact.stage}", "note"),
     GateWaived: lambda fact: (f"waived {fact.gate} until {fact.expires_at:%Y-%m-%d}", "flag"),
     GateOverridden: lambda fact: (f"overrode {fact.gate} on the way to {fact.stage}", "flag"),
-    GlassBroken: lambda fact: (f"BROKE THE GLASS for {fact.incident}", "flag"),
+    GlassBroken: lambda fact: (f"BROKE THE GLASS for {fact.incident}", "down"),
     GlassReviewed: lambda fact: (f"reviewed the broken glass of {fact.incident}", "note"),
     DriftNoted: lambda fact: (f"drift of {fact.metric}: {fact.level}", "flag"),
     WatchClosed: lambda fact: (

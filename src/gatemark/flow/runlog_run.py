@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.runlog.manifest import Manifest
@@ -17,16 +18,19 @@ from gatemark.core.runlog.names import (
     moment_text,
     plain_case_id,
 )
-from gatemark.core.runlog.run import Compat
+from gatemark.core.runlog.run import Compat, StoplistsProvenance
 from gatemark.core.runlog.trace_rules import Mode
 from gatemark.disk.atomic import write_whole
 from gatemark.engines.port import Engine
+from gatemark.flow.concepts import extractor_spec, load_extractor
+from gatemark.flow.plugins import extractors
 from gatemark.flow.runlog_case import CaseDone, CaseJob, CaseOutcome, CaseTask, in_batches, run_some
 from gatemark.flow.runlog_chunks import chunk_sizes
 from gatemark.flow.runlog_files import find_manifest, find_traces, read_manifest
 from gatemark.flow.runlog_models import ModelChoice, open_model
 from gatemark.flow.runlog_variants import load_variants
 from gatemark.intake.settings_file import read_settings
+from gatemark.runlog.concepts.port import Stoplists, extractor_record
 from gatemark.runlog.config import LoadedVariant
 from gatemark.runlog.dataset import manifest_dataset_hash
 from gatemark.runlog.model import recording_bytes
@@ -56,6 +60,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     keep_inputs: bool = False
     record: str | None = None
     extractor: str | None = None
+    stoplists: str | None = None
     v3_report: str | None = None
     allow_commit_mismatch: bool = False
 
@@ -189,10 +194,36 @@ def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
         compat=compat,
         created_at=request.created_at,
     )
-    if request.extractor is None:
+    name = request.extractor
+    if name is None:
+        if request.stoplists is not None:
+            raise UsageError("--stoplists belong to an extractor; name it with --extractor")
         return facts
-    extractor = extractor_from(read_settings(request.extractor), request.extractor)
-    return msgspec.structs.replace(facts, concept_extractor=extractor)
+    if name not in extractors():
+        return msgspec.structs.replace(
+            facts, concept_extractor=extractor_from(read_settings(name), name)
+        )
+    extractor = load_extractor(extractor_spec(name, stoplists=request.stoplists))
+    return msgspec.structs.replace(
+        facts,
+        concept_extractor=extractor_from(extractor_record(extractor), name),
+        stoplists=_stoplists(extractor.stoplists, request.stoplists),
+    )
+
+
+def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | None:
+    """What ``run_meta`` says about stoplists; None when there are none."""
+    if folder is None:
+        return None
+    if found.generated_at is None:
+        raise BadInputError(f"{folder}: its metadata does not tell when the stoplists were made")
+    return StoplistsProvenance(
+        stop_entities_hash=found.stop_entities_hash,
+        stop_cuis_hash=found.stop_cuis_hash,
+        stoplists_generated_at=found.generated_at,
+        stoplist_df_report_hash=found.stoplist_df_report_hash or UNSET,
+        stoplists_generated_by_commit=found.generated_by_commit,
+    )
 
 
 def _finish(

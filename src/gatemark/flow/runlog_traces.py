@@ -51,17 +51,27 @@ from gatemark.runlog.synthetic import (
 from gatemark.runlog.writer import json_lines, packed
 
 
+class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of the known cases: all, those on a list, or a seeded sample."""
+
+    mode: Selection = "all"
+    cases: tuple[str, ...] = ()
+    count: int = SUBSET_COUNT
+    seed: int = SUBSET_SEED
+
+
 class TracesRequest(msgspec.Struct, frozen=True):
-    """Which traces to make, and where to put them."""
+    """Which traces to make, and where to put them.
+
+    ``is_overruled`` says that the settings are not those of the configuration files alone.
+    """
 
     output: str
     manifests: str
     settings: SyntheticSettings = SyntheticSettings()
     config_files: tuple[str, ...] = ()
-    selection: Selection = "all"
-    wanted: tuple[str, ...] = ()
-    count: int = SUBSET_COUNT
-    subset_seed: int = SUBSET_SEED
+    is_overruled: bool = False
+    choice: CaseChoice = CaseChoice()
     limit: int | None = None
     stub: bool = False
     dry_run: bool = False
@@ -99,6 +109,16 @@ def read_synthetic_settings(path: str | None, **given: object) -> SyntheticSetti
     return synthetic_settings({**raw, **chosen}, path or "options")
 
 
+def read_case_choice(path: str | None) -> CaseChoice:
+    """Which cases a file asks for; all of them without one."""
+    if path is None:
+        return CaseChoice()
+    try:
+        return msgspec.convert(read_settings(path), CaseChoice)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error
+
+
 def read_case_list(path: str) -> tuple[str, ...]:
     """The cases of a list: lines with a ``case_id``, or bare names."""
     source = inspect_source(path)
@@ -129,12 +149,9 @@ def make_traces(
 ) -> TracesMade:
     """Choose cases and write their list, their traces and their manifest."""
     known = stub_case_ids() if request.stub else case_ids(request.settings)
+    choice = request.choice
     chosen = select_cases(
-        known,
-        request.selection,
-        wanted=request.wanted,
-        count=request.count,
-        seed=request.subset_seed,
+        known, choice.mode, wanted=choice.cases, count=choice.count, seed=choice.seed
     )[: request.limit]
     cases = case_list(chosen)
     origin = origin_of(request.settings, cases.hash, request.exaid_commit)
@@ -201,6 +218,8 @@ def _write_trace(job: _TraceJob, case_id: str) -> TraceEntry:
 
 
 def _config_hash(request: TracesRequest) -> str:
-    """Of the files that were given, in the order of their paths, and of what came out of them."""
+    """Of the configuration files in the order of their paths, and of settings they do not hold."""
     files = [Path(path).read_bytes() for path in sorted(request.config_files)]
-    return config_hash([*files, compact_json(msgspec.to_builtins(request.settings))])
+    if not files or request.is_overruled:
+        files.append(compact_json(msgspec.to_builtins(request.settings)))
+    return config_hash(files)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -103,9 +104,15 @@ def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
     return examine_shard(job, task)
 
 
+@lru_cache(maxsize=4)
+def _exam_of(job: bytes) -> Exam[Any]:
+    """The exam of an encoded job: shards of one job share what it learns about their texts."""
+    return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
+
+
 def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     """Fold one shard; the answer travels as bytes."""
-    exam = build_exam(job)
+    exam = _exam_of(msgspec.msgpack.encode(job))
     reader = admission(job, exam)
     name_of = schemas().get(exam.schema).form(exam.form).namer()
     state = exam.zero(shard.index)
@@ -128,6 +135,6 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
             rejected=reader.rejected,
             refusals=reader.refusals,
             ids=bytes(ids),
-            state=msgspec.msgpack.encode(state),
+            state=msgspec.msgpack.encode(exam.parting(state)),
         )
     )

@@ -100,7 +100,7 @@ class _Look:
 
     def all_good(self, records: Sequence[Any]) -> bool:
         """Whether every record keeps the rules."""
-        if self._proof is not None and self._proof(records):
+        if self._proof is not None and self._names_hold(records) and self._proof(records):
             return True
         if self._key_of is None:
             return all(map(self._is_good, records))
@@ -113,6 +113,9 @@ class _Look:
                 self._judged.clear()
             self._judged |= fresh
         return True
+
+    def _names_hold(self, records: Sequence[Any]) -> bool:
+        return self._name_of is None or all(map(str.isprintable, map(self._name_of, records)))
 
     def _is_good(self, record: Any) -> bool:
         if self._name_of is not None:
