@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,13 @@ def test_every_detector_keeps_its_promises(name: str) -> None:
 def test_the_detectors_are_those_of_the_table_and_the_average() -> None:
     assert set(detectors().names()) == {"sigma", "ewma", "kl", "chi_square", "ece_excess"}
     assert not detectors().broken
+
+
+def test_no_detector_leans_on_another() -> None:
+    import gatemark.watch.detectors as room
+
+    for path in Path(room.__file__).parent.glob("*.py"):
+        assert "gatemark.watch.detectors" not in path.read_text(encoding="utf-8"), path.name
 
 
 def spoiled(change: Callable[[Readings], Readings]) -> Detector:

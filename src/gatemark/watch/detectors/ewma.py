@@ -8,8 +8,8 @@ import msgspec
 
 from gatemark.statistics.control_chart import ewma_each, ewma_weights, moments_each
 from gatemark.watch.detector import Detector, KnownReading, Readings, Sample, readings_of
-from gatemark.watch.detectors.sigma import noise_floor
 from gatemark.watch.parts import values_of
+from gatemark.watch.probing import noise_floor
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

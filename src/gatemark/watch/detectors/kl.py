@@ -16,7 +16,7 @@ from gatemark.statistics.histogram_distance import (
     kl_null_sd_each,
 )
 from gatemark.watch.detector import Detector, KnownReading, Readings, Sample, readings_of
-from gatemark.watch.detectors import sigma
+from gatemark.watch.probing import judge_values
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ def judge(sample: Sample, options: Options) -> Readings:
     that are plain values are taken for divergences that somebody else worked out.
     """
     if sample.form == "value":
-        return sigma.judge(sample, sigma.Options(floor=options.floor))
+        return judge_values(sample, has_floor=options.floor)
     bins = sample.baseline.shape[2]
     pool, pool_items = sample.baseline.sum(axis=1), sample.baseline_items.sum(axis=1)
     others = pool[:, None, :] - sample.baseline

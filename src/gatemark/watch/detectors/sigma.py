@@ -5,19 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from gatemark.statistics.control_chart import (
-    deviations_each,
-    mean_floor_each,
-    moments_each,
-    rate_floor_each,
-)
-from gatemark.watch.detector import Detector, KnownReading, Readings, Sample, readings_of
-from gatemark.watch.parts import values_of
-
-Floats = NDArray[np.float64]
+from gatemark.watch.detector import Detector, KnownReading, Readings, Sample
+from gatemark.watch.probing import judge_values
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,31 +18,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def judge(sample: Sample, options: Options) -> Readings:
     """Sigma of the judged window of each series."""
-    value = values_of(sample.form, sample.items, sample.current)
-    history = values_of(sample.form, sample.baseline_items, sample.baseline)
-    moments = moments_each(history, sample.baseline_items > 0)
-    floor = noise_floor(sample) if options.floor else None
-    return readings_of(value, moments.mean, deviations_each(value, moments, floor))
-
-
-def noise_floor(sample: Sample) -> Floats:
-    """The least spread to believe in: of a rate over so many items, of a mean, or as configured."""
-    items = sample.items
-    floor = np.full(items.shape, np.nan if sample.min_sd is None else sample.min_sd)
-    if sample.form == "sum":
-        both_items = np.concatenate([sample.baseline_items, items[:, None]], axis=1)
-        both = np.concatenate([sample.baseline, sample.current[:, None]], axis=1)
-        noise = mean_floor_each(both_items, both[..., 0], both[..., 1], items)
-    elif sample.form == "k" or sample.is_rate:
-        noise = rate_floor_each(
-            sample.baseline[..., 0].sum(axis=1),
-            sample.baseline_items.sum(axis=1),
-            sample.current[:, 0],
-            items,
-        )
-    else:
-        return floor
-    return np.asarray(np.fmax(floor, noise))
+    return judge_values(sample, has_floor=options.floor)
 
 
 _RISING: Final = tuple((1.0, (float(value),)) for value in (1, 2, 3, 4, 5))
