@@ -118,6 +118,7 @@ def test_an_overdue_schedule_warns_once(gatemark: Run, tmp_path: Path, store: Pa
     assert '"level":"WARN"' in line
 
 
+@pytest.mark.slow
 def test_two_workers_at_once_share_the_work(gatemark: Run, tmp_path: Path, store: Path) -> None:
     path = plan(tmp_path)
     tick(gatemark, store, path, "00:05:00")
