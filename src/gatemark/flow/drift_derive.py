@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.governance import RESULT_SEALED
+from gatemark.core.point import Point
 from gatemark.core.result import Result
 from gatemark.flow.admitted import admitted_batches
 from gatemark.flow.drift_push import PointDoor
@@ -19,7 +20,6 @@ from gatemark.flow.house import House
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.runlog_files import read_run_log
-from gatemark.records.point import Point
 from gatemark.watch.derived import Tally, count_decision, count_run_log, window_of
 from gatemark.watch.durations import seconds_of
 from gatemark.watch.stores.points import Pushed

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.point import FORMS, MAX_PARTS, NAME, Point
 from gatemark.flow.admitted import Progress, whole_file
 from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
@@ -21,7 +22,6 @@ from gatemark.flow.reading import ReadingChoices, place, refuse
 from gatemark.intake.admit import Admission
 from gatemark.intake.lines import Block, read_blocks
 from gatemark.intake.source import Source
-from gatemark.records.point import FORMS, MAX_PARTS, NAME, Point
 from gatemark.watch.durations import words_of
 from gatemark.watch.parts import SCALARS, FormName
 from gatemark.watch.series import Series
