@@ -9,6 +9,7 @@ from bench import (
     advisory,
     agreement,
     compare,
+    drift,
     endpoint,
     ledger,
     lifecycle,
@@ -31,6 +32,7 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "overhead": overhead.lines,
     "runlog": runlog.lines,
     "lifecycle": lifecycle.lines,
+    "drift": drift.lines,
 }
 
 

@@ -93,8 +93,9 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if not self.reason.strip():
             raise InvalidValueError(f"the signal of {self.asset} {self.metric} has no reason")
         numbers = (self.sigma, self.z, self.p_value, self.value, self.mu, self.sd)
-        if not all(math.isfinite(n) for n in (*numbers, *self.extras.values()) if n is not None):
-            raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
+        for number in (*numbers, *self.extras.values()):
+            if number is not None and not math.isfinite(number):
+                raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
 
 
 class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

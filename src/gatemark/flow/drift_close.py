@@ -121,13 +121,12 @@ def _forgotten(house: House, episode: Episode, now: datetime) -> list[MemoryRow]
         memory = kept.memory
         phase = series.phase_s if memory.window_s == series.length_s else 0
         since = -(-(int(now.timestamp()) - phase) // memory.window_s)
-        quiet = (None,) * len(memory.warn_trail)
         fresh = msgspec.structs.replace(
             memory,
             since=since,
             calm=0,
-            warn_trail=quiet,
-            breach_trail=quiet,
+            warn_trail=b"",
+            breach_trail=b"",
             frozen=None,
             episode=None,
         )

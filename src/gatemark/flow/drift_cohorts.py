@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from gatemark.core.change import AssetKind
 from gatemark.flow.house import House
 from gatemark.flow.plugins import detectors
-from gatemark.watch.cohort import Cohort
+from gatemark.watch.cohort import NEVER, Cohort
+from gatemark.watch.memory import SeriesMemory
 from gatemark.watch.parts import part_count
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.watch.series import Series
@@ -48,8 +49,13 @@ def gather(
     now: datetime,
     kinds: Mapping[str, AssetKind | None],
     series: Sequence[Series],
+    *,
+    kept: Mapping[tuple[int, str], SeriesMemory] | None = None,
 ) -> Gathered:
-    """Every series under its watches, with its windows up to now."""
+    """Every series under its watches, with its windows up to now.
+
+    Windows that were judged by all of a cohort are not gathered to be judged again.
+    """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
     chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
     unwatched = []
@@ -71,6 +77,7 @@ def gather(
             members,
             policy=policy,
             now=now,
+            rounds=_rounds(policy.watches[place], members, kept or {}, now),
         )
         for (place, _, _), members in groups.items()
     )
@@ -78,6 +85,24 @@ def gather(
     for cohort in cohorts:
         cohort.close()
     return Gathered(cohorts, tuple(unwatched))
+
+
+def _rounds(
+    watch: Watch,
+    members: Sequence[Series],
+    kept: Mapping[tuple[int, str], SeriesMemory],
+    now: datetime,
+) -> int | None:
+    """How many windows back somebody has not looked yet; None when it is not known of all."""
+    most = 1
+    moment = int(now.timestamp())
+    for one in members:
+        memory = kept.get((one.id, watch.detector))
+        if memory is None or memory.judged == NEVER or memory.window_s != one.window_s(watch):
+            return None
+        # A grid may start up to one window later than midnight.
+        most = max(most, moment // memory.window_s - memory.judged + 1)
+    return most
 
 
 def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:

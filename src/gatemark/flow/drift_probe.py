@@ -67,10 +67,10 @@ def look(house: House, policy: DriftPolicy, now: datetime, asset: str | None = N
     """Judge what is due without writing anything."""
     series = house.points.series(asset)
     kinds = registered_kinds(house)
-    gathered = gather(house, policy, now, kinds, series)
     kept = house.memories.memories([one.id for one in series] if asset else None)
-    digest = policy.digest
-    memories = tuple(Memory(cohort, _recalled(cohort, kept, digest)) for cohort in gathered.cohorts)
+    recalled = _recalled(kept, policy.digest)
+    gathered = gather(house, policy, now, kinds, series, kept=recalled)
+    memories = tuple(Memory(cohort, _of_cohort(cohort, recalled)) for cohort in gathered.cohorts)
     rearmed = _rearmed(house, memories, kinds)
     ticked = tick(list(zip(gathered.cohorts, memories, strict=True)), policy, now, rearmed)
     silent = _never_pushed(policy, kinds, series, asset)
@@ -106,15 +106,22 @@ def probe(
 
 
 def _recalled(
-    cohort: Cohort, kept: Mapping[tuple[int, str], KeptMemory], policy_digest: str
+    kept: Mapping[tuple[int, str], KeptMemory], policy_digest: str
+) -> dict[tuple[int, str], SeriesMemory]:
+    """What is remembered, as far as it still counts under the policy."""
+    return {
+        key: known.memory
+        if known.policy_digest == policy_digest
+        else under_new_policy(known.memory)
+        for key, known in kept.items()
+    }
+
+
+def _of_cohort(
+    cohort: Cohort, recalled: Mapping[tuple[int, str], SeriesMemory]
 ) -> dict[int, SeriesMemory]:
-    recalled = {}
-    for series in cohort.series:
-        known = kept.get((series.id, cohort.detector.name))
-        if known is not None:
-            same = known.policy_digest == policy_digest
-            recalled[series.id] = known.memory if same else under_new_policy(known.memory)
-    return recalled
+    keys = ((one.id, cohort.detector.name) for one in cohort.series)
+    return {key[0]: recalled[key] for key in keys if key in recalled}
 
 
 def _rearmed(
@@ -170,14 +177,14 @@ def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
 
 def _record(house: House, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime) -> None:
     digest = policy.digest
-    rows = [
+    rows = (
         MemoryRow(series.id, cohort.detector.name, digest, signal.level, memory.told(row))
         for cohort, memory, signals in zip(
             found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True
         )
         for row, (series, signal) in enumerate(zip(cohort.series, signals, strict=True))
         if memory.is_touched[row] or _is_news(found, series, cohort.detector.name, signal)
-    ]
+    )
     with house.memories.recording(seen, now) as recorder:
         recorder.keep_memories(rows)
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))

@@ -102,7 +102,7 @@ def _check_laws(detector: Detector, sample: Sample, options: Any, rng: np.random
     _check_same(detector, "judged twice", whole, detector.judge(sample, options))
     for row in range(_SERIES):
         alone = detector.judge(sample.rows(np.asarray([row])), options)
-        _check_same(detector, "a series alone", _rows(whole, slice(row, row + 1)), alone)
+        _check_same(detector, "a series alone", whole.rows(slice(row, row + 1)), alone)
     order = rng.permutation(_WINDOWS)
     shuffled = sample._replace(
         baseline_items=sample.baseline_items[:, order], baseline=sample.baseline[:, order]
@@ -133,13 +133,6 @@ def _numbers(found: Readings) -> dict[str, Any]:
     fields = found._asdict()
     extras = fields.pop("extras")
     return fields | dict(extras)
-
-
-def _rows(found: Readings, chosen: slice) -> Readings:
-    fields = found._asdict()
-    extras = fields.pop("extras")
-    cut = {name: part[chosen] for name, part in fields.items()}
-    return Readings(**cut, extras={name: part[chosen] for name, part in extras.items()})
 
 
 def _check_same(detector: Detector, place: str, expected: Readings, found: Readings) -> None:

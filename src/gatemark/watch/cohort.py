@@ -43,8 +43,8 @@ class Baseline(NamedTuple):
 class Cohort:
     """The windows of some series under one watch, the latest closed one in the last column.
 
-    Column ``c`` of a series is its window number ``last - (columns - 1 - c)``, counted from the
-    phase of its grid.
+    ``rounds`` is how many of the latest windows may have to be judged. Column ``c`` of a series is
+    its window number ``last - (columns - 1 - c)``, counted from the phase of its grid.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Cohort:
         *,
         policy: DriftPolicy,
         now: datetime,
+        rounds: int | None = None,
     ) -> None:
         self.watch = watch
         self.detector = detector
@@ -65,7 +66,8 @@ class Cohort:
         self.recent = int(detector.recent(self.options))
         self.least_lag = self.recent - 1
         self.lag = max(self.least_lag, 0 if policy.mode == "literal" else watch.sustained - 1)
-        self.columns = columns_needed(watch, detector, policy)
+        self.rounds = policy.catch_up if rounds is None else min(rounds, policy.catch_up)
+        self.columns = self.rounds + max(self.recent, watch.sustained) + watch.span
         self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
         lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
         phases = np.asarray([s.phase_s for s in series], dtype=np.int64)
@@ -77,9 +79,11 @@ class Cohort:
         shape = (len(series), self.columns)
         self.raw_items: Floats = np.zeros(shape)
         self.items = self.raw_items
-        self.revision: Indices = np.zeros(shape, dtype=np.int64)
+        self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32)
         self.parts: Floats = np.zeros((*shape, parts))
         self._rows = np.arange(len(series))
+        self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
+        self._windows: dict[tuple[int, int, int], Window] = {}
 
     def add(
         self, rows: Indices, starts: Indices, items: Floats, revision: Indices, parts: Floats
@@ -96,9 +100,17 @@ class Cohort:
 
     def close(self) -> None:
         """Nothing more will be added: leave thin windows out and let the detector reduce."""
-        thin = self.raw_items < self.watch.min_items
-        self.items = np.where(thin, 0.0, self.raw_items)
+        thin = (self.raw_items > 0) & (self.raw_items < self.watch.min_items)
+        if thin.any():
+            self.items = np.where(thin, 0.0, self.raw_items)
+        self._present = np.cumsum(self.items > 0, axis=1, dtype=np.int32)
         self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
+
+    def windows_before(self, column: int) -> NDArray[np.int32]:
+        """How many windows each series has before a column, at most."""
+        if column == 0:
+            return np.zeros(len(self.series), dtype=np.int32)
+        return np.asarray(self._present[:, column - 1])
 
     def index_of(self, column: int) -> Indices:
         """The number of the window in a column, for each series."""
@@ -106,9 +118,13 @@ class Cohort:
 
     def window(self, row: int, index: int) -> Window:
         """A window of one series as times."""
-        start = int(self.phase_s[row]) + index * int(self.window_s[row])
-        end = start + int(self.window_s[row])
-        return Window(datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC))
+        key = (int(self.phase_s[row]), int(self.window_s[row]), index)
+        known = self._windows.get(key)
+        if known is None:
+            start = key[0] + index * key[1]
+            ends = (start, start + key[1])
+            known = self._windows[key] = Window(*(datetime.fromtimestamp(e, UTC) for e in ends))
+        return known
 
     def first_index_from(self, row: int, moment: datetime) -> int:
         """The number of the first window that starts at a moment or after it."""
@@ -143,7 +159,10 @@ class Cohort:
         if whole is not None and bool(whole.all()):
             cut = slice(high - wanted, high)
             return Baseline(
-                index[:, -wanted:], self.revision[:, cut], self.items[:, cut], self.parts[:, cut]
+                number=index[:, -wanted:],
+                revision=self.revision[:, cut].astype(np.int64),
+                items=self.items[:, cut],
+                parts=self.parts[:, cut],
             )
         late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
         kept = usable & late
@@ -152,7 +171,7 @@ class Cohort:
         places = (self._rows[:, None], low + order)
         return Baseline(
             number=np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
-            revision=np.where(chosen, self.revision[places], 0),
+            revision=np.where(chosen, self.revision[places].astype(np.int64), 0),
             items=np.where(chosen, self.items[places], 0.0),
             parts=np.where(chosen[..., None], self.parts[places], 0.0),
         )
@@ -177,9 +196,3 @@ def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
     if mode == "literal" and "floor" in options.__struct_fields__:
         return msgspec.structs.replace(options, floor=False)
     return options
-
-
-def columns_needed(watch: Watch, detector: Detector, policy: DriftPolicy) -> int:
-    """How many windows back a tick may have to look."""
-    recent = int(detector.recent(detector.build(watch.options)))
-    return policy.catch_up + max(recent, watch.sustained) + watch.span

@@ -70,6 +70,41 @@ class Readings(NamedTuple):
     is_material: Flags
     extras: Mapping[str, Floats]
 
+    def rows(self, chosen: slice) -> Readings:
+        """The same for some of the series."""
+        return Readings(
+            value=self.value[chosen],
+            mu=self.mu[chosen],
+            sd=self.sd[chosen],
+            sigma=self.sigma[chosen],
+            z=self.z[chosen],
+            p_value=self.p_value[chosen],
+            is_degenerate=self.is_degenerate[chosen],
+            is_new=self.is_new[chosen],
+            is_material=self.is_material[chosen],
+            extras={name: part[chosen] for name, part in self.extras.items()},
+        )
+
+
+def joined(parts: Sequence[Readings]) -> Readings:
+    """The readings of some blocks of series as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Readings(
+        value=np.concatenate([part.value for part in parts]),
+        mu=np.concatenate([part.mu for part in parts]),
+        sd=np.concatenate([part.sd for part in parts]),
+        sigma=np.concatenate([part.sigma for part in parts]),
+        z=np.concatenate([part.z for part in parts]),
+        p_value=np.concatenate([part.p_value for part in parts]),
+        is_degenerate=np.concatenate([part.is_degenerate for part in parts]),
+        is_new=np.concatenate([part.is_new for part in parts]),
+        is_material=np.concatenate([part.is_material for part in parts]),
+        extras={
+            name: np.concatenate([part.extras[name] for part in parts]) for name in parts[0].extras
+        },
+    )
+
 
 def readings_of(
     value: Floats, mu: Floats, found: Deviations, extras: Mapping[str, Floats] | None = None

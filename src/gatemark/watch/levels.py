@@ -42,6 +42,16 @@ class Scores(NamedTuple):
     is_enough: Flags
     harm: Flags
 
+    def rows(self, chosen: slice) -> Scores:
+        """The same for some of the series."""
+        return Scores(
+            warn=self.warn[chosen],
+            breach=self.breach[chosen],
+            is_judged=self.is_judged[chosen],
+            is_enough=self.is_enough[chosen],
+            harm=self.harm[chosen],
+        )
+
 
 def scores_of(found: Readings, baseline_windows: Floats, watch: Watch, mode: Mode) -> Scores:
     """What the readings of a detector weigh under a watch."""

@@ -17,6 +17,7 @@ from gatemark.watch.levels import Trail, empty_trail
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+_SCORE = np.dtype("<f8")
 
 
 class FrozenBaseline(msgspec.Struct, frozen=True):
@@ -29,14 +30,17 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
 
 
 class SeriesMemory(msgspec.Struct, frozen=True):
-    """What is kept of one series between ticks; numbers of windows are of this length."""
+    """What is kept of one series between ticks; numbers of windows are of this length.
+
+    Trails are packed scores; an empty one is that of a series without any.
+    """
 
     window_s: int
     judged: int
     since: int
     calm: int
-    warn_trail: tuple[float | None, ...]
-    breach_trail: tuple[float | None, ...]
+    warn_trail: bytes
+    breach_trail: bytes
     frozen: FrozenBaseline | None
     episode: Episode | None
     signal: DriftSignal | None
@@ -81,8 +85,8 @@ class Memory:
             return
         self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
         for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
-            if len(told) == trail.shape[1]:
-                trail[row] = [np.nan if score is None else score for score in told]
+            if len(told) == _SCORE.itemsize * trail.shape[1]:
+                trail[row] = np.frombuffer(told, dtype=_SCORE)
         if kept.signal is not None:
             self.signals[row] = kept.signal
         if kept.episode is not None:
@@ -211,8 +215,8 @@ class Memory:
             judged=int(self.judged[row]),
             since=int(self.since[row]),
             calm=int(self.calm[row]),
-            warn_trail=_optional(self.trail.warn[row]),
-            breach_trail=_optional(self.trail.breach[row]),
+            warn_trail=self.trail.warn[row].astype(_SCORE).tobytes(),
+            breach_trail=self.trail.breach[row].astype(_SCORE).tobytes(),
             frozen=frozen,
             episode=self.episodes.get(row),
             signal=self.signals.get(row),
@@ -224,13 +228,12 @@ def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
 
     All windows within reach are judged again; what they come to joins the episode.
     """
-    quiet = (None,) * len(kept.warn_trail)
     return msgspec.structs.replace(
         kept,
         judged=NEVER,
         calm=0,
-        warn_trail=quiet,
-        breach_trail=quiet,
+        warn_trail=b"",
+        breach_trail=b"",
         frozen=None,
         signal=None,
     )
@@ -250,10 +253,6 @@ def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tupl
         if items > 0
     ]
     return tuple(name for name, _, _ in windows), digest(windows)
-
-
-def _optional(scores: Floats) -> tuple[float | None, ...]:
-    return tuple(None if np.isnan(score) else score for score in scores.tolist())
 
 
 def followed(memory: Memory, trail: Trail, rows: Indices) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from gatemark.watch.policy import DriftPolicy
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int8]
+Flags = NDArray[np.bool_]
 MOST_NAMES = 5
 
 
@@ -30,36 +32,65 @@ class Judgement(NamedTuple):
     adjusted_p: Floats
     levels: Codes
 
+    def only(self, at: int) -> Judgement:
+        """The same for one of the rows."""
+        cut = slice(at, at + 1)
+        return Judgement(
+            column=self.column,
+            rows=self.rows[cut],
+            readings=self.readings.rows(cut),
+            scores=self.scores.rows(cut),
+            baseline_windows=self.baseline_windows[cut],
+            adjusted_p=self.adjusted_p[cut],
+            levels=self.levels[cut],
+        )
+
 
 def signal_of(cohort: Cohort, judgement: Judgement, at: int, policy: DriftPolicy) -> DriftSignal:
     """The signal of the ``at``-th judged row."""
-    row = int(judgement.rows[at])
-    series, found = cohort.series[row], judgement.readings
-    level: Level = LEVELS[int(judgement.levels[at])]
-    index = int(cohort.last[row]) - (cohort.columns - 1 - judgement.column)
-    windows = int(judgement.baseline_windows[at])
-    is_shown = windows >= cohort.watch.shown
-    return DriftSignal(
-        asset=series.asset,
-        metric=series.metric,
-        detector=cohort.detector.name,
-        level=level,
-        reason=_reason(cohort, judgement, at, level, policy),
-        sigma=_number(found.sigma[at]) if is_shown else None,
-        z=_number(found.z[at]) if is_shown else None,
-        p_value=_number(found.p_value[at]) if is_shown else None,
-        value=_number(found.value[at]),
-        mu=_number(found.mu[at]),
-        sd=_number(found.sd[at]) if is_shown else None,
-        n=int(cohort.raw_items[row, judgement.column]),
-        window=cohort.window(row, index),
-        baseline_windows=windows,
-        extras={
-            name: number
-            for name, part in found.extras.items()
-            if (number := _number(part[at])) is not None
-        },
+    ((_, signal),) = signals_of(cohort, judgement.only(at), policy)
+    return signal
+
+
+def signals_of(
+    cohort: Cohort, judgement: Judgement, policy: DriftPolicy
+) -> Iterator[tuple[int, DriftSignal]]:
+    """Row and signal of everything that was judged."""
+    found, column, rows = judgement.readings, judgement.column, judgement.rows
+    is_shown = judgement.baseline_windows >= cohort.watch.shown
+    # Whole columns become Python's numbers at once; one by one would take most of a tick.
+    numbers = zip(
+        rows.tolist(),
+        judgement.levels.tolist(),
+        judgement.baseline_windows.tolist(),
+        cohort.raw_items[rows, column].tolist(),
+        cohort.index_of(column)[rows].tolist(),
+        *(_numbers(part, is_shown) for part in (found.sigma, found.z, found.p_value, found.sd)),
+        *(_numbers(part) for part in (found.value, found.mu)),
+        strict=True,
     )
+    extras = {name: _numbers(part) for name, part in found.extras.items()}
+    for at, (row, code, windows, n, index, sigma, z, p_value, sd, value, mu) in enumerate(numbers):
+        series, level = cohort.series[row], LEVELS[code]
+        told = {name: part[at] for name, part in extras.items()}
+        signal = DriftSignal(
+            asset=series.asset,
+            metric=series.metric,
+            detector=cohort.detector.name,
+            level=level,
+            reason=_reason(cohort, judgement, at, level, policy),
+            sigma=sigma,
+            z=z,
+            p_value=p_value,
+            value=value,
+            mu=mu,
+            sd=sd,
+            n=int(n),
+            window=cohort.window(row, index),
+            baseline_windows=int(windows),
+            extras={name: number for name, number in told.items() if number is not None},
+        )
+        yield row, signal
 
 
 def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
@@ -163,6 +194,10 @@ def _windows(count: int) -> str:
     return f"{count} window" if count == 1 else f"{count} windows"
 
 
-def _number(cell: Any) -> float | None:
-    value = float(cell)
-    return value if math.isfinite(value) else None
+def _numbers(part: Floats, is_shown: Flags | None = None) -> list[float | None]:
+    """The numbers of a column; None for one that cannot be had or is not to be shown."""
+    known = np.isfinite(part) if is_shown is None else np.isfinite(part) & is_shown
+    numbers = part.astype(object)
+    numbers[~known] = None
+    found: list[float | None] = numbers.tolist()
+    return found

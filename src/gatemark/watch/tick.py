@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gatemark.core.drift import ALARMS, DriftSignal, Episode, worst
 from gatemark.statistics.multiplicity import benjamini_hochberg
 from gatemark.watch.cohort import Baseline, Cohort
-from gatemark.watch.detector import Readings
+from gatemark.watch.detector import Readings, joined
 from gatemark.watch.levels import (
     CODE,
     Scores,
@@ -26,10 +26,12 @@ from gatemark.watch.levels import (
 )
 from gatemark.watch.memory import Memory, followed
 from gatemark.watch.policy import DriftPolicy
-from gatemark.watch.signals import Judgement, signal_of, stale_signal
+from gatemark.watch.signals import Judgement, signal_of, signals_of, stale_signal
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+BLOCK = 2_048
+"""How many series a detector sees at once; rows do not depend on each other, memory does."""
 _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
@@ -85,7 +87,8 @@ def tick(
         rounds = [
             found
             for cohort, memory in cohorts
-            if (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
+            if back < cohort.rounds
+            and (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
             is not None
         ]
         for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
@@ -125,6 +128,8 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     only, to say so.
     """
     due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    if not is_last:
+        due &= cohort.windows_before(column) >= cohort.watch.enough
     if not due.any():
         return None
     used = memory.baseline(cohort.trailing(column, memory.since))
@@ -133,7 +138,12 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     rows = np.flatnonzero(due)
     if not rows.size:
         return None
-    readings = cohort.detector.judge(cohort.sample(column, rows, used), cohort.options)
+    readings = joined(
+        [
+            cohort.detector.judge(cohort.sample(column, some, used), cohort.options)
+            for some in np.array_split(rows, -(-rows.size // BLOCK))
+        ]
+    )
     baseline_windows = used.windows[rows]
     scores = scores_of(readings, baseline_windows, cohort.watch, cohort.mode)
     return _Round(cohort, memory, column, rows, used, readings, scores, baseline_windows)
@@ -211,13 +221,11 @@ def _only(memory: Memory, row: int) -> NDArray[np.bool_]:
 def _signals(
     cohort: Cohort, memory: Memory, judgement: Judgement | None, policy: DriftPolicy
 ) -> Iterator[DriftSignal]:
-    places = {} if judgement is None else {int(row): at for at, row in enumerate(judgement.rows)}
-    for row in range(len(cohort.series)):
-        if judgement is not None and row in places:
-            signal = memory.signals[row] = signal_of(cohort, judgement, places[row], policy)
-        elif cohort.items[row, -1] > 0 and row in memory.signals:
-            signal = memory.signals[row]
-        else:
+    if judgement is not None:
+        memory.signals.update(signals_of(cohort, judgement, policy))
+    for row, has_points in enumerate((cohort.items[:, -1] > 0).tolist()):
+        signal = memory.signals.get(row) if has_points else None
+        if signal is None:
             signal = stale_signal(cohort, row, int(memory.judged[row]))
         yield with_episode(signal, memory.episodes.get(row), policy)
 

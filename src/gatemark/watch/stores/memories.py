@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from gatemark.watch.memory import SeriesMemory
 from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, TICKS, Database
 
 DRIFT: Final = "drift"
+BATCH: Final = 5_000
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
 
@@ -63,14 +65,12 @@ class Recorder:
         self._connection = connection
         self._mark = "?" if dialect == "sqlite" else "%s"
 
-    def keep_memories(self, rows: Sequence[MemoryRow]) -> None:
-        """Put memories in the place of older ones."""
-        self._upsert(
-            MEMORIES.name,
-            ("series_id", "detector", "policy_digest", "level", "content"),
-            ("series_id", "detector"),
-            [(*row[:4], _encode(row.memory)) for row in rows],
-        )
+    def keep_memories(self, rows: Iterable[MemoryRow]) -> None:
+        """Put memories in the place of older ones, some at a time."""
+        columns = ("series_id", "detector", "policy_digest", "level", "content")
+        packed = ((*row[:4], _encode(row.memory)) for row in rows)
+        while some := list(islice(packed, BATCH)):
+            self._upsert(MEMORIES.name, columns, ("series_id", "detector"), some)
 
     def keep_episodes(self, episodes: Sequence[Episode]) -> None:
         """Put episodes in the place of what was known of them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -242,7 +243,7 @@ def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator
             form=form,
             length_s=row.length_s,
             phase_s=row.phase_s,
-            layout=msgspec.json.decode(row.layout, type=tuple[float | str, ...]),
+            layout=_layout(row.layout),
         )
 
 
@@ -277,6 +278,11 @@ def _series_row(series: Series) -> dict[str, object]:
         "phase_s": series.phase_s,
         "layout": msgspec.json.encode(series.layout).decode(),
     }
+
+
+@lru_cache(maxsize=1024)
+def _layout(text: str) -> tuple[float | str, ...]:
+    return msgspec.json.decode(text, type=tuple[float | str, ...])
 
 
 def _batches(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
