@@ -170,7 +170,7 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
         found = [part.strip() for part in _SENTENCE.findall(segment.text)]
         sentences.extend(part for part in found if part)
         counts[segment.agent_id] = counts.get(segment.agent_id, 0) + len(segment.text.split())
-    kinds = [{KINDS[word] for word in KIND_WORDS & _words(part)} for part in sentences]
+    kinds = list(map(_kinds, sentences))
     fields = {"status_action": _fitting(sentences[-1:], "status_action")}
     for field, kind in _FIELD_KINDS.items():
         holding = (part for part, found in zip(sentences, kinds, strict=True) if kind in found)
@@ -178,6 +178,12 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
     who = (f"{agent}: {count} words" for agent, count in counts.items())
     fields["agent_contributions"] = cut_text(", ".join(who), SUMMARY_LIMITS["agent_contributions"])
     return {field: fields[field] for field in SUMMARY_LIMITS}
+
+
+def _kinds(sentence: str) -> set[str]:
+    """The kinds of statements that a sentence holds."""
+    words = sentence.encode("utf-8", "replace").translate(_TO_WORDS).split()
+    return {KINDS[word] for word in words if word in KINDS}
 
 
 def _fitting(sentences: Iterable[str], field: str) -> str:
