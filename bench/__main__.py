@@ -5,19 +5,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement, compare, endpoint, ledger, overhead, runlog, runlog_metrics, runner
+from bench import (
+    advisory,
+    agreement,
+    compare,
+    endpoint,
+    ledger,
+    lifecycle,
+    overhead,
+    runlog,
+    runlog_metrics,
+    runner,
+)
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "help": agreement.help_lines,
     "agreement": agreement.lines,
+    "advisory": advisory.lines,
     "runner": runner.lines,
     "http": endpoint.lines,
     "compare": compare.lines,
-    "runlog": runlog.lines,
     "runlog-metrics": runlog_metrics.lines,
     "ledger": ledger.lines,
     "overhead": overhead.lines,
+    "runlog": runlog.lines,
+    "lifecycle": lifecycle.lines,
 }
 
 

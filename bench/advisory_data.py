@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from gatemark.core.advisory import SEVERITIES, Compared, Taxonomy, bucket_of, outcome_of, signal_of
+from gatemark.core.advisory import Compared, bucket_of, outcome_of, signal_of
 from gatemark.records.npu_advisory_decision_v1 import AGREEING
 
 CLASSES = (
@@ -27,17 +26,25 @@ SERVICES = (
     "kanban_hygiene_advisory",
     "openvino_advisory_gateway",
 )
-CASES = ("normal", "low_confidence", "false_alarm", "action_needed")
-LABELS = ("suppress", "no_action", "log", "escalate", "retrieve_more_context", "summarize")
+LABELS = {
+    "suppress": ("none", "info"),
+    "no_action": ("none", "info"),
+    "log": ("info", "low"),
+    "escalate": ("high", "critical"),
+    "retrieve_more_context": ("low", "medium"),
+    "summarize": ("low", "medium"),
+}
+_TEMPLATE = json.dumps(AGREEING)
 
 
 def decision(draw: random.Random, number: int) -> dict[str, Any]:
     """One sound record; about one in twenty is wrong, one in ten unsure."""
-    record = deepcopy(AGREEING)
-    lane = draw.randrange(36)
-    wanted = draw.choice(LABELS)
-    label = wanted if draw.random() < 0.97 else draw.choice(LABELS)
-    severity = draw.choice(SEVERITIES)
+    record: dict[str, Any] = json.loads(_TEMPLATE)
+    lane = draw.randrange(6)
+    names = tuple(LABELS)
+    wanted = draw.choice(names)
+    label = wanted if draw.random() < 0.97 else draw.choice(names)
+    severity: Any = draw.choice(LABELS[wanted])
     score = round(min(0.999, draw.betavariate(9, 1.4)), 4)
     compared = Compared(
         label=label,
@@ -49,7 +56,8 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
         applicable=True,
     )
     comparison, error_type = outcome_of(signal_of(compared))
-    fixture = f"{CLASSES[lane % 6]}.{CASES[number % 4]}.{number:07d}"
+    case = _case(wanted, compared.bucket, number)
+    fixture = f"{CLASSES[lane]}.{case}.{number:07d}"
     busy = draw.randint(300, 9000)
     record["decision_id"] = f"01J{number:023d}"
     record["timestamp"] = f"2026-06-{1 + number % 28:02d}T{number % 24:02d}:00:{number % 60:02d}Z"
@@ -58,8 +66,8 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
         "artifact_ref": f"run:{number % 3}",
         "content_hash": f"sha256:{draw.getrandbits(256):064x}",
     }
-    record["service"] |= {"name": SERVICES[lane // 6], "endpoint": f"gateway/lane-{lane}"}
-    record["input_class"] = CLASSES[lane % 6]
+    record["service"] |= {"name": SERVICES[lane], "endpoint": f"gateway/{CLASSES[lane]}"}
+    record["input_class"] = CLASSES[lane]
     record["recommendation"] |= {
         "label": label,
         "severity": severity,
@@ -83,8 +91,16 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
             "reason": "npu_busy",
             "expected": True,
         }
-    record["notes"] = [f"checked by rule set {number % 11}", f"bounded sample {number}"]
+    record["notes"] = [f"case:{case}", f"bounded sample {number}"]
     return record
+
+
+def _case(wanted: str, bucket: str, number: int) -> str:
+    if bucket in ("very_low", "low"):
+        return "low_confidence"
+    if LABELS[wanted][0] in ("none", "info"):
+        return "false_alarm" if number % 5 == 0 else "normal"
+    return "action_needed"
 
 
 def write_decisions(path: Path, count: int, *, seed: int = 1) -> None:
@@ -93,6 +109,3 @@ def write_decisions(path: Path, count: int, *, seed: int = 1) -> None:
     with path.open("w", encoding="utf-8") as stream:
         for number in range(count):
             stream.write(json.dumps(decision(draw, number)) + "\n")
-
-
-KNOWN_LABELS = frozenset(Taxonomy().labels)

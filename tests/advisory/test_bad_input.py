@@ -217,6 +217,7 @@ def test_a_bad_fixture_stops_the_run_before_anything_is_asked(
         (("all=gateway:GPU",), "service target must be"),
         (("all=http://advice.example/v1",), "loopback interface"),
         (("all=http://10.0.0.1/",), "loopback interface"),
+        (("all=http://[::1",), "is not valid"),
         (("all=http://127.0.0.1:1/x?token=1",), "must have no query"),
         (("all=command:'",), "cannot be split"),
         (("all=script:./gone.sh",), "no program"),

@@ -14,14 +14,17 @@ from gatemark.core.event import EventDraft
 from gatemark.flow.house import House
 
 Run = Callable[..., Any]
-NOW = datetime.now(UTC)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     house = House(store=str(tmp_path / "store"), actor="alice")
     house.events.append(
-        [EventDraft("noted", NOW, "alice", "triage", {"text": f"note {n}"}) for n in range(6)]
+        [EventDraft("noted", now(), "alice", "triage", {"text": f"note {n}"}) for n in range(6)]
     )
     house.store.close()
     return tmp_path / "store"
@@ -103,7 +106,7 @@ def test_a_checkpoint_is_kept_and_shows_what_came_later_to_be_a_continuation(
     note = tmp_path / "checkpoint.txt"
     assert ledger("checkpoint", "--signing-key", key, "-o", note).code == 0
     assert note.read_text().split("\n")[1] == "7"
-    House(store=str(store)).events.append([EventDraft("noted", NOW, "a", None, {})])
+    House(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})])
     printed = ledger("checkpoint", "--signing-key", key).out
     assert printed.split("\n")[1] == "8"
     ran = ledger("verify", "--key", public(key), "--since", note, "--json")
@@ -166,6 +169,34 @@ def test_a_proof_stands_alone(gatemark: Run, ledger: Run, key: Path, tmp_path: P
     assert ledger("prove").code == 2
 
 
+def test_growth_is_proved_by_two_checkpoints_alone(
+    gatemark: Run, ledger: Run, store: Path, key: Path, tmp_path: Path
+) -> None:
+    early, late, proof = (tmp_path / name for name in ("early.txt", "late.txt", "growth.json"))
+    assert ledger("checkpoint", "--signing-key", key, "-o", early).code == 0
+    House(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})] * 6)
+    assert ledger("checkpoint", "--signing-key", key, "-o", late).code == 0
+    proof.write_text(ledger("prove", "--since", early).out)
+    check = ("ledger", "prove", "--check", proof, "--key", public(key))
+    ran = gatemark(*check)
+    assert (ran.code, ran.out) == (0, "the ledger of 13 events began as the one of 7 events\n")
+    said = json.loads(proof.read_text())
+    for forged in (
+        {**said, "hashes": said["hashes"][:-1]},
+        {**said, "hashes": [said["hashes"][-1], *said["hashes"][1:]]},
+        {**said, "later": said["earlier"]},
+        {**said, "earlier": said["earlier"].replace("\n7\n", "\n6\n")},
+    ):
+        proof.write_text(json.dumps(forged))
+        assert gatemark(*check).code == 4
+    proof.write_text(json.dumps({**said, "hashes": ["!"]}))
+    assert gatemark(*check).code == 2
+    proof.write_text("{}")
+    assert gatemark(*check).code == 2
+    assert ledger("prove", "--since", late, "--checkpoint", early).code == 2
+    assert ledger("prove", 3, "--since", early).code == 2
+
+
 def test_an_erased_payload_is_gone_and_the_ledger_still_verifies(
     ledger: Run, store: Path, key: Path, tmp_path: Path
 ) -> None:
@@ -211,7 +242,7 @@ def test_the_log_can_be_narrowed(ledger: Run) -> None:
 
 def test_a_clock_that_was_ahead_can_be_set_back_for_all_to_see(ledger: Run, store: Path) -> None:
     events = House(store=str(store)).events
-    events.append([EventDraft("noted", NOW + timedelta(days=400), "a", None, {})])
+    events.append([EventDraft("noted", now() + timedelta(days=400), "a", None, {})])
     assert ledger("erase", 1, "--reason", "x").code == 1
     ran = ledger("clock-back", "--reason", "host b was ahead")
     assert ran.code == 0

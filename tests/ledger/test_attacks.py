@@ -434,6 +434,29 @@ def test_attack_a_self_approval_is_written_past_the_lifecycle(check: Run, place:
     assert check() == (4, event.seq)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE nodes SET hash = zeroblob(32) WHERE number = (SELECT max(number) FROM nodes)",
+        "UPDATE nodes SET hash = zeroblob(32)",
+        "UPDATE events SET actor = 'mallory' WHERE seq = (SELECT max(seq) - 1 FROM events)",
+        "DELETE FROM events WHERE seq = (SELECT max(seq) - 1 FROM events)",
+        "DELETE FROM events WHERE seq > 20",
+        "UPDATE payloads SET data = x'00' WHERE seq = (SELECT max(seq) FROM events)",
+        "DELETE FROM nodes",
+    ],
+)
+def test_what_does_not_verify_is_not_signed(gatemark: Run, place: Path, statement: str) -> None:
+    book = Governed(House(store=str(place / "store"), clock=lambda: MOMENT).store)
+    for number in range(5):
+        book.add("noted", "carol", number=number)
+    book.store.close()
+    flags = ("--store", place / "store", "--signing-key", place / "ledger.key")
+    with tampering(place / "store") as who:
+        who.run(statement)
+    assert gatemark("ledger", "checkpoint", *flags).code == 4
+
+
 def test_the_database_says_which_guards_are_gone(gatemark: Run, place: Path) -> None:
     with tampering(place / "store"):
         pass

@@ -15,6 +15,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from gatemark.core.errors import IntegrityError
+from gatemark.core.result import Blob, seal
 from gatemark.flow.house import House
 from gatemark.flow.ledger_keys import make_key, read_public_key
 from gatemark.ledger.dsse import IN_TOTO, open_envelope, read_envelope, sign_envelope
@@ -270,3 +271,18 @@ def test_decisions_do_not_leave_unsigned(gatemark: Run, origin: Path, tmp_path: 
 def test_what_is_no_export_is_refused(gatemark: Run, tmp_path: Path) -> None:
     ran = gatemark("ledger", "verify", tmp_path)
     assert (ran.code, "is no exported ledger" in ran.err) == (2, True)
+
+
+def test_a_result_cannot_make_an_export_write_elsewhere(gatemark: Run, tmp_path: Path) -> None:
+    house = House(store=str(tmp_path / "store"), clock=lambda: MOMENT)
+    fields = {name: getattr(FIRST, name) for name in FIRST.__struct_fields__}
+    del fields["id"], fields["stamp"], fields["schema"]
+    blobs = (Blob("x", "sha256:../../../outside", "text/plain"),)
+    house.results.append(seal(**{**fields, "blobs": blobs, "evidence": ()}))
+    house.store.close()
+    flags = ("--store", tmp_path / "store")
+    ran = gatemark("ledger", "export", tmp_path / "deep" / "er" / "out", *flags)
+    assert (ran.code, "which is no digest of a blob" in ran.err) == (4, True)
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith("outside")]
+    ran = gatemark("ledger", "verify", *flags, "--rescore", "--json")
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, 1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gatemark.core.errors import GatemarkError
 from gatemark.core.event import EventDraft
 from gatemark.core.governance import CLOCK_SET_BACK
 from gatemark.flow.house import House
@@ -71,6 +72,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "store"
 
 
+@pytest.mark.slow
 def test_any_edit_of_any_cell_is_found_whatever_is_put_there(history: Path, tmp_path: Path) -> None:
     rng = random.Random(5)
     tables = ("events", "payloads", "nodes", "checkpoints", "results")
@@ -115,3 +117,40 @@ def _bent(rng: random.Random, value: Any) -> Any:
         place = rng.randrange(len(value))
         return value[:place] + chr(ord(value[place]) ^ 1) + value[place + 1 :]
     return value + 1 if isinstance(value, int) else value
+
+
+def test_a_damaged_file_never_passes_for_another_history(history: Path, tmp_path: Path) -> None:
+    """Bytes flipped anywhere in the file: found, or without effect on what is read."""
+    rng = random.Random(11)
+    original = (history / "gatemark.sqlite3").read_bytes()
+    true = told(history / "gatemark.sqlite3")
+    found = 0
+    for number in range(30):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.copytree(history / "blobs", folder / "blobs")
+        damaged = bytearray(original)
+        for _ in range(4):
+            damaged[rng.randrange(100, len(damaged))] ^= 1 << rng.randrange(8)
+        path = folder / "gatemark.sqlite3"
+        path.write_bytes(damaged)
+        try:
+            store = open_sqlite(path)
+            report = verify_ledger(store)
+        except GatemarkError:
+            found += 1
+            continue
+        if report.verdict == "fail":
+            found += 1
+        else:
+            assert told(path) == true
+        store.close()
+    assert found > 10
+
+
+def told(path: Path) -> list[Any]:
+    store = open_sqlite(path)
+    try:
+        return [*store.events.events(), *store.results.documents()]
+    finally:
+        store.close()

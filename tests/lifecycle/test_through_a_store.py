@@ -28,6 +28,7 @@ from gatemark.core.governance import SYSTEM, AssetRegistered, TransitionMade
 from gatemark.core.governance import Approval as AuditedApproval
 from gatemark.core.lifecycle import parse_version_ref
 from gatemark.flow.asset_history import asset_history
+from gatemark.flow.asset_views import asset_card
 from gatemark.flow.books import read_state, replay
 from gatemark.flow.citations import result_ids
 from gatemark.flow.house import House
@@ -158,6 +159,39 @@ def test_two_promotions_at_once_have_one_winner(site: Site) -> None:
         thread.join()
     assert outcomes.count("won") == 1
     assert all("cannot go from evaluating to evaluating" in o for o in outcomes if o != "won")
+
+
+def test_threads_that_share_a_house_see_whole_states(site: Site) -> None:
+    site.enable("1.0.0")
+    problems: list[BaseException] = []
+    names = [f"2.{at}.0" for at in range(12)]
+
+    def add(mine: list[str]) -> None:
+        try:
+            for name in mine:
+                site.add(name)
+                site.promote(name, "evaluating", actor="ann")
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            problems.append(error)
+
+    def look() -> None:
+        try:
+            for _ in range(20):
+                found = route(site.house, ASSET).primary
+                assert found is not None
+                assert asset_card(site.house, ASSET).enabled == "1.0.0"
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            problems.append(error)
+
+    threads = [threading.Thread(target=add, args=(names[at::3],)) for at in range(3)]
+    threads += [threading.Thread(target=look) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert all(stage(site, name) == "evaluating" for name in names)
+    assert replay(site.house.events, ASSET) == read_state(site.house, ASSET)
 
 
 ENABLE = """

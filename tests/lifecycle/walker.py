@@ -93,6 +93,8 @@ class Walker:
         self.stages: dict[tuple[str, str], str] = {}
         self.cites: dict[str, list[str]] = {version: [] for version in VERSIONS}
         self.sealed: dict[str, tuple[str, str]] = {}
+        self.sealed_at: dict[str, datetime] = {}
+        self.fell_at: dict[tuple[str, str], datetime] = {}
         self.authors: dict[str, str] = {}
         self.votes: dict[int, dict[str, Any]] = {}
         for version in VERSIONS[:2]:
@@ -171,6 +173,11 @@ class Walker:
             assert moved["result_ids"]
             for result_id in moved["result_ids"]:
                 assert self.sealed[result_id] == (self.candidate(moved["version"]), "pass")
+        if moved["after"] in ("rejected", "demoted", "rolled_back"):
+            self.fell_at[key] = at
+        if moved["after"] == "eligible" and key in self.fell_at:
+            newest = max(self.sealed_at[result_id] for result_id in moved["result_ids"])
+            assert newest > self.fell_at[key]
         if moved["after"] in ("canary_1", "enabled") and moved["cause"] == "promote":
             assert moved["approvals"]
             for seq in moved["approvals"]:
@@ -231,6 +238,7 @@ class Walker:
         self.house.results.append(made)
         self.cites[name].append(made.id)
         self.sealed[made.id] = (self.candidate(about), verdict)
+        self.sealed_at[made.id] = self.clock.now
 
     def promote(self) -> None:
         version = self.version()
@@ -279,14 +287,17 @@ class Walker:
         if after in ("canary_1", "enabled"):
             self.approve(version, environment, after, result_ids)
         actor = {"evaluating": "ann", "eligible": "eve", "rejected": "eve"}.get(after, "olu")
-        self.do(
-            Promote(
-                version=version,
-                to=after,  # type: ignore[arg-type]
-                result_ids=result_ids,
-                **self.by(actor, environment),
+        # Somebody tries whether an old result will do.
+        old = self.cites[version][:1] if after == "eligible" and self.one_in(2) else []
+        for cited in (*((one,) for one in old), result_ids):
+            self.do(
+                Promote(
+                    version=version,
+                    to=after,  # type: ignore[arg-type]
+                    result_ids=cited,
+                    **self.by(actor, environment),
+                )
             )
-        )
 
     def approve(
         self,

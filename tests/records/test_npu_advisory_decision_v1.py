@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from gatemark.core.advisory_record import ALLOWED_ACTIONS, CLOSED_FLAGS, DEFAULT_ACTIONS, Decision
-from gatemark.core.advisory_rules import CONTRADICTIONS, all_sound
+from gatemark.core.advisory_rules import CONTRADICTIONS
+from gatemark.core.advisory_survey import all_sound
 from gatemark.intake.diagnose import diagnose
 from gatemark.records.npu_advisory_decision_v1 import AGREEING, SCHEMA, changed
 from gatemark.testing.schemas import check_schema

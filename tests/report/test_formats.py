@@ -62,7 +62,7 @@ def test_a_result_that_does_not_verify_gets_no_report(extension: str) -> None:
 def test_html_without_its_extra_says_what_to_install(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("gatemark.report.html", "gatemark.report.charts"):
+    for module in ("gatemark.report.html", "gatemark.report.charts", "gatemark.report.pages"):
         monkeypatch.delitem(sys.modules, module, raising=False)
         monkeypatch.delattr("gatemark.report." + module.rpartition(".")[2], raising=False)
     monkeypatch.setitem(sys.modules, package, None)

@@ -9,7 +9,7 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.targets.http import HttpTarget
-from gatemark.targets.network_specs import HttpSpec
+from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, TargetError
 
@@ -222,3 +222,29 @@ def test_many_calls_share_connections() -> None:
     with serving(lambda request: Answer({"answer": request.body["input"]})) as server:
         outcomes = run(_target(server.url), questions(60), RunOptions(concurrency=6))
     assert [o.reply.output for o in outcomes if o.reply] == [c.input for c in questions(60)]
+
+
+def test_no_proxy_comes_between_this_machine_and_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(lambda _: Answer({"answer": "from the proxy"})) as proxy:
+        for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(variable, proxy.url)
+        with serving(lambda _: Answer({"answer": "from the service"})) as server:
+            assert ask(_target(server.url), CALL).output == "from the service"
+        assert proxy.requests == []
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("", False),
+    ],
+)
+def test_only_this_machine_is_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected

@@ -10,9 +10,10 @@ import numpy as np
 
 from gatemark.core.drift import DriftSignal
 from gatemark.flow.plugins import detectors
-from gatemark.watch.cohort import Cohort, Series
+from gatemark.watch.cohort import Cohort
 from gatemark.watch.memory import Memory
 from gatemark.watch.policy import DriftPolicy, Watch
+from gatemark.watch.series import Series
 from gatemark.watch.tick import Rearming, Ticked, tick
 
 DAY = 86_400

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from gatemark.advisory.audio import SAMPLE_RATE_HZ, Samples
 
 TEXT_WIDTH: Final = 512
-AUDIO_WIDTH: Final = 38
 MAX_FIGURE: Final = 10**15
 _BANDS: Final = 16
 _FRAME: Final = 256

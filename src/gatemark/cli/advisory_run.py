@@ -110,6 +110,7 @@ def run_command(**flags: Any) -> int:
             random_bytes=secrets.token_bytes,
             on_progress=progress,
         )
+    click.echo(f"records and summaries are in {flags['out']}", err=True)
     if flags["json"]:
         print_json(judged.summary)
     else:

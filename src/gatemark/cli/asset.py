@@ -25,6 +25,7 @@ from gatemark.flow.assets import NewVersion, add_version, asset_names, set_exam
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import PauseVersion, ReportService, ResumeVersion, Waive, act
 from gatemark.flow.outputs import check_extensions, write_documents
+from gatemark.report.formats import load_renderer
 from gatemark.report.lifecycle_text import asset_text, history_text, list_text
 
 
@@ -171,19 +172,13 @@ def history(**flags: Any) -> None:
         flags["output"],
         {
             ".json": lambda: msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n",
-            ".html": lambda: _page(found),
+            ".html": lambda: load_renderer("lifecycle_page", "render_history", ".html")(found),
         },
     )
     if flags["json"]:
         print_json(msgspec.to_builtins(found))
     else:
         click.echo(history_text(found), nl=False)
-
-
-def _page(found: Any) -> bytes:
-    from gatemark.report.lifecycle_page import render_history  # noqa: PLC0415 - only pages need it
-
-    return render_history(found)
 
 
 @asset_command.command("pause")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -9,6 +11,8 @@ import click
 from gatemark.cli.screen import wants_color
 from gatemark.core.exits import ExitCode
 from gatemark.flow.demo import run_demo
+from gatemark.flow.demo_drift import demo_drift
+from gatemark.flow.demo_lifecycle import demo_lifecycle
 from gatemark.report.terminal import verdict_table
 
 
@@ -17,20 +21,46 @@ from gatemark.report.terminal import verdict_table
 def demo_command(folder: str) -> int:
     """Walk through the gate on bundled synthetic data.
 
-    Writes everything into FOLDER: the data, a store with sealed results, and reports to open in
-    a browser. Two exams are sat, each by a baseline that passes and by a candidate that fails for
-    a reason planted in it.
+    Writes everything into FOLDER: the data, stores with sealed results, and reports to open in a
+    browser. Two exams are sat, each by a baseline that passes and by a candidate that fails for a
+    reason planted in it. Two people take a change through shadow and canary, one of them is
+    refused. An enabled asset drifts, is demoted by itself, and returns on fresh evidence only.
 
     \b
     Example:
       gatemark demo my-demo
     """
-    astray = []
-    for step in run_demo(Path(folder)):
-        click.echo(verdict_table(step.result, color=wants_color()))
-        click.echo(f"report: {step.report}\n")
-        if step.result.verdict != step.planned:
-            astray.append(step.name)
+    place = Path(folder)
+    astray = [*_exams(place), *_lifecycle(place), *_drift(place)]
     if astray:
         click.echo(f"gatemark: the demo went astray at {', '.join(astray)}", err=True)
     return ExitCode.FAIL if astray else ExitCode.PASS
+
+
+def _exams(folder: Path) -> Iterator[str]:
+    for step in run_demo(folder):
+        click.echo(verdict_table(step.result, color=wants_color()))
+        click.echo(f"report: {step.report}\n")
+        if step.result.verdict != step.planned:
+            yield step.name
+
+
+def _lifecycle(folder: Path) -> Iterator[str]:
+    click.echo("Two people, shadow and canary\n")
+    for act in demo_lifecycle(folder, datetime.now(UTC)):
+        mark = "REFUSED  " if act.was_refused else ""
+        click.echo(f"{mark}{act.title}")
+        for line in act.lines:
+            click.echo(f"    {line}")
+        if not act.planned:
+            yield act.title
+    click.echo()
+
+
+def _drift(folder: Path) -> Iterator[str]:
+    click.echo("An enabled asset drifts\n")
+    for step in demo_drift(folder):
+        click.echo(f"{step.found:<10}  {step.line}")
+        if step.is_astray:
+            yield step.name
+    click.echo(f"page: {folder / 'drift.html'}")

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.drift_derive import derive
-from gatemark.cli.drift_policy import policy
-from gatemark.cli.drift_probe import probe, status
-from gatemark.cli.drift_push import push
-from gatemark.cli.drift_report import close, events, metrics, report
+from gatemark.cli.lazy import LazyGroup, Verbs
+
+DRIFT_VERBS: Verbs = {
+    "push": ("gatemark.cli.drift_push", "Keep points of watched metrics, one per window."),
+    "derive": (
+        "gatemark.cli.drift_derive",
+        "Push points counted from results, run logs and advisory decisions.",
+    ),
+    "probe": (
+        "gatemark.cli.drift_probe",
+        "Judge every window that is due, and act on what drifts.",
+    ),
+    "status": (
+        "gatemark.cli.drift_probe",
+        "Show how every watched metric stands; changes nothing.",
+    ),
+    "report": ("gatemark.cli.drift_report", "Write a page about the drift of one asset."),
+    "policy": (
+        "gatemark.cli.drift_policy",
+        "Print a drift policy, or what it does to healthy assets.",
+    ),
+    "close": (
+        "gatemark.cli.drift_report",
+        "Close an episode and let its metric start a new baseline.",
+    ),
+    "metrics": ("gatemark.cli.drift_report", "Print every signal as Prometheus metrics."),
+    "events": (
+        "gatemark.cli.drift_report",
+        "Print every signal as an OpenTelemetry event gen_ai.evaluation.result.",
+    ),
+}
 
 
-@click.group("drift")
+@click.group("drift", cls=LazyGroup, verbs=DRIFT_VERBS)
 def drift_command() -> None:
     """Watch metrics of live assets and act when they drift."""
-
-
-for command in (push, derive, probe, status, report, policy, close, metrics, events):
-    drift_command.add_command(command)

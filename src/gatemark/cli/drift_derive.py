@@ -32,7 +32,7 @@ from gatemark.flow.reading import ReadingChoices
 @max_errors_option
 @store_option
 @json_option
-def derive(**flags: Any) -> None:
+def derive_command(**flags: Any) -> None:
     """Push points counted from results, run logs and advisory decisions.
 
     Results give golden_accuracy and calibration_ece of their candidate, one point for each time

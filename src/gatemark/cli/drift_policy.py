@@ -23,12 +23,12 @@ SEED = 20_260_301
 @click.option(
     "--series",
     type=click.IntRange(20, 20_000),
-    default=200,
+    default=400,
     show_default=True,
     help="Healthy series per watch.",
 )
 @json_option
-def policy(**flags: Any) -> None:
+def policy_command(**flags: Any) -> None:
     """Print a drift policy, or what it does to healthy assets.
 
     With --explain, every watch judges simulated healthy series with the real code, and the false
@@ -54,10 +54,9 @@ def policy(**flags: Any) -> None:
 
 
 def _tell(found: Explained) -> None:
-    click.echo(
-        f"{found.policy} ({found.mode}), {found.series} series x {found.days} days per watch"
-    )
-    click.echo("\nfalse alarms of one healthy metric, per month")
+    size = f"{found.series} healthy series over {found.days} days per watch"
+    click.echo(f"{found.policy} ({found.mode}), {size}, seed {found.seed}")
+    click.echo(f"\nfalse alarms of one metric per month, {found.series} judged in each tick")
     click.echo(f"{'METRIC':<22} {'DETECTOR':<12} {'WARNINGS':>9} {'DEMOTIONS':>10}")
     for watch in found.watches:
         click.echo(

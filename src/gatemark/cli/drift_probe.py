@@ -61,7 +61,7 @@ def house_at(flags: dict[str, Any]) -> tuple[House, datetime]:
 )
 @store_option
 @json_option
-def probe(**flags: Any) -> int:
+def probe_command(**flags: Any) -> int:
     """Judge every window that is due, and act on what drifts.
 
     Each metric of each asset is held against its baseline of earlier windows. A warning moves an
@@ -92,7 +92,7 @@ def probe(**flags: Any) -> int:
 )
 @store_option
 @json_option
-def status(**flags: Any) -> None:
+def status_command(**flags: Any) -> None:
     """Show how every watched metric stands; changes nothing.
 
     \b

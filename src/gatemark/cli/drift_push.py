@@ -27,7 +27,7 @@ from gatemark.flow.reading import ReadingChoices
 @max_errors_option
 @store_option
 @json_option
-def push(**flags: Any) -> None:
+def push_command(**flags: Any) -> None:
     """Keep points of watched metrics, one per window.
 
     FILE holds gatemark.point/1: lines of asset, metric, start, end and a value with n, or counts

@@ -35,7 +35,7 @@ from gatemark.report.evaluation_events import otlp_lines
 @policy_options
 @now_option
 @store_option
-def report(**flags: Any) -> None:
+def report_command(**flags: Any) -> None:
     """Write a page about the drift of one asset.
 
     Each watched metric with its values, the mean and the two bands that they are held against,
@@ -70,7 +70,7 @@ def report(**flags: Any) -> None:
 @policy_options
 @now_option
 @store_option
-def metrics(**flags: Any) -> None:
+def metrics_command(**flags: Any) -> None:
     """Print every signal as Prometheus metrics.
 
     \b
@@ -101,7 +101,7 @@ def metrics(**flags: Any) -> None:
 @policy_options
 @now_option
 @store_option
-def events(**flags: Any) -> None:
+def events_command(**flags: Any) -> None:
     """Print every signal as an OpenTelemetry event gen_ai.evaluation.result.
 
     The lines are OTLP JSON, which collectors read from files.
@@ -129,7 +129,7 @@ def events(**flags: Any) -> None:
 @now_option
 @store_option
 @json_option
-def close(**flags: Any) -> None:
+def close_command(**flags: Any) -> None:
     """Close an episode and let its metric start a new baseline.
 
     A warning is closed by a reason, a breach by a result about the asset that passed after the

@@ -10,7 +10,13 @@ import msgspec
 from gatemark.cli.options import from_option, id_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.exits import ExitCode
-from gatemark.flow.import_logs import ImportSummary, arms_of_logs, import_logs
+from gatemark.flow.import_logs import (
+    ImportSummary,
+    arms_of_logs,
+    import_decisions,
+    import_logs,
+)
+from gatemark.flow.prepare_samples import Preparation
 from gatemark.flow.reading import ReadingChoices
 from gatemark.report.words import one_line
 
@@ -28,13 +34,26 @@ from gatemark.report.words import one_line
     show_default=True,
     help="Write nothing when a row cannot be read, or go on without it.",
 )
+@click.option(
+    "--to",
+    type=click.Choice(["samples", "decisions"]),
+    default="samples",
+    show_default=True,
+    help="What to make; traces can become decisions for 'gatemark attribute'.",
+)
+@click.option("--redact", is_flag=True, help="Replace texts that show personal data or secrets.")
+@click.option("--dedupe", is_flag=True, help="Keep the first of samples with the same input.")
+@click.option("--take", type=click.IntRange(1), metavar="N", help="Draw N samples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the draw.")
+@click.option("--stratify", metavar="TAG", help="Draw evenly over the values of this tag.")
 @max_errors_option
 @click.option("-o", "--output", metavar="FILE", help="Where to write the samples (.jsonl).")
 @json_option
 def import_command(**flags: Any) -> int:
     """Turn other tools' logs into samples, with every row accounted for.
 
-    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow and pydantic-evals.
+    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow and pydantic-evals,
+    and traces in OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
     the rows. A run that was cut short (--limit, filters, crashes) is refused.
@@ -45,6 +64,8 @@ def import_command(**flags: Any) -> int:
       gatemark import results_1.json samples_task_1.jsonl -o base.jsonl
       gatemark import --list-arms promptfoo.json
       gatemark import promptfoo.json --arm baseline --id testCase.metadata.case_id -o base.jsonl
+      gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
+      gatemark import traces.jsonl --to decisions -o decisions.jsonl
     """
     files, tool = flags["files"], flags["from"]
     if flags["list_arms"]:
@@ -55,6 +76,13 @@ def import_command(**flags: Any) -> int:
             for arm in arms:
                 click.echo(f"{arm.row_count:>8}  {one_line(arm.name)}")
         return ExitCode.PASS
+    if flags["to"] == "decisions":
+        count = import_decisions(files, tool=tool, output=flags["output"])
+        if flags["json"]:
+            print_json({"decisions": count, "output": flags["output"]})
+        else:
+            click.echo(f"{count} decisions, written: {flags['output'] or 'nothing'}")
+        return ExitCode.PASS
     with byte_progress("importing") as progress:
         summary = import_logs(
             files,
@@ -62,6 +90,13 @@ def import_command(**flags: Any) -> int:
             arm=flags["arm"],
             id_path=flags["id"],
             output=flags["output"],
+            prepared=Preparation(
+                redact=flags["redact"],
+                dedupe=flags["dedupe"],
+                take=flags["take"],
+                seed=flags["seed"],
+                stratify=flags["stratify"],
+            ),
             choices=ReadingChoices(on_bad_line=flags["on_bad_line"]),
             on_progress=progress,
         )
@@ -105,4 +140,11 @@ def _tell(summary: ImportSummary) -> None:
         ]
         lines += [f"note: {note}" for note in log.notes if note not in told]
         click.echo("\n  ".join(map(one_line, lines)))
+    for count, words in (
+        (summary.redacted, "samples were redacted"),
+        (summary.repeats, "repeated another's input and were left out"),
+        (summary.not_drawn, "were not drawn"),
+    ):
+        if count:
+            click.echo(f"{count} {words}")
     click.echo(f"written: {summary.output}" if summary.output else "nothing was written")

@@ -10,17 +10,10 @@ import msgspec
 from gatemark.cli.ledger_keys import checkpoint, keygen, rotate
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
+from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.ledger import (
-    VerifyRequest,
-    check_proof,
-    erase,
-    export,
-    log,
-    prove,
-    set_clock_back,
-    verify,
-)
+from gatemark.flow.ledger import VerifyRequest, erase, export, log, set_clock_back, verify
+from gatemark.flow.ledger_proofs import check_proof, prove, prove_growth
 from gatemark.report.ledger_text import verified_text
 
 
@@ -97,36 +90,41 @@ def export_command(folder: str, signing_key: str | None, store: str, json: bool)
     if json:
         print_json(msgspec.to_builtins(done))
         return
-    click.echo(
-        f"{done.folder}: {done.events} events, {done.results} results, {done.decisions} decisions, "
-        f"{done.blobs} blobs, {done.checkpoints} checkpoints"
-    )
+    counted = ("events", "results", "decisions", "blobs", "checkpoints")
+    words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
+    click.echo(f"{done.folder}: {words}")
 
 
 @click.command("prove")
 @click.argument("seq", type=click.IntRange(1), required=False)
+@click.option("--since", metavar="FILE", help="Prove that the ledger continues this checkpoint.")
 @click.option("--checkpoint", metavar="FILE", help="Prove it by this checkpoint.")
 @click.option("--check", metavar="FILE", help="Check a proof instead; needs no store.")
 @click.option("--key", "keys", multiple=True, metavar="PUB", help="Public key to check by.")
 @store_option
 def prove_command(**flags: Any) -> None:
-    """Prove that an event is in the ledger, or check such a proof.
+    """Prove something about the ledger, or check such a proof.
 
-    The proof is a JSON document with the event and a proof of the form c2sp.org/tlog-proof. Whoever
-    has it and the public key needs nothing else.
+    By its number, that an event is in it; with --since, that it began as an earlier checkpoint
+    says. The proof is a JSON document. Whoever has it and the public key needs nothing else.
 
     \b
     Examples:
       gatemark ledger prove 7 > proof.json
+      gatemark ledger prove --since checkpoint.txt > growth.json
       gatemark ledger prove --check proof.json --key ledger.key.pub
     """
-    if (flags["seq"] is None) == (flags["check"] is None):
-        raise click.UsageError("give the number of an event, or --check FILE")
+    if sum(flags[name] is not None for name in ("seq", "since", "check")) != 1:
+        raise UsageError("give the number of an event, --since FILE or --check FILE")
     if flags["check"] is not None:
-        event = check_proof(flags["check"], flags["keys"])
-        click.echo(f"event {event.seq} ({event.kind}) is in the signed ledger")
+        click.echo(check_proof(flags["check"], flags["keys"]))
         return
-    proof = prove(House(store=flags["store"]), flags["seq"], flags["checkpoint"])
+    house = House(store=flags["store"])
+    proof: Any
+    if flags["since"] is not None:
+        proof = prove_growth(house, flags["since"], flags["checkpoint"])
+    else:
+        proof = prove(house, flags["seq"], flags["checkpoint"])
     print_json(msgspec.to_builtins(proof))
 
 

@@ -55,6 +55,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "why": ("gatemark.cli.why", "Tell why a version is where it is: results, votes, gates."),
     "role": ("gatemark.cli.role", "Grant roles and list who holds which."),
     "policy": ("gatemark.cli.policy", "Show, check or adopt the release policy of a store."),
+    "review": ("gatemark.cli.review", "Compare answers blind, by people, to a verdict."),
     "attribute": (
         "gatemark.cli.attribute",
         "Find the step that made a wrong decision go wrong.",
@@ -72,10 +73,15 @@ VERBS: dict[str, tuple[str, str]] = {
         "Dry-run advisory services: ask, compare, record; never act.",
     ),
     "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
+    "calibration": (
+        "gatemark.cli.calibration",
+        "Mend stated confidences, as a new version for the gate to judge.",
+    ),
     "schedule": (
         "gatemark.cli.schedule",
         "Run evaluations when they are due, each by exactly one worker.",
     ),
+    "serve": ("gatemark.cli.serve", "Serve the page: dashboards, approvals, runs, the ledger."),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 EPILOG = """\b

@@ -76,7 +76,7 @@ def list_(**flags: Any) -> None:
         print_json({"schedules": lines, "runs": runs})
         return
     for line in lines:
-        when = line.cron or "on " + ", ".join(line.on)
+        when = line.cron or "on " + ", ".join(line.triggers)
         next_at = f"{line.next_at:%Y-%m-%d %H:%MZ}" if line.next_at else "-"
         word = "OVERDUE" if line.is_overdue else "active" if line.is_active else "no command"
         click.echo(f"{word:<11} {line.id:<30} {when:<12} {line.tz:<8} next {next_at}")

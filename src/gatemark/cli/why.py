@@ -15,6 +15,7 @@ from gatemark.core.lifecycle import parse_version_ref
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
 from gatemark.flow.why import why
+from gatemark.report.formats import load_renderer
 from gatemark.report.lifecycle_text import why_text
 
 
@@ -49,7 +50,7 @@ def why_command(**flags: Any) -> int:
         flags["output"],
         {
             ".json": lambda: msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n",
-            ".html": lambda: _page(found),
+            ".html": lambda: load_renderer("lifecycle_page", "render_why", ".html")(found),
         },
     )
     if flags["json"]:
@@ -57,9 +58,3 @@ def why_command(**flags: Any) -> int:
     else:
         click.echo(why_text(found), nl=False)
     return ExitCode.INTEGRITY if found.problems else ExitCode.PASS
-
-
-def _page(found: Any) -> bytes:
-    from gatemark.report.lifecycle_page import render_why  # noqa: PLC0415 - only pages need it
-
-    return render_why(found)

@@ -202,6 +202,11 @@ def is_stated(category: Category, comparison: str, error_type: str | None) -> bo
     return error_type == named or (error_type is not None and error_type not in ERROR_CATEGORIES)
 
 
+CASE_KINDS: Final = ("normal", "low_confidence", "false_alarm", "action_needed")
+CASE_NOTES: Final[dict[str, str]] = {f"case:{kind}": kind for kind in CASE_KINDS}
+"""The notes by which a record says what kind of case it is."""
+
+
 def lane_name(input_class: str, service: str) -> str:
     """A lane: what kind of input, and who judged it. No lane speaks for another."""
     return f"{input_class}/{service}"

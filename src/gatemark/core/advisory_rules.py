@@ -8,20 +8,12 @@ that is refused as a bad line would drop out of the evidence against it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
-from gatemark.core.advisory import (
-    BUCKET_RULES,
-    BUCKETS,
-    DEFAULT_BUCKET_RULE,
-    ERROR_CATEGORIES,
-    bucket_of,
-)
+from gatemark.core.advisory import BUCKET_RULES, ERROR_CATEGORIES, bucket_of
 from gatemark.core.advisory_record import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,
@@ -60,7 +52,7 @@ def texts_keep_their_patterns(record: Decision) -> list[Problem]:
             ("$.human_or_atlas_decision.label", reference.label, _LABEL),
             ("$.human_or_atlas_decision.timestamp", reference.timestamp, _TIME),
         )
-        if text is not UNSET and text is not None and not _matches(pattern, text)
+        if text is not UNSET and text is not None and not matches(pattern, text)
     ]
     if not found:
         for path, moment in (
@@ -72,7 +64,8 @@ def texts_keep_their_patterns(record: Decision) -> list[Problem]:
     return found
 
 
-def _matches(pattern: re.Pattern[str], text: str) -> bool:
+def matches(pattern: re.Pattern[str], text: str) -> bool:
+    """Whether a whole text has a pattern."""
     # In Python, $ also matches before a newline at the end.
     return pattern.match(text) is not None and not text.endswith("\n")
 
@@ -258,78 +251,3 @@ BREACHES: Final = (
     privacy_breaches,
     fallback_breaches,
 )
-
-
-_IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
-# Days up to the 28th exist in every month; the others take the slow way.
-_TIMES: Final = re.compile(
-    r"(?:[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
-    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|\+00:00)\n)*"
-)
-_HEX: Final = b"0123456789abcdef"
-_EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
-_KNOWN_NAMES_MAX: Final = 10_000
-_known_names: set[Any] = set()
-_known_labels: set[Any] = set()
-
-
-def all_sound(batch: Sequence[Decision]) -> bool:
-    """Whether surely no record of a batch contradicts itself; errs only by saying no."""
-    return (
-        _IDS.fullmatch("".join([record.decision_id + "\n" for record in batch])) is not None
-        and _TIMES.fullmatch("".join([record.timestamp + "\n" for record in batch])) is not None
-        and _hashes_are_whole([record.source.content_hash for record in batch])
-        and all(map(_is_plain, batch))
-    )
-
-
-def _hashes_are_whole(hashes: list[Any]) -> bool:
-    """Whether every hash has its prefix and 64 digits, or is not there at all."""
-    given = [text for text in hashes if text]
-    if not all(len(text) == 71 and text.startswith("sha256:") for text in given):
-        return False
-    # What is left without digits is the prefixes, and what else they might hold.
-    rest = "".join(given).encode("utf-8", "replace").translate(None, _HEX)
-    return rest == b"sh:" * len(given)
-
-
-def _is_plain(record: Decision) -> bool:
-    """Whether a record keeps every rule in the usual way."""
-    confidence, reference = record.confidence, record.human_or_atlas_decision
-    outcome, proof, fallback = record.outcome, record.npu_proof, record.fallback
-    score = confidence.score
-    if score is None or score is UNSET:
-        if confidence.bucket != "unknown":
-            return False
-    elif confidence.bucket != BUCKETS[bisect_right(_EDGES, score)]:
-        return False
-    label = reference.label
-    if (
-        reference.source == "missing"
-        or reference.timestamp
-        or confidence.bucket_rule != DEFAULT_BUCKET_RULE
-        or bool(fallback.kind) is not fallback.occurred
-        or (outcome.error_type in ERROR_CATEGORIES and outcome.comparison != "disagree")
-    ):
-        return not any(rule(record) for rule in CONTRADICTIONS)
-    names = (record.service.name, record.input_class)
-    if not (
-        _known_names.issuperset(names)
-        and label in _known_labels
-        and record.recommendation.label in _known_labels
-    ) and not _learnt(names, (label, record.recommendation.label)):
-        return False
-    if proof.proof_ok and proof.proof_mode == "sysfs_busy_delta":
-        return bool(proof.busy_delta_us) and proof.inference_ran
-    return not proof_fits_its_mode(record)
-
-
-def _learnt(names: Sequence[Any], labels: Sequence[Any]) -> bool:
-    """Whether names have their patterns; remembered, because few names make up many records."""
-    for found, known, pattern in ((names, _known_names, _NAME), (labels, _known_labels, _LABEL)):
-        for name in found:
-            if not isinstance(name, str) or not _matches(pattern, name):
-                return False
-            if len(known) < _KNOWN_NAMES_MAX:
-                known.add(name)
-    return True

@@ -21,6 +21,10 @@ class UsageError(GatemarkError):
     """The call itself makes no sense: flags that contradict, a name nobody knows."""
 
 
+class UnknownNameError(UsageError):
+    """Nothing here is called so."""
+
+
 class InvalidValueError(GatemarkError, ValueError):
     """A noun was asked to hold something it must never hold.
 
@@ -55,6 +59,10 @@ class RefusedError(GatemarkError):
 
     def lines(self) -> tuple[str, ...]:
         return (str(self), *self.details)
+
+
+class NotAllowedError(RefusedError):
+    """The one who asks may not do this, whatever else holds."""
 
 
 class ConflictError(RefusedError):

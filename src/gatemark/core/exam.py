@@ -93,6 +93,10 @@ class Exam(ABC, Generic[S]):
     def finish(self, state: S) -> ExamReport:
         """The measurements and exhibits that the state holds."""
 
+    def parting(self, state: S) -> S:
+        """The state as it leaves the process that folded it."""
+        return state
+
     def account(self, state: S, evidence: Evidence) -> ExamReport:
         """The report, for exams whose numbers must allow for evidence that was lost."""
         del evidence
@@ -107,11 +111,6 @@ class Exam(ABC, Generic[S]):
         """A kept state as if its records had begun at this shard."""
         del state
         raise UsageError(f"a state cannot be moved to shard {shard}")
-
-    def keepable(self, state: S) -> bool:
-        """Whether a state is free of anything that another policy would count otherwise."""
-        del state
-        return False
 
     def doubts(self, state: S) -> bool:
         """Whether some record that was counted must first be asked by ``problems``."""

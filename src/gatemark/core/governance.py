@@ -40,6 +40,10 @@ BREAK_GLASS_REVIEWED: Final = "break_glass_reviewed"
 CANARY_WINDOW: Final = "canary_window"
 WATCH_CLOSED: Final = "watch_closed"
 SERVICE_REPORTED: Final = "service_reported"
+REVIEW_CREATED: Final = "review_created"
+REVIEW_LOOKED_AT: Final = "review_looked_at"
+REVIEW_UNBLINDED: Final = "review_unblinded"
+LABELS_ACCEPTED: Final = "labels_accepted"
 
 NEVER_ERASED: Final = frozenset(
     {
@@ -67,6 +71,10 @@ NEVER_ERASED: Final = frozenset(
         CANARY_WINDOW,
         WATCH_CLOSED,
         SERVICE_REPORTED,
+        REVIEW_CREATED,
+        REVIEW_LOOKED_AT,
+        REVIEW_UNBLINDED,
+        LABELS_ACCEPTED,
     }
 )
 """Kinds that decisions rest on, or that stages are replayed from."""

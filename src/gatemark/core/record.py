@@ -86,8 +86,9 @@ class Form(msgspec.Struct, frozen=True):
     identity. ``judged_by`` are the fields that the rules look at, where these are few and come
     again and again: then each combination of their values is judged once. ``breaches`` list what
     a record can say and must not: validation refuses it, and an exam that looks for it can count
-    it. ``screen`` says of a whole batch that surely every rule holds; it errs only by saying no.
-    ``shows_values`` is false where a refused value may be private and no message may repeat it.
+    it. ``proof`` shows of many records at once that the rules hold, and errs only by saying
+    no: then the rules look at each record. ``shows_values`` is false where a refused value may be
+    private and no message may repeat it.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Form(msgspec.Struct, frozen=True):
     unique: tuple[str, ...] | None = None
     judged_by: tuple[str, ...] = ()
     breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
-    screen: Callable[[Sequence[Any]], bool] | None = None
+    proof: Callable[[Sequence[Any]], bool] | None = None
     shows_values: bool = True
 
     def __post_init__(self) -> None:
@@ -122,7 +123,7 @@ class Form(msgspec.Struct, frozen=True):
         if not self.breaches:
             return self
         return msgspec.structs.replace(
-            self, rules=(*self.rules, *self.breaches), breaches=(), screen=None
+            self, rules=(*self.rules, *self.breaches), breaches=(), proof=None
         )
 
     def key_of(self, record: Any) -> tuple[Any, ...]:

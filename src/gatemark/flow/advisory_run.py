@@ -1,8 +1,7 @@
-"""The journey of ``gatemark advisory run``: ask, record, compare; never act.
+"""Asking: fixtures, labels and services are opened, and every question becomes a record.
 
-(1) Open fixtures, labels and services; whatever is wrong with them ends here, with nothing written.
-(2) Ask every fixture's service, once per run; whatever goes wrong becomes a record. (3) Score the
-last run against the ones before. (4) Write everything. Stopping before (4) writes nothing.
+Whatever is wrong with what is opened ends the run before the first question. From then on nothing
+stops it but Ctrl-C. Nothing is written here, and nothing is acted upon.
 """
 
 from __future__ import annotations

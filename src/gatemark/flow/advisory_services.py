@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shlex
 import time
@@ -16,7 +15,7 @@ import msgspec
 from gatemark.core.advisory_record import Mode
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.flow.advisory_hosted import HostedGateway
-from gatemark.targets.network_specs import HttpSpec
+from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.port import Target
 from gatemark.targets.script import ScriptTarget
 from gatemark.targets.spec import TargetSpec, build
@@ -111,8 +110,11 @@ def _service(target: str, jobs: int) -> ServiceSpec:
 
 def _http(target: str) -> ServiceSpec:
     """An endpoint on this machine; anything else would send fixtures out."""
-    parts = urlsplit(target)
-    if not _is_loopback(parts.hostname or ""):
+    try:
+        parts = urlsplit(target)
+    except ValueError as error:
+        raise UsageError(f"service address {target!r} is not valid: {error}") from error
+    if not is_loopback(parts.hostname or ""):
         raise UsageError(f"service must be on the loopback interface, got host {parts.hostname!r}")
     if parts.query or parts.fragment:
         raise UsageError("service address must have no query, which records would have to name")
@@ -135,15 +137,6 @@ def _hosted(target: str, device: str) -> ServiceSpec:
         endpoint=f"{HOSTED}{ADVISE_PATH}",
         open=lambda: HostedGateway(("--device", device), connect),
     )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _words(target: str, text: str) -> tuple[str, ...]:

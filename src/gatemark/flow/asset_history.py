@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UnknownNameError
 from gatemark.core.lifecycle_events import (
     HOUSE_SUBJECT,
     KINDS,
@@ -45,10 +45,11 @@ def asset_history(
     moment = now if at is None else at
     lines = asset_lines(house, asset)
     if not any(isinstance(line.fact, VersionAdded) for line in lines):
-        raise UsageError(f"there is no asset {asset}")
+        raise UnknownNameError(f"there is no asset {asset}")
     state = fold(asset, [line for line in lines if line.at <= moment])
     told = [line for line in lines if line.at <= moment]
-    words = [line for line in map(_line_of(told), told) if line is not None]
+    tellable = [line for line in told if _is_told(line.fact)]
+    tell = _teller(told)
     return History(
         asset=asset,
         kind=state.asset.kind or "not yet known",
@@ -56,8 +57,8 @@ def asset_history(
         at=moment,
         live=live_of(state, told),
         segments=segments_of(told),
-        lines=tuple(reversed(words[-limit:])),
-        more_lines=max(0, len(words) - limit),
+        lines=tuple(tell(line) for line in reversed(tellable[-limit:])),
+        more_lines=max(0, len(tellable) - limit),
     )
 
 
@@ -140,16 +141,17 @@ def _segment(key: tuple[str, str], stage: str, start: datetime, end: datetime | 
     return Segment(environment=environment, version=version, stage=stage, start=start, end=end)
 
 
-def _line_of(lines: Sequence[Recorded]) -> Any:
-    """How to tell an event, given all that happened."""
-    actor_of = {line.seq: line.actor for line in lines}
+def _is_told(fact: Fact) -> bool:
+    return not (isinstance(fact, DriftNoted) and fact.level in ("OK", "INFO"))
 
-    def tell(line: Recorded) -> HistoryLine | None:
-        told = _words(line.fact)
-        if told is None:
-            return None
-        what, tone = told
+
+def _teller(lines: Sequence[Recorded]) -> Callable[[Recorded], HistoryLine]:
+    """How to tell an event, given all that happened."""
+    actor_of = {line.seq: line.actor for line in lines if isinstance(line.fact, ApprovalGiven)}
+
+    def tell(line: Recorded) -> HistoryLine:
         fact = line.fact
+        what, tone = _words(fact)
         numbers = fact.approvals if isinstance(fact, VersionMoved) else ()
         return HistoryLine(
             seq=line.seq,
@@ -167,10 +169,10 @@ def _line_of(lines: Sequence[Recorded]) -> Any:
     return tell
 
 
-def _words(fact: Fact) -> tuple[str, Tone] | None:
+def _words(fact: Fact) -> tuple[str, Tone]:
     if isinstance(fact, VersionMoved):
-        falls = fact.cause in _FALLS and fact.after != "enabled"
-        tone: Tone = "down" if falls else "flag" if fact.cause == "break_glass" else "up"
+        falls = (fact.cause in _FALLS and fact.after != "enabled") or fact.cause == "break_glass"
+        tone: Tone = "down" if falls else "up"
         if fact.after in ("superseded", "retired", "rejected"):
             tone = "down" if fact.after == "rejected" else "note"
         return f"{fact.before} → {fact.after} ({fact.cause})", tone
@@ -181,12 +183,7 @@ def _words(fact: Fact) -> tuple[str, Tone] | None:
     if isinstance(fact, WindowJudged):
         what = f"window {fact.start:%Y-%m-%d %H:%MZ} {fact.state}: {'; '.join(fact.reasons)}"
         return what, "note" if fact.state == "clean" else "flag"
-    if isinstance(fact, DriftNoted):
-        if fact.level in ("OK", "INFO"):
-            return None
-        return f"drift of {fact.metric}: {fact.level}", "flag"
-    tell = _TELL.get(type(fact))
-    return None if tell is None else tell(fact)
+    return _TELL[type(fact)](fact)
 
 
 _VERBS: Final = {"approve": "approved", "reject": "rejected", "abstain": "abstained from"}
@@ -199,8 +196,9 @@ _TELL: Final[dict[type, Callable[[Any], tuple[str, Tone]]]] = {
     ApprovalGiven: lambda fact: (f"{_VERBS[fact.decision]} the step to {fact.stage}", "note"),
     GateWaived: lambda fact: (f"waived {fact.gate} until {fact.expires_at:%Y-%m-%d}", "flag"),
     GateOverridden: lambda fact: (f"overrode {fact.gate} on the way to {fact.stage}", "flag"),
-    GlassBroken: lambda fact: (f"BROKE THE GLASS for {fact.incident}", "flag"),
+    GlassBroken: lambda fact: (f"BROKE THE GLASS for {fact.incident}", "down"),
     GlassReviewed: lambda fact: (f"reviewed the broken glass of {fact.incident}", "note"),
+    DriftNoted: lambda fact: (f"drift of {fact.metric}: {fact.level}", "flag"),
     WatchClosed: lambda fact: (
         f"the watch is over: {fact.clean_count} clean windows, {fact.other_count} others",
         "note",

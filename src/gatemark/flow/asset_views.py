@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UnknownNameError
 from gatemark.core.lifecycle import PRODUCTION
-from gatemark.flow.books import read_state
+from gatemark.flow.books import books_of, read_state
 from gatemark.flow.house import House
 from gatemark.lifecycle.state import State
 from gatemark.report.lifecycle_views import AssetCard, AssetRow, VersionLine
@@ -15,9 +15,13 @@ from gatemark.report.lifecycle_views import AssetCard, AssetRow, VersionLine
 def asset_card(house: House, asset: str, environment: str = PRODUCTION) -> AssetCard:
     """The versions of one asset."""
     house.existing_store()
-    state = read_state(house, asset)
+    with books_of(house).lock:
+        return _card(read_state(house, asset), asset, environment)
+
+
+def _card(state: State, asset: str, environment: str) -> AssetCard:
     if not state.asset.versions:
-        raise UsageError(f"there is no asset {asset}")
+        raise UnknownNameError(f"there is no asset {asset}")
     place = state.asset.place(environment)
     exam = state.asset.exam
     return AssetCard(
@@ -55,20 +59,20 @@ def _line(state: State, environment: str, name: str) -> VersionLine:
 
 def asset_rows(house: House, names: Sequence[str]) -> tuple[AssetRow, ...]:
     """One row per asset and environment it is in."""
-    rows = []
-    for name in names:
-        state = read_state(house, name)
-        for environment in sorted(state.asset.places) or [PRODUCTION]:
-            place = state.asset.place(environment)
-            rows.append(
-                AssetRow(
-                    asset=name,
-                    kind=state.asset.kind or "",
-                    risk=state.asset.risk,
-                    environment=environment,
-                    enabled=place.enabled,
-                    canary=place.canary,
-                    version_count=len(state.asset.versions),
-                )
-            )
-    return tuple(rows)
+    with books_of(house).lock:
+        return tuple(row for name in names for row in _rows(read_state(house, name), name))
+
+
+def _rows(state: State, name: str) -> list[AssetRow]:
+    return [
+        AssetRow(
+            asset=name,
+            kind=state.asset.kind or "",
+            risk=state.asset.risk,
+            environment=environment,
+            enabled=state.asset.place(environment).enabled,
+            canary=state.asset.place(environment).canary,
+            version_count=len(state.asset.versions),
+        )
+        for environment in sorted(state.asset.places) or [PRODUCTION]
+    ]

@@ -16,8 +16,6 @@ from gatemark.core.lifecycle import PRODUCTION, Exam, Pins, Risk, SchemaChange, 
 from gatemark.flow.books import read_state
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import Acted, AddVersion, SetExam, act
-from gatemark.flow.pack_data import open_pack
-from gatemark.flow.pack_judge import policy_of
 from gatemark.intake.strict_json import parse_strictly
 from gatemark.lifecycle.schema_change import bump, compare_schemas
 from gatemark.lifecycle.state import State
@@ -159,6 +157,10 @@ def _read_schema(name: str) -> Mapping[str, Any]:
 
 def exam_of_pack(path: str) -> Exam:
     """The exam that a pack file stands for, with its data as it lies there now."""
+    # Packs bring suites and statistics along, which no other journey here needs.
+    from gatemark.flow.pack_data import open_pack  # noqa: PLC0415
+    from gatemark.flow.pack_judge import policy_of  # noqa: PLC0415
+
     opened = open_pack(path)
     pack = opened.pack
     replayed = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -56,9 +57,14 @@ def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> 
 
 
 class Books:
-    """The states of assets as far as they were read; reading again reads only what is new."""
+    """The states of assets as far as they were read; reading again reads only what is new.
+
+    A state that was handed out goes on with the ledger. Whoever looks at one while others may
+    read holds ``lock`` meanwhile.
+    """
 
     def __init__(self, events: EventStore) -> None:
+        self.lock = threading.RLock()
         self._events = events
         self._house = HouseRules()
         self._house_read_to = 0
@@ -66,21 +72,26 @@ class Books:
 
     def read(self, asset: str, head: Head | None = None) -> State:
         """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
-        page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
-        state = State(self._house, page.asset)
-        if head is not None and page.head == head:
+        with self.lock:
+            page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
+            state = State(self._house, page.asset)
+            if head is None or page.head != head:
+                self._read_on(state, page)
+                page.head = head
             return state
+
+    def _read_on(self, state: State, page: _Page) -> None:
         for event, payload in self._events.events(self._house_read_to, subject=HOUSE_SUBJECT):
-            self._advance(State(self._house, Asset(name=asset)), event, payload)
+            self._advance(state, event, payload)
             self._house_read_to = event.seq
-        for event, payload in self._events.events(page.read_to, subject=asset):
+        if state.asset.name == HOUSE_SUBJECT:
+            return
+        for event, payload in self._events.events(page.read_to, subject=state.asset.name):
             if event.kind == RESULT_SEALED:
                 _note_seal(page, event, payload)
             else:
                 self._advance(state, event, payload)
             page.read_to = event.seq
-        page.head = head
-        return state
 
     def sealed_at(self, asset: str, result_id: str) -> datetime | None:
         """When a result about an asset was last sealed, where the ledger tells."""
@@ -94,13 +105,15 @@ class Books:
 
 
 _OPEN: WeakKeyDictionary[House, Books] = WeakKeyDictionary()
+_OPENING = threading.Lock()
 
 
 def books_of(house: House) -> Books:
     """The books of a house, kept for as long as it stands."""
-    if house not in _OPEN:
-        _OPEN[house] = Books(house.events)
-    return _OPEN[house]
+    with _OPENING:
+        if house not in _OPEN:
+            _OPEN[house] = Books(house.events)
+        return _OPEN[house]
 
 
 def read_state(house: House, asset: str) -> State:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import BadInputError, UnknownNameError
 from gatemark.core.lifecycle import (
     PRODUCTION,
     ArmMetric,
@@ -17,7 +17,7 @@ from gatemark.core.lifecycle import (
     Traffic,
 )
 from gatemark.flow.admitted import admitted_batches
-from gatemark.flow.books import read_state
+from gatemark.flow.books import books_of, read_state
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import Acted, PushWindow, act, preview
 from gatemark.flow.plugins import schemas
@@ -25,7 +25,7 @@ from gatemark.flow.reading import ReadingChoices
 from gatemark.intake.source import inspect_source
 from gatemark.lifecycle.release_policy import CanaryRules
 from gatemark.lifecycle.rollout import next_start
-from gatemark.lifecycle.state import share_of
+from gatemark.lifecycle.state import State, share_of
 
 CANARY_SCHEMA: Final = "gatemark.canary/1"
 
@@ -135,11 +135,15 @@ def _metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
 def canary_state(house: House, asset: str, environment: str = PRODUCTION) -> CanaryState:
     """How a running canary or watch stands."""
     house.existing_store()
-    state = read_state(house, asset)
+    with books_of(house).lock:
+        return _standing(read_state(house, asset), asset, environment)
+
+
+def _standing(state: State, asset: str, environment: str) -> CanaryState:
     place = state.asset.place(environment)
     rollout = place.rollout
     if rollout is None:
-        raise UsageError(f"{asset}: no canary and no watch runs in {environment}")
+        raise UnknownNameError(f"{asset}: no canary and no watch runs in {environment}")
     track = state.asset.track(environment, rollout.version)
     is_watch = rollout.watch_until is not None
     return CanaryState(

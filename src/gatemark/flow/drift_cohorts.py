@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from gatemark.core.change import AssetKind
 from gatemark.flow.house import House
 from gatemark.flow.plugins import detectors
-from gatemark.watch.cohort import Cohort, Series
+from gatemark.watch.cohort import Cohort
 from gatemark.watch.parts import part_count
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
+from gatemark.watch.series import Series
 from gatemark.watch.stores.points import Chunk, SqlPoints, parts_of
 
 

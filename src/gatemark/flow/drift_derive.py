@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError
 from gatemark.core.governance import RESULT_SEALED
 from gatemark.core.result import Result
-from gatemark.flow.admitted import whole_file
+from gatemark.flow.admitted import admitted_batches
 from gatemark.flow.drift_push import PointDoor
 from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices, refuse
-from gatemark.intake.lines import read_blocks
-from gatemark.intake.source import Source
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.runlog_files import read_run_log
 from gatemark.records.point import Point
-from gatemark.watch.derived import (
-    DecisionLine,
-    RunLine,
-    Tally,
-    count_decision,
-    count_run_line,
-    window_of,
-)
+from gatemark.watch.derived import Tally, count_decision, count_run_log, window_of
 from gatemark.watch.durations import seconds_of
 from gatemark.watch.stores.points import Pushed
 
 DEFAULT_WINDOW: Final = "1d"
+DECISIONS: Final = "npu_advisory_decision_v1"
 _LANES: Final = {"golden": ("score", "golden_accuracy"), "calibration": ("ece", "calibration_ece")}
 """The measurement of each kind of suite that is watched, and the metric it becomes."""
 
@@ -48,11 +41,10 @@ class DeriveRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What came of it: points pushed, windows not over yet, and lines with nothing to count."""
+    """What came of it: points pushed, and windows that are not over yet."""
 
     pushed: Pushed
     open_windows: int
-    passed_over: int
 
 
 def derive_points(
@@ -61,25 +53,17 @@ def derive_points(
     """Count what is recorded into closed windows and push them; doing it again changes nothing."""
     window_s = seconds_of(request.window)
     points: list[dict[str, Any]] = []
-    passed_over = 0
     if request.results:
         points.extend(_from_results(house, request.asset, window_s))
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        for paths, kind, count in (
-            (request.run_logs, RunLine, count_run_line),
-            (request.decisions, DecisionLine, count_decision),
-        ):
-            for source in find_sources(paths, choices.limits, Path(folder)):
-                tally, idle = _count_file(source, kind, count, request, choices)
-                passed_over += idle
-                points.extend(tally.points(window_s, _source_name(source)))
+    points.extend(_from_logs(request, choices, window_s))
+    points.extend(_from_decisions(request, choices, window_s))
     closed = [point for point in points if point["end"] <= now]
     with house.points.pushing(int(now.timestamp())) as pusher:
         door = PointDoor(pusher, now)
         for point in closed:
             door.add(msgspec.convert(point, Point))
         pushed = pusher.finish()
-    return Derived(pushed, len(points) - len(closed), passed_over)
+    return Derived(pushed, len(points) - len(closed))
 
 
 def _from_results(house: House, asset: str | None, window_s: int) -> Iterator[dict[str, Any]]:
@@ -116,35 +100,31 @@ def _result_tally(result: Result, asset: str | None, window: int) -> Tally:
     return tally
 
 
-def _count_file(
-    source: Source,
-    kind: type[Any],
-    count: Callable[[Tally, Any, str | None, int], bool],
-    request: DeriveRequest,
-    choices: ReadingChoices,
-) -> tuple[Tally, int]:
-    tally, idle, number = Tally(), 0, 0
-    window_s = seconds_of(request.window)
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(kind).decode
-    problems: list[str] = []
-    for block in read_blocks(whole_file(source), choices.limits):
-        for line in block.data.removesuffix(b"\n").split(b"\n"):
-            number += 1
-            if not line.strip():
-                continue
-            try:
-                idle += not count(tally, decode(line), request.asset, window_s)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                problems.append(f"{source.name}:{number}: {error}")
-    refuse(problems, choices)
-    if number == 0:
-        raise BadInputError(f"{source.name}: holds no records")
-    return tally, idle
+def _from_logs(
+    request: DeriveRequest, choices: ReadingChoices, window_s: int
+) -> Iterator[dict[str, Any]]:
+    for path in request.run_logs:
+        tally = Tally()
+        count_run_log(tally, read_run_log(path, choices=choices), request.asset, window_s)
+        yield from tally.points(window_s, _source_name(path))
 
 
-def _source_name(source: Source) -> str:
+def _from_decisions(
+    request: DeriveRequest, choices: ReadingChoices, window_s: int
+) -> Iterator[dict[str, Any]]:
+    form = schemas().get(DECISIONS).form("decision")
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for source in find_sources(request.decisions, choices.limits, Path(folder)):
+            tally = Tally()
+            for batch in admitted_batches(source, form, choices):
+                for _, decision in batch:
+                    count_decision(tally, decision, request.asset, window_s)
+            yield from tally.points(window_s, _source_name(source.name))
+
+
+def _source_name(path: str) -> str:
     """A file that grew comes again under its name, and corrects what it said before."""
-    return Path(source.name).name[:256]
+    return Path(path).name[:256]
 
 
 def default_request(

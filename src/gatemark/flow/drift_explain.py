@@ -12,7 +12,7 @@ from gatemark.flow.plugins import detectors
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.watch.simulate import demoted_within, false_alarms
 
-DAYS: Final = 220
+DAYS: Final = 110
 SHIFTS: Final = (3.0, 5.0)
 MONTHS: Final = 12
 
@@ -58,7 +58,7 @@ class Explained(msgspec.Struct, frozen=True):
     power: tuple[Power, ...]
 
 
-def explain(policy: DriftPolicy, *, seed: int, series: int = 200) -> Explained:
+def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
     """Simulate every watch of a policy on healthy series, and its sigma probe on shifted ones."""
     figures = tuple(_figures(policy, watch, seed, series) for watch in policy.watches)
     return Explained(
@@ -70,7 +70,7 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 200) -> Explained:
         days=DAYS,
         watches=figures,
         classes=tuple(_classes(policy, figures)),
-        power=_power(policy, seed),
+        power=_power(policy, seed, max(100, 5 * series // 2)),
     )
 
 
@@ -106,7 +106,7 @@ def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[C
             )
 
 
-def _power(policy: DriftPolicy, seed: int) -> tuple[Power, ...]:
+def _power(policy: DriftPolicy, seed: int, series: int) -> tuple[Power, ...]:
     probes = [watch for watch in policy.watches if watch.detector == "sigma"]
     if not probes:
         return ()
@@ -118,7 +118,9 @@ def _power(policy: DriftPolicy, seed: int) -> tuple[Power, ...]:
         Power(
             shift_sd=shift,
             windows=watch.sustained + 1,
-            demoted_share=demoted_within(policy, watch, sigma, seed=seed, shift_sd=shift),
+            demoted_share=demoted_within(
+                policy, watch, sigma, seed=seed, shift_sd=shift, series=series
+            ),
         )
         for shift in SHIFTS
     )

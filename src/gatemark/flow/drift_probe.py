@@ -18,9 +18,10 @@ from gatemark.flow.drift_assets import rearming, registered_kinds
 from gatemark.flow.drift_cohorts import Gathered, gather
 from gatemark.flow.house import House
 from gatemark.watch.alerts import AlertPlan
-from gatemark.watch.cohort import Cohort, Series
+from gatemark.watch.cohort import Cohort
 from gatemark.watch.memory import Memory, SeriesMemory, under_new_policy
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy
+from gatemark.watch.series import Series
 from gatemark.watch.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.watch.tick import Rearming, Ticked, tick
 

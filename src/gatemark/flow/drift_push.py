@@ -22,9 +22,9 @@ from gatemark.intake.admit import Admission
 from gatemark.intake.lines import Block, read_blocks
 from gatemark.intake.source import Source
 from gatemark.records.point import FORMS, MAX_PARTS, NAME, Point
-from gatemark.watch.cohort import Series
 from gatemark.watch.durations import words_of
 from gatemark.watch.parts import SCALARS, FormName
+from gatemark.watch.series import Series
 from gatemark.watch.stores.points import Content, Pushed, Pusher, packed
 
 CLOCK_TOLERANCE_S: Final = 60

@@ -141,7 +141,6 @@ class _Part:
         return (
             self.source.byte_count >= MIN_BYTES
             and not any(outcome.rejected for outcome in self.outcomes)
-            and self.exam.keepable(self.state)
             and not self.exam.doubts(self.state)
         )
 

@@ -17,7 +17,11 @@ from gatemark.engines.port import Engine
 from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 
 if TYPE_CHECKING:
+    from gatemark.accounts.answers import SqlAnswers, SqlPageRuns
+    from gatemark.accounts.people import SqlPeople
     from gatemark.ledger.stores.sql import SqlStore
+    from gatemark.review.stores.labels import SqlLabels
+    from gatemark.review.stores.reviews import SqlReviews
     from gatemark.watch.stores.alerts import SqlAlerts
     from gatemark.watch.stores.memories import SqlMemories
     from gatemark.watch.stores.points import SqlPoints
@@ -150,6 +154,41 @@ class House:
         from gatemark.watch.stores.runs import SqlRuns  # noqa: PLC0415
 
         return SqlRuns(self.store.database)
+
+    @cached_property
+    def people(self) -> SqlPeople:
+        """Accounts of people who use the page."""
+        from gatemark.accounts.people import SqlPeople  # noqa: PLC0415
+
+        return SqlPeople(self.store.database)
+
+    @cached_property
+    def answers(self) -> SqlAnswers:
+        """Answers that are given again when a request comes again."""
+        from gatemark.accounts.answers import SqlAnswers  # noqa: PLC0415
+
+        return SqlAnswers(self.store.database)
+
+    @cached_property
+    def page_runs(self) -> SqlPageRuns:
+        """Runs that were started from the page."""
+        from gatemark.accounts.answers import SqlPageRuns  # noqa: PLC0415
+
+        return SqlPageRuns(self.store.database)
+
+    @cached_property
+    def reviews(self) -> SqlReviews:
+        """Blind reviews and their votes."""
+        from gatemark.review.stores.reviews import SqlReviews  # noqa: PLC0415
+
+        return SqlReviews(self.store.database)
+
+    @cached_property
+    def labels(self) -> SqlLabels:
+        """What people called samples."""
+        from gatemark.review.stores.labels import SqlLabels  # noqa: PLC0415
+
+        return SqlLabels(self.store.database)
 
     @property
     def address(self) -> str:

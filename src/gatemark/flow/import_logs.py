@@ -11,8 +11,10 @@ import msgspec
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.disk.atomic import write_whole
 from gatemark.flow.admitted import Progress
+from gatemark.flow.prepare_samples import Preparation, prepare
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.samples import AUTO, is_own_file
+from gatemark.intake import langfuse, otlp
 from gatemark.intake.foreign import (
     SAMPLE_SCHEMA,
     Arm,
@@ -21,11 +23,14 @@ from gatemark.intake.foreign import (
     Imported,
     ReadOptions,
     as_record,
+    detect,
     import_files,
     importers,
     list_arms,
+    open_foreign,
 )
 from gatemark.intake.source import inspect_source
+from gatemark.intake.trace_samples import decisions
 
 SUFFIX: Final = ".jsonl"
 PIECE_LINES: Final = 1000
@@ -59,6 +64,9 @@ class ImportSummary(msgspec.Struct, frozen=True):
     refused: int
     output: str | None
     logs: tuple[LogSummary, ...]
+    redacted: int = 0
+    repeats: int = 0
+    not_drawn: int = 0
 
 
 def import_logs(
@@ -68,6 +76,7 @@ def import_logs(
     arm: str | None = None,
     id_path: str | None = None,
     output: str | None = None,
+    prepared: Preparation | None = None,
     choices: ReadingChoices | None = None,
     on_progress: Progress | None = None,
 ) -> ImportSummary:
@@ -84,13 +93,13 @@ def import_logs(
     if on_progress is not None:
         total = sum(inspect_source(path).byte_count for path in paths)
         on_progress(total, total)
-    samples = _ordered(logs, paths)
+    made = prepare(_ordered(logs, paths), prepared or Preparation())
     files = [tuple(paths)] if len(logs) < len(paths) else [(path,) for path in paths]
     summaries = tuple(_summary(log, names) for log, names in zip(logs, files, strict=True))
     refused = sum(summary.refused for summary in summaries)
     written = None
     if output is not None and not (refused and choices.on_bad_line == "error"):
-        write_whole(Path(output), _lines(samples))
+        write_whole(Path(output), _lines(made.samples))
         written = output
     return ImportSummary(
         received=sum(summary.received for summary in summaries),
@@ -99,7 +108,25 @@ def import_logs(
         refused=refused,
         output=written,
         logs=summaries,
+        redacted=made.redacted,
+        repeats=made.repeats,
+        not_drawn=made.not_drawn,
     )
+
+
+def import_decisions(paths: Sequence[str], *, tool: str, output: str | None) -> int:
+    """Turn traces into ``gatemark.decision/1`` lines; gives how many."""
+    _check_output(paths, output)
+    readers = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
+    options = ReadOptions()
+    files = [open_foreign(Path(path), options.limits) for path in paths]
+    name = detect(files[0], importers()).name if tool == AUTO and files else tool
+    if name not in readers:
+        raise UsageError(f"only traces become decisions ({', '.join(readers)}), not {name} logs")
+    found = decisions(files, readers[name])
+    if output is not None:
+        write_whole(Path(output), [msgspec.json.encode(one) + b"\n" for one in found])
+    return len(found)
 
 
 def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[Arm, ...]:

@@ -1,16 +1,16 @@
-"""The journeys of ``gatemark ledger``: check, export, prove, erase, look."""
+"""The journeys of ``gatemark ledger``: check, export, erase, look."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from gatemark.core.canonical import is_digest
-from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.core.event import Event, EventDraft, event_bytes
+from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.event import Event, EventDraft
 from gatemark.core.governance import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
@@ -24,20 +24,15 @@ from gatemark.core.verified import Verified
 from gatemark.flow.house import House
 from gatemark.flow.ledger_keys import (
     keyring_of,
-    ledger_origin,
     read_public_key,
     sign_checkpoint,
     signing_key,
 )
-from gatemark.flow.rescore import rescore
-from gatemark.ledger.checkpoint import read_checkpoint
+from gatemark.flow.ledger_proofs import event_at, small_text
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.port import Store
-from gatemark.ledger.proof import proof_text, prove_inclusion, read_proof
 from gatemark.ledger.verify import Asked, LedgerCheck
-
-MAX_FILE_BYTES: Final = 1024 * 1024
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +52,7 @@ def verify(
     store = house.existing_store() if request.export is None else ExportStore(Path(request.export))
     asked = Asked(
         trusted=tuple(read_public_key(key) for key in request.keys),
-        since=tuple(_small_text(path) for path in request.since),
+        since=tuple(small_text(path) for path in request.since),
         has_tree=request.export is None,
     )
     check = LedgerCheck(store, asked)
@@ -66,6 +61,9 @@ def verify(
         for seq, message in store.statement_troubles(check.signing_keys):
             check.troubles.add(seq, "decision" if seq is not None else "result", message)
     if request.rescore:
+        # Judging again needs all of the numerics, which every other command here does without.
+        from gatemark.flow.rescore import rescore  # noqa: PLC0415
+
         for result_id, outcome in rescore(store, check.is_erased):
             seq = check.seq_of_result(result_id)
             for message in outcome.differences:
@@ -90,55 +88,6 @@ def export(house: House, folder: str, key_path: str | None) -> Exported:
     return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)
 
 
-class Proof(msgspec.Struct, frozen=True):
-    """An event with the proof that it is in the ledger that a checkpoint signs."""
-
-    event: Event
-    proof: str
-
-
-def prove(house: House, seq: int, checkpoint_path: str | None) -> Proof:
-    """Prove an event by a checkpoint: the given one, or the smallest kept one that covers it."""
-    events = house.existing_store().events
-    found = events.rows_at([seq])
-    if seq not in found:
-        raise UsageError(f"the ledger has no event {seq} (it ends at {events.head().seq})")
-    if checkpoint_path is not None:
-        note = _small_text(checkpoint_path)
-    else:
-        covering = [text for size, text in events.checkpoints() if size >= seq]
-        if not covering:
-            raise UsageError(f"no checkpoint covers event {seq}; 'gatemark ledger checkpoint'")
-        note = covering[0]
-    checkpoint, _ = read_checkpoint(note, checkpoint_path or "checkpoint")
-    if checkpoint.origin != ledger_origin(events):
-        raise IntegrityError(f"the checkpoint is of another ledger, {checkpoint.origin}")
-    if not seq <= checkpoint.size <= events.head().seq:
-        raise UsageError(f"the checkpoint covers {checkpoint.size} events, not event {seq}")
-    event, _ = next(iter(events.events(after=seq - 1)))
-    text = proof_text(seq - 1, prove_inclusion(events, seq, checkpoint.size), note)
-    if not read_proof(text).holds_for(event_bytes(event)):
-        raise IntegrityError(f"event {seq} is not in the tree that the checkpoint signs")
-    return Proof(event, text)
-
-
-def check_proof(path: str, keys: Sequence[str]) -> Event:
-    """Check a proof without any ledger: by the keys that one trusts, and nothing else."""
-    if not keys:
-        raise UsageError("a proof is checked by a key: name it with --key")
-    try:
-        proved = msgspec.json.decode(_small_text(path).encode(), type=Proof)
-    except msgspec.MsgspecError as error:
-        raise BadInputError(f"{path}: is no proof of an event: {error}") from error
-    proof = read_proof(proved.proof, path)
-    if proof.note.signed_by([read_public_key(key) for key in keys]) is None:
-        raise IntegrityError(f"{path}: the checkpoint is not signed by the given key")
-    event = proved.event
-    if proof.leaf != event.seq - 1 or not proof.holds_for(event_bytes(event)):
-        raise IntegrityError(f"{path}: event {event.seq} is not in the signed tree")
-    return event
-
-
 def erase(house: House, what: str, reason: str) -> Event:
     """Take away a payload (by event number) or a blob (by digest); a tombstone stays for ever."""
     if not reason.strip():
@@ -155,9 +104,7 @@ def erase(house: House, what: str, reason: str) -> Event:
 
 
 def _erase_payload(house: House, store: Store, seq: int, reason: str) -> Event:
-    if seq not in store.events.rows_at([seq]):
-        raise UsageError(f"the ledger has no event {seq}")
-    event, payload = next(iter(store.events.events(after=seq - 1)))
+    event, payload = event_at(store.events, seq)
     if payload is None:
         return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
     if event.kind in NEVER_ERASED:
@@ -205,17 +152,3 @@ def log(
     found = house.existing_store().events.events(after=after, kind=kind, subject=subject)
     for _, one in zip(range(limit), found, strict=False):
         yield one
-
-
-def _small_text(path: str) -> str:
-    try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: is not UTF-8") from error

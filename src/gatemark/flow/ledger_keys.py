@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.core.event import Event, EventDraft, Head
+from gatemark.core.event import EventDraft, Head
 from gatemark.core.governance import (
     KEY_ADDED,
     KEY_REPLACED,
@@ -25,12 +25,12 @@ from gatemark.core.governance import (
 )
 from gatemark.disk.atomic import write_secret, write_whole
 from gatemark.flow.house import House
+from gatemark.ledger.chain import checked
 from gatemark.ledger.checkpoint import Checkpoint, origin_of, read_checkpoint
 from gatemark.ledger.keyring import KEY_KINDS, Keyring, key_note, rotation_note
-from gatemark.ledger.merkle import consistent
 from gatemark.ledger.note import SigningKey, VerifierKey, read_signer, read_verifier
 from gatemark.ledger.port import LedgerStore
-from gatemark.ledger.proof import prove_consistency, root_at
+from gatemark.ledger.proof import root_from_events
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096
@@ -119,8 +119,8 @@ def _open_ledger(house: House) -> str:
 
 def ledger_origin(events: LedgerStore) -> str | None:
     """The name of a ledger; None when it has no events."""
-    first: tuple[Event, object] | None = next(iter(events.events()), None)
-    return None if first is None else origin_of(first[0])
+    first = events.rows_at([1]).get(1)
+    return None if first is None else origin_of(checked(first)[0])
 
 
 def _origin(events: LedgerStore) -> str:
@@ -189,19 +189,17 @@ def _text_of(path: str) -> str:
 def sign_checkpoint(house: House, key_path: str) -> str:
     """Sign how far the ledger goes, and keep the note; users keep a copy elsewhere.
 
-    A ledger must never sign two histories: the last checkpoint must be a beginning of this one.
+    A ledger must never sign two histories: the last checkpoint must be a beginning of this one,
+    and everything since is looked at before it is signed.
     """
     events = house.existing_store().events
     key = signing_key(house, key_path)
-    size = events.head().seq
-    root = root_at(events, size)
+    earlier = None
     for covered, text in events.checkpoints()[-1:]:
         earlier, _ = read_checkpoint(text, f"checkpoint {covered}")
-        path = prove_consistency(events, earlier.size, size) if earlier.size <= size else []
-        if not consistent((earlier.size, size), (earlier.root, root), path):
-            raise IntegrityError(
-                f"checkpoint {covered} is no beginning of this ledger; run 'gatemark ledger verify'"
-            )
+        if earlier.size > events.head().seq:
+            raise IntegrityError(f"checkpoint {covered} covers more events than there are")
+    size, root = root_from_events(events, earlier)
     note = Checkpoint(_origin(events), size, root).signed(key)
     events.add_checkpoint(size, note)
     return note

@@ -16,8 +16,8 @@ from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError
 from gatemark.core.event import Event, EventDraft
 from gatemark.core.governance import SYSTEM, as_payload
 from gatemark.core.lifecycle import Actor, AssetName
-from gatemark.core.lifecycle_events import KIND_OF, Fact, subject_of
-from gatemark.flow.books import books_of, read_state
+from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
+from gatemark.flow.books import books_of
 from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
 from gatemark.lifecycle.commands import (
@@ -66,7 +66,6 @@ __all__ = [
 
 ATTEMPTS: Final = 50
 MAX_DUE: Final = 10_000
-_NO_ASSET: Final = "*"
 
 
 class Acted(msgspec.Struct, frozen=True):
@@ -85,10 +84,12 @@ def act(house: House, command: Command) -> Acted:
     """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
     now = house.clock()
     asset = _asset_of(command)
+    books = books_of(house)
     for _ in range(ATTEMPTS):
-        head = house.events.head()
-        state = books_of(house).read(asset, head)
-        decided = decide(state, _with_evidence(house, command), now)
+        with books.lock:
+            head = house.events.head()
+            state = books.read(asset, head)
+            decided = decide(state, _with_evidence(house, command), now)
         if not decided.facts:
             return Acted((), ())
         at = decided.at
@@ -115,8 +116,10 @@ def _draft(fact: Fact, actor: str, at: datetime) -> EventDraft:
 
 def preview(house: House, command: Command) -> tuple[Fact, ...]:
     """What a command would come to now, without writing anything; refuses as ``act`` would."""
-    state = read_state(house, _asset_of(command))
-    return decide(state, _with_evidence(house, command), house.clock()).facts
+    books = books_of(house)
+    with books.lock:
+        state = books.read(_asset_of(command))
+        return decide(state, _with_evidence(house, command), house.clock()).facts
 
 
 def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
@@ -132,7 +135,7 @@ def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
 
 def _asset_of(command: Command) -> str:
     if not isinstance(command, AssetCommand):
-        return _NO_ASSET
+        return HOUSE_SUBJECT
     try:
         return msgspec.convert(command.asset, AssetName)
     except msgspec.ValidationError as error:

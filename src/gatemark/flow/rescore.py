@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError
 from gatemark.core.evidence import Evidence
 from gatemark.core.measurement import Measurement
@@ -66,9 +66,8 @@ def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[st
 def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], bool]) -> Rescored:
     """One result derived again from its evidence."""
     named = {file.digest for account in result.evidence for file in account.files}
-    gone = [
-        name for name in sorted({*named, *(b.digest for b in result.blobs)}) if not blobs.has(name)
-    ]
+    named.update(blob.digest for blob in result.blobs)
+    gone = [name for name in sorted(named) if not (is_digest(name) and blobs.has(name))]
     if gone:
         word = "was erased" if is_erased(gone[0]) else "is missing"
         return Rescored(unjudged=(f"cannot be derived again: {gone[0]} {word}",))

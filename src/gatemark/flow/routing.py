@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from gatemark.core.lifecycle import PRODUCTION
-from gatemark.flow.books import read_state
+from gatemark.flow.books import books_of
 from gatemark.flow.citations import Citations
 from gatemark.flow.house import DEFAULT_STORE, House
 from gatemark.lifecycle.assignment import Assignment
@@ -16,12 +16,16 @@ from gatemark.lifecycle.evidence import citation_problems
 from gatemark.lifecycle.route import Route, route_of
 from gatemark.lifecycle.state import State
 
+__all__ = ["Route", "assign", "route"]
+
 
 def route(house: House, asset: str, environment: str = PRODUCTION) -> Route:
     """What to use now. A version whose results are gone, changed or not passed is left out."""
     house.existing_store()
-    state = read_state(house, asset)
-    return route_of(state, environment, _validity(house, state, environment), house.clock())
+    books = books_of(house)
+    with books.lock:
+        state = books.read(asset)
+        return route_of(state, environment, _validity(house, state, environment), house.clock())
 
 
 def _validity(house: House, state: State, environment: str) -> Callable[[str], bool]:

@@ -55,7 +55,7 @@ class ScheduleLine(msgspec.Struct, frozen=True):
     kind: str
     cron: str | None
     tz: str
-    on: tuple[str, ...]
+    triggers: tuple[str, ...]
     command: str | None
     next_at: datetime | None
     last_done_at: datetime | None
@@ -104,7 +104,7 @@ def read_plan(path: str | None) -> Plan:
 
 def list_schedules(house: House, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
-    seen = house.schedule_runs.first_seen([one.id for one in plan.schedules], now)
+    seen = house.schedule_runs.known_since([one.id for one in plan.schedules], now)
     lines = []
     for schedule in plan.schedules:
         done = house.schedule_runs.last_done(schedule.id)
@@ -114,7 +114,7 @@ def list_schedules(house: House, plan: Plan, now: datetime) -> tuple[ScheduleLin
                 kind=schedule.kind,
                 cron=schedule.cron,
                 tz=schedule.tz,
-                on=schedule.on,
+                triggers=schedule.triggers,
                 command=" ".join(schedule.run) or None,
                 next_at=next_fire(schedule, now),
                 last_done_at=done,
@@ -133,7 +133,7 @@ def due_now(house: House, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
     for schedule in plan.schedules:
         if schedule.is_active:
             found.extend(occasions(schedule, now, house.schedule_runs.last_due(schedule.id)))
-            if schedule.on:
+            if schedule.triggers:
                 done = house.schedule_runs.occasions(schedule.id)
                 found.extend(triggered(schedule, triggers, done))
     return tuple(found)

@@ -143,6 +143,36 @@ def score_calibration(
     )
 
 
+class Confidences(msgspec.Struct, frozen=True):
+    """The confidences of a file, whether each came true, and what could not be used."""
+
+    confidence: list[float]
+    correct: list[bool]
+    excluded: dict[str, int]
+    file: EvidenceFile
+
+
+def read_confidences(
+    path: str, choices: ReadingChoices, *, score: str | None = None
+) -> Confidences:
+    """Every item of a file that has a confidence and an outcome."""
+    excluded: Counter[str] = Counter()
+    found: list[Item] = []
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        (source,) = find_sources((path,), choices.limits, Path(folder))
+        reading = _Reading(source, CalibrationRequest(path=path, score=score), choices)
+        for items in reading.items(excluded, None):
+            found.extend(items)
+        file = digest_source(source)
+    usable = [(c, right) for c, right in found if c is not None and right is not None]
+    return Confidences(
+        confidence=[c for c, _ in usable],
+        correct=[right for _, right in usable],
+        excluded=dict(sorted(excluded.items())),
+        file=file,
+    )
+
+
 class _Reading:
     """One file as items: lines of confidences, or samples with a score of 0 or 1."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -79,13 +80,13 @@ def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Ad
 
 
 def _closer_form(form: Form, exam: Exam[Any]) -> Form:
-    screen = form.screen
+    proof = form.proof
 
     def both_hold(batch: Sequence[Any]) -> bool:
-        sound = screen is not None and screen(batch)
+        sound = proof is not None and proof(batch)
         return sound and not any(map(exam.problems, batch))
 
-    return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), screen=both_hold)
+    return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), proof=both_hold)
 
 
 def hash_ids(names: list[str]) -> bytes:
@@ -103,9 +104,15 @@ def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
     return examine_shard(job, task)
 
 
+@lru_cache(maxsize=4)
+def _exam_of(job: bytes) -> Exam[Any]:
+    """The exam of an encoded job: shards of one job share what it learns about their texts."""
+    return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
+
+
 def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     """Fold one shard; the answer travels as bytes."""
-    exam = build_exam(job)
+    exam = _exam_of(msgspec.msgpack.encode(job))
     reader = admission(job, exam)
     name_of = schemas().get(exam.schema).form(exam.form).namer()
     state = exam.zero(shard.index)
@@ -128,6 +135,6 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
             rejected=reader.rejected,
             refusals=reader.refusals,
             ids=bytes(ids),
-            state=msgspec.msgpack.encode(state),
+            state=msgspec.msgpack.encode(exam.parting(state)),
         )
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.lifecycle import PRODUCTION, VersionRef
 from gatemark.core.lifecycle_events import ApprovalGiven, GateOverridden, Recorded, VersionMoved
 from gatemark.flow.asset_history import approvers, asset_lines, house_lines
@@ -25,7 +25,7 @@ def why(house: House, ref: VersionRef, environment: str = PRODUCTION) -> Why:
     version = state.asset.versions.get(ref.version)
     if version is None:
         known = ", ".join(state.asset.versions) or "none"
-        raise UsageError(f"{ref.asset} has no version {ref.version} (known: {known})")
+        raise UnknownNameError(f"{ref.asset} has no version {ref.version} (known: {known})")
     books_of(house).read(ref.asset)
     track = state.asset.track(environment, ref.version)
     steps = _climb(lines, environment, ref.version)

@@ -1,8 +1,8 @@
 """Private content in short texts: paths, secrets, addresses, numbers, payloads.
 
 Most texts of a large file are few and come again, or differ only in their digits. So each text is
-looked up first, then its form with every digit alike, then it goes through a coarse screen; only
-what the screen cannot clear meets the exact rules.
+looked up first, then its form with every digit alike; only a text that is new in both ways meets
+the rules themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.hygiene.personal import personal_data
-from gatemark.hygiene.secrets import secret_kinds
+from gatemark.hygiene.secrets import may_hold_secret, secret_kinds
 
 REMEMBERED: Final = 50_000
 _ALIKE: Final = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + bytes(
@@ -24,11 +24,12 @@ _ALIKE: Final = bytes(ord("0") if chr(code).isdecimal() else code for code in ra
 # A word that could be random must be seen itself: two that differ in digits are not alike.
 _SINGULAR: Final = re.compile(rb"[A-Za-z0-9+/_=-]{32}|(?=[a-z0-9+/_=-]*[A-Z])[A-Za-z0-9+/_=-]{11}")
 _JSON: Final = re.compile(r"\{\s*\\*[\"'][^\"'{}]{0,200}\\*[\"']\s*:")
-_COARSE: Final = re.compile(
-    rb"@|eyJ|xox|k_live_|-us[0-9]|gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas)-"
-    rb"|key|pass|pwd|pw|secret|token|contrase|PuTTY|[{]"
-    rb"|[0-9](?:[ ().+-]{0,2}[0-9]){7}",
-    re.IGNORECASE,
+_PERSONAL: Final = re.compile(r"@|\d(?:[ ().+-]{0,2}\d){8}")
+
+
+_PRIVATE_FOLDERS: Final = (
+    *("home", "root", "Users", "private"),
+    *("mnt", "media", "Volumes", "var/mail"),
 )
 
 
@@ -36,14 +37,7 @@ class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What counts as private, and how long a text may be before it counts as content."""
 
     private_roots: tuple[str, ...] = (
-        "/home/",
-        "/root/",
-        "/Users/",
-        "/private/",
-        "/mnt/",
-        "/media/",
-        "/Volumes/",
-        "/var/mail/",
+        *(f"/{name}/" for name in _PRIVATE_FOLDERS),
         "/.ssh/",
         "/.gnupg/",
         "/.aws/",
@@ -75,6 +69,8 @@ class PrivateTextScan:
 
     def all_alike(self, texts: Sequence[str]) -> bool:
         """Whether every one of these texts differs only in digits from one that is clean."""
+        if not texts:
+            return True
         forms = "\n".join(texts).encode("utf-8", "replace").translate(_ALIKE).split(b"\n")
         return len(forms) == len(texts) and self._clean_forms.issuperset(forms)
 
@@ -91,7 +87,6 @@ class PrivateTextScan:
         return found
 
     def _examined(self, text: str) -> tuple[str, ...]:
-        data = text.encode("utf-8", "replace")
         found = []
         folded = text.replace("/", "\\").lower()
         if any(
@@ -99,12 +94,12 @@ class PrivateTextScan:
             for root in self._rules.private_roots
         ):
             found.append("private_root")
-        if not data.isascii() or _COARSE.search(data) or _SINGULAR.search(data):
-            if _JSON.search(text):
-                found.append("embedded_json")
+        if _JSON.search(text):
+            found.append("embedded_json")
+        if _PERSONAL.search(text):
             found.extend(kind for kind in personal_data(text) if kind != "key")
-            if secret_kinds(text):
-                found.append("secret")
+        if may_hold_secret(text) and secret_kinds(text):
+            found.append("secret")
         return tuple(found)
 
     def _remember(self, text: str) -> None:

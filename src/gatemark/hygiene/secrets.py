@@ -1,7 +1,8 @@
 """Secrets in texts, by the rules of ``detect-secrets``: what kind, never which.
 
 The detectors that know one issuer's format are taken as they are. The two that look for randomness
-are asked about words that digests and ids do not explain.
+are asked about words that digests, ids and plain names do not explain. Loading the detectors takes
+longer than most scores, so a text must first look as if it could interest one of them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -19,15 +21,36 @@ _EXPLAINED: Final = re.compile(
     r"|(?<![0-9A-Za-z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Za-z])"
     r"|(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])"
 )
-_HEX_WORD: Final = re.compile(r"(?<![0-9A-Za-z+/_-])[0-9a-fA-F]{32,}(?![0-9A-Za-z+/_-])")
-_MIXED_WORD: Final = re.compile(r"[A-Za-z0-9+/_=-]{20,}")
+_WORD: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
+_HEX: Final = re.compile(r"[0-9a-fA-F]{32,}")
 _LONG: Final = 32
+_MIXED: Final = 20
+# Names made of words, such as paths, models and codes: nobody's secret is spelled like this.
+_ORDINARY: Final = re.compile(
+    r"[+/_=-]*(?:(?:[A-Z]?[a-z]{1,20}[0-9]{0,6}[a-z]{0,3}|[A-Z]{1,12}[0-9]{0,6}[a-z]{0,3}"
+    r"|[0-9]{1,8}(?:[A-Za-z]{1,3}[0-9]{0,4})?)(?![A-Za-z0-9])[+/_=-]*)+"
+)
+_MARKS: Final = re.compile(
+    r"://[^/\s]*@|eyJ|xox|k_live_|-us[0-9]|gl[a-z]{2,5}-|gh[pousr]_|hooks\.slack|SG\.|sq0csp|T3BlbkFJ"
+    r"|pypi-Ag|authToken|PRIVATE KEY|PuTTY|[0-9]{8}:|\.[\w-]{6}\.[\w-]{27}"
+)
+_NAMED: Final = re.compile(r"key|pass|pwd|pw|secret|token|contrase", re.IGNORECASE)
+_GIVEN: Final = re.compile(r"[:='\"(`]|[A-Za-z0-9_+/-]{24}")
 _KEY_BLOCK: Final = re.compile(r"BEGIN [A-Z0-9 ]*PRIVATE KEY")
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a detector could find something; errs only by saying yes."""
+    if not text.isascii() or _MARKS.search(text):
+        return True
+    if _NAMED.search(text) and _GIVEN.search(text):
+        return True
+    return any(_odd_words(text))
 
 
 def secret_kinds(text: str) -> tuple[str, ...]:
     """Which kinds of secrets a text seems to hold."""
-    regexes, keyword, entropies = _detectors()
+    regexes, keyword, (base64, hexadecimal) = _detectors()
     found = [
         detector.secret_type
         for detector in regexes
@@ -37,24 +60,24 @@ def secret_kinds(text: str) -> tuple[str, ...]:
         found.append(keyword.secret_type)
     if _KEY_BLOCK.search(text):
         found.append("Private Key")
-    rest = _EXPLAINED.sub(" ", text)
-    found.extend(
-        entropy.secret_type
-        for entropy, words in zip(
-            entropies, (_random_words(rest), _HEX_WORD.findall(rest)), strict=True
-        )
-        if any(entropy.calculate_shannon_entropy(word) > entropy.entropy_limit for word in words)
-    )
+    for word in _odd_words(text):
+        mixed = word not in (word.lower(), word.upper())
+        if (len(word) >= _LONG or (mixed and len(word) >= _MIXED)) and _is_random(word, base64):
+            found.append(base64.secret_type)
+        if any(_is_random(digits, hexadecimal) for digits in _HEX.findall(word)):
+            found.append(hexadecimal.secret_type)
     return tuple(dict.fromkeys(found))
 
 
-def _random_words(text: str) -> list[str]:
-    """Words that could be random: long, or of both cases; names in small letters are names."""
-    return [
-        word
-        for word in _MIXED_WORD.findall(text)
-        if len(word) >= _LONG or (word != word.lower() and word != word.upper())
-    ]
+def _odd_words(text: str) -> Iterator[str]:
+    """Long words, and shorter ones in capitals, that are neither ids nor made of names."""
+    for word in _WORD.findall(_EXPLAINED.sub(" ", text)):
+        if (len(word) >= _LONG or word != word.lower()) and not _ORDINARY.fullmatch(word):
+            yield word
+
+
+def _is_random(word: str, detector: Any) -> bool:
+    return bool(detector.calculate_shannon_entropy(word) > detector.entropy_limit)
 
 
 @cache

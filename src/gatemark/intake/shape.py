@@ -45,7 +45,7 @@ class OneForm:
             if not printable and not all(map(is_one_line, map(self._name, batch))):
                 return False
         form = self._form
-        if not form.rules or (form.screen is not None and form.screen(batch)):
+        if not form.rules or (form.proof is not None and form.proof(batch)):
             return True
         return not any(record_problems(record, form) for record in batch)
 
@@ -96,11 +96,11 @@ class _Look:
         self._rules = form.rules
         self._key_of = operator.attrgetter(*form.judged_by) if form.judged_by else None
         self._judged: set[Any] = set()
-        self._screen = form.screen
+        self._proof = form.proof
 
     def all_good(self, records: Sequence[Any]) -> bool:
         """Whether every record keeps the rules."""
-        if self._screen is not None and self._names_hold(records) and self._screen(records):
+        if self._proof is not None and self._names_hold(records) and self._proof(records):
             return True
         if self._key_of is None:
             return all(map(self._is_good, records))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.event import SCHEMA, Event
 from gatemark.core.governance import ASSET_REGISTERED, DECISIONS, RESULT_SEALED
@@ -184,6 +184,8 @@ class ExportWriter:
                 self._blobs[digest] = self._copy_blob(digest, erased)
 
     def _copy_blob(self, digest: str, erased: frozenset[str]) -> bool:
+        if not is_digest(digest):
+            raise IntegrityError(f"a result names {digest!r}, which is no digest of a blob")
         if digest in erased and not self._store.blobs.has(digest):
             return False
         name = digest.removeprefix(DIGEST_PREFIX)

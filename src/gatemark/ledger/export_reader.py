@@ -143,8 +143,8 @@ class ExportedResults:
             raise UsageError(f"the export holds {len(found)} results {reference}")
         return verified_result(*found[0])
 
-    def lines(self, limit: int) -> Sequence[ResultLine]:
-        numbered = enumerate(self.documents(), start=1)
+    def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
+        numbered = list(enumerate(self.documents(), start=1))[: before and before - 1]
         return [line_of(seq, verified_result(*one)) for seq, one in numbered][:limit]
 
     def append(self, result: Result) -> int:

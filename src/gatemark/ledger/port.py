@@ -39,8 +39,8 @@ class ResultStore(Protocol):
         """The result of that id, or of the only id that starts so."""
         ...
 
-    def lines(self, limit: int) -> Sequence[ResultLine]:
-        """The newest results first."""
+    def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
+        """The newest results first; with ``before``, of those with a smaller number."""
         ...
 
     def documents(self) -> Iterator[tuple[str, bytes]]:

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.chain import row_bytes
+from gatemark.ledger.chain import checked, row_bytes
 from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
 from gatemark.ledger.merkle import (
+    Frontier,
     ReadNode,
     consistency_proof,
     includes,
@@ -19,10 +20,11 @@ from gatemark.ledger.merkle import (
     leaf_hash,
     node_number,
     nodes_for,
+    peaks_of,
     tree_root,
 )
 from gatemark.ledger.note import Note
-from gatemark.ledger.port import LedgerStore
+from gatemark.ledger.port import EventRow, LedgerStore
 
 T = TypeVar("T")
 _HEADER: Final = "c2sp.org/tlog-proof@v1"
@@ -33,6 +35,38 @@ MOST_HASHES: Final = 64
 def root_at(events: LedgerStore, size: int) -> bytes:
     """The root over the first events, from the kept tree."""
     return _from_tree(events, lambda read: tree_root(size, read))
+
+
+def root_from_events(events: LedgerStore, earlier: Checkpoint | None) -> tuple[int, bytes]:
+    """The ledger's size and root, computed from the events after an earlier checkpoint.
+
+    What is to be signed must not rest on kept nodes that nobody looked at: they serve only up to
+    the checkpoint, whose root they must give.
+    """
+    start = 0 if earlier is None else earlier.size
+    peaks = _from_tree(events, lambda read: [read(*place) for place in peaks_of(start)])
+    frontier = Frontier(start, peaks)
+    if earlier is not None and frontier.root() != earlier.root:
+        raise IntegrityError(f"checkpoint {start} is no beginning of this ledger")
+    previous = bytes(32)
+    if start:
+        previous = _row(events, start).digest
+    for row in events.rows(after=start):
+        checked(row)
+        if row.seq != frontier.size + 1 or row.prev != previous:
+            raise IntegrityError(f"event {row.seq} does not follow event {frontier.size}")
+        frontier.add(leaf_hash(row_bytes(row)))
+        previous = row.digest
+    if frontier.root() != root_at(events, frontier.size):
+        raise IntegrityError("the kept tree is not the tree over the events")
+    return frontier.size, frontier.root()
+
+
+def _row(events: LedgerStore, seq: int) -> EventRow:
+    row = events.rows_at([seq]).get(seq)
+    if row is None:
+        raise IntegrityError(f"event {seq} is missing from the store")
+    return row
 
 
 def prove_inclusion(events: LedgerStore, seq: int, size: int) -> list[bytes]:

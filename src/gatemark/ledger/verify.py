@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import Result
 from gatemark.core.verdict import Outcome
@@ -230,7 +230,7 @@ class LedgerCheck:
         for name, digest in [*files, *((blob.name, blob.digest) for blob in result.blobs)]:
             if digest in self._blobs:
                 continue
-            self._blobs[digest] = self._store.blobs.has(digest)
+            self._blobs[digest] = is_digest(digest) and self._store.blobs.has(digest)
             if not self._blobs[digest]:
                 if not self.is_erased(digest):
                     message = _at(seq, f"blob {digest} ({name}) is missing from the store")

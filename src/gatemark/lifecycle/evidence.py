@@ -119,7 +119,7 @@ def evidence_problems(case: Case, need: Evidence) -> list[str]:
     if not case.result_ids:
         return ["a result must be cited"]
     problems = citation_problems(case.result_ids, case.evidence, case.digest, verdict=verdict)
-    if need == "original" or problems:
+    if need in ("original", "earlier") or problems:
         return problems
     problems.extend(_full_pack_problems(case))
     if need == "shadow":

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import RefusedError
+from gatemark.core.errors import NotAllowedError
 from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role, Stage
 from gatemark.lifecycle.evidence import Case
@@ -27,7 +27,7 @@ def require_role(house: HouseRules, actor: str, allowed: Iterable[Role], what: s
     wanted = tuple(allowed)
     held = roles_of(house, actor)
     if not set(wanted) & set(held):
-        raise RefusedError(
+        raise NotAllowedError(
             f"{actor} must be {_or(wanted)} to {what}, is {', '.join(held) or 'without a role'}"
         )
 

@@ -16,7 +16,7 @@ from gatemark.core.lifecycle import Cause
 from gatemark.core.lifecycle_events import Fact, GateOverridden, GlassBroken, VersionMoved
 from gatemark.lifecycle.clock import Moment
 from gatemark.lifecycle.commands import Promote
-from gatemark.lifecycle.evidence import Case, bound_results, citation_problems, evidence_problems
+from gatemark.lifecycle.evidence import Case, bound_results, evidence_problems
 from gatemark.lifecycle.falling import illegal, known_version, moved
 from gatemark.lifecycle.people import require_role
 from gatemark.lifecycle.release_gates import Matrix, examine_gates
@@ -199,9 +199,7 @@ def _break_glass(state: State, command: Promote, row: Move, moment: Moment) -> t
     if not command.note.strip() or not (command.incident or "").strip():
         raise RefusedError("breaking the glass needs an incident and a note that says why")
     case = _case(state, command, row, moment)
-    problems = citation_problems(case.result_ids, case.evidence, case.digest)
-    if not case.result_ids:
-        problems.append("a result must be cited")
+    problems = evidence_problems(case, row.evidence)
     if problems:
         raise RefusedError(_cannot(state, command, row), tuple(problems))
     matrix = examine_gates(case, row.after, row.evidence)

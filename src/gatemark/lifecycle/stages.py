@@ -9,7 +9,9 @@ import msgspec
 
 from gatemark.core.lifecycle import Cause, Role, Stage
 
-Evidence = Literal["none", "full_pack", "failed_full_pack", "shadow", "windows", "original"]
+Evidence = Literal[
+    "none", "full_pack", "failed_full_pack", "shadow", "windows", "original", "earlier"
+]
 
 EVIDENCE_WORDS: Final[dict[Evidence, str]] = {
     "none": "nothing",
@@ -18,6 +20,7 @@ EVIDENCE_WORDS: Final[dict[Evidence, str]] = {
     "shadow": "the full-pack result, and a passing comparison with the live version made in shadow",
     "windows": "the results so far, and clean canary windows",
     "original": "the results it was enabled by",
+    "earlier": "a passing result, however old",
 }
 
 
@@ -67,6 +70,7 @@ MOVES: Final[tuple[Move, ...]] = (
         Move(before, "retired", "promote", _OPERATOR, "none")
         for before in (
             "draft",
+            "evaluating",
             "rejected",
             "eligible",
             "shadow",
@@ -90,7 +94,7 @@ MOVES: Final[tuple[Move, ...]] = (
     ),
     Move("superseded", "enabled", "rollback", _HANDS, "original"),
     *(
-        Move(before, "enabled", "break_glass", _OPERATOR, "full_pack")
+        Move(before, "enabled", "break_glass", _OPERATOR, "earlier")
         for before in (
             "eligible",
             "shadow",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from gatemark.core.errors import RefusedError
+from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.core.lifecycle_events import (
     ApprovalGiven,
     Fact,
@@ -28,7 +28,7 @@ def decide_approve(state: State, command: Approve, moment: Moment) -> tuple[Fact
     known_version(state, command.version)
     conflict = conflict_of_interest(state, command.actor, command.version)
     if conflict is not None:
-        raise RefusedError(conflict)
+        raise NotAllowedError(conflict)
     require_role(state.house, command.actor, APPROVING, "approve")
     named = state.house.policy.approvals.approvers
     if named and command.actor not in named:

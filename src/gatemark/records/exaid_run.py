@@ -169,7 +169,7 @@ def _form(
     rule: Callable[[Any], Sequence[Problem]],
     good: tuple[dict[str, Any], ...],
     bad: tuple[BadExample, ...],
-    screen: Callable[[Sequence[Any]], bool] | None = None,
+    proof: Callable[[Sequence[Any]], bool] | None = None,
 ) -> Form:
     return Form(
         name=str(kind.__struct_config__.tag),
@@ -179,7 +179,7 @@ def _form(
         good=good,
         bad=bad,
         rules=(rule,),
-        screen=screen,
+        proof=proof,
     )
 
 

@@ -10,7 +10,8 @@ from copy import deepcopy
 from typing import Any, Final
 
 from gatemark.core.advisory_record import SCHEMA_NAME, Decision
-from gatemark.core.advisory_rules import BREACHES, CONTRADICTIONS, all_sound
+from gatemark.core.advisory_rules import BREACHES, CONTRADICTIONS
+from gatemark.core.advisory_survey import all_sound
 from gatemark.core.record import BadExample, Form, RecordSchema
 
 _FLAGS: Final = (
@@ -316,7 +317,7 @@ SCHEMA: Final = RecordSchema(
             bad=tuple(_examples()),
             rules=CONTRADICTIONS,
             breaches=BREACHES,
-            screen=all_sound,
+            proof=all_sound,
             shows_values=False,
         ),
     ),

@@ -118,20 +118,24 @@ def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart |
             for value in (low + (high - low) * at / TICKS for at in range(TICKS + 1))
         ),
         moments=tuple(_moments(begin, end, across)),
-        axis=series.metric if series.signal.mu is not None else f"{series.metric}: score z",
+        axis=f"{series.metric}: score z" if _is_scored(series) else series.metric,
         description=_description(series, rows),
     )
 
 
 def _rows(series: SeriesView) -> list[_Row]:
     """Windows as drawn: the value within its bands, or the score within fixed ones."""
-    has_mean = any(window.mu is not None for window in series.windows)
+    if not _is_scored(series):
+        return [_Row(window, window.value, window.mu, window.sd) for window in series.windows]
     return [
-        _Row(window, window.value, window.mu, window.sd)
-        if has_mean
-        else _Row(window, window.z, None if window.z is None else 0.0, 1.0)
-        for window in series.windows
+        _Row(window, window.z, None if window.z is None else 0.0, 1.0) for window in series.windows
     ]
+
+
+def _is_scored(series: SeriesView) -> bool:
+    """Whether the detector knows no mean, only a score."""
+    has_mean = any(window.mu is not None for window in series.windows)
+    return not has_mean and any(window.z is not None for window in series.windows)
 
 
 def _range(rows: Sequence[_Row], series: SeriesView) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from gatemark import __version__
 from gatemark.core.drift import Level, worst
@@ -26,10 +26,15 @@ TONES: Final[dict[Level, str]] = {
 
 def render_drift(view: DriftView) -> bytes:
     """The page."""
+    return page_environment().get_template("drift.html").render(drift_context(view)).encode()
+
+
+def drift_context(view: DriftView) -> dict[str, Any]:
+    """What the drift of an asset is filled with."""
     level = worst(one.signal.level for one in view.series)
     tone = "inconclusive" if level is None else TONES[level]
     stage = f"{view.version} is {view.stage}" if view.stage else "in no stage"
-    context = {
+    return {
         "view": view,
         "tone": tone,
         "word": "NOTHING WATCHED" if level is None else level.replace("_", " "),
@@ -45,7 +50,6 @@ def render_drift(view: DriftView) -> bytes:
         "shown": _shown,
         "minus": _minus,
     }
-    return page_environment().get_template("drift.html").render(context).encode()
 
 
 def _signed(value: float | None) -> str:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -55,12 +55,13 @@ def render(result: Result, extension: str) -> bytes:
     if chosen is None:
         raise UsageError(f"no report format {extension!r} (known: {_allowed()})")
     verify_seal(result)
-    return _renderer(extension, chosen)(result)
+    return load_renderer(chosen.module, chosen.function, extension)(result)
 
 
-def _renderer(extension: str, chosen: Format) -> Callable[[Result], bytes]:
+def load_renderer(module: str, function: str, extension: str) -> Callable[[Any], bytes]:
+    """A renderer of this room; says what to install where its libraries are missing."""
     try:
-        module = importlib.import_module(f"gatemark.report.{chosen.module}")
+        loaded = importlib.import_module(f"gatemark.report.{module}")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "gatemark":
             raise
@@ -68,7 +69,7 @@ def _renderer(extension: str, chosen: Format) -> Callable[[Result], bytes]:
             f"a {extension} report needs {error.name}, which is not installed: "
             "pip install 'gatemark[report]'"
         ) from error
-    return cast("Callable[[Result], bytes]", getattr(module, chosen.function))
+    return cast("Callable[[Any], bytes]", getattr(loaded, function))
 
 
 def _allowed() -> str:

@@ -63,7 +63,7 @@ class NumberRow(msgspec.Struct, frozen=True):
 def render(result: Result) -> bytes:
     """The page."""
     template = page_environment().get_template("report.html")
-    return template.render(_context(result)).encode()
+    return template.render(result_context(result)).encode()
 
 
 def _minus(text: str) -> str:
@@ -71,7 +71,8 @@ def _minus(text: str) -> str:
     return "−" + text[1:] if text.startswith("-") else text
 
 
-def _context(result: Result) -> dict[str, Any]:
+def result_context(result: Result) -> dict[str, Any]:
+    """What the sections of a result are filled with."""
     lines = outline.measurement_lines(result)
     files = outline.evidence_files(result.evidence)
     return {

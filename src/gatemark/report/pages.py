@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from gatemark.report import words
 
 
-def page_environment() -> Environment:
-    """The templates of this room."""
+def page_environment(*first: BaseLoader) -> Environment:
+    """The templates of this room; those of other loaders come first."""
     return Environment(
-        loader=PackageLoader("gatemark.report", "templates"),
+        loader=ChoiceLoader([*first, PackageLoader("gatemark.report", "templates")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

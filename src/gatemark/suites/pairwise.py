@@ -25,17 +25,23 @@ _SIGNS = {"pass": 1.0, "fail": -1.0}
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The level of each one-sided claim, and whether somebody may look before the end."""
+    """The level of each one-sided claim, and whether somebody may look before the end.
+
+    ``coverage_min`` is the share of pinned items that must have votes.
+    """
 
     alpha: float = 0.05
     peeking: bool = False
     min_decisive: int = MIN_DECISIVE
+    coverage_min: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 0.5:
             raise InvalidValueError(f"alpha must be inside (0, 0.5), got {self.alpha}")
         if self.min_decisive < 1:
             raise InvalidValueError(f"min_decisive must be >= 1, got {self.min_decisive}")
+        if not 0 <= self.coverage_min <= 1:
+            raise InvalidValueError(f"coverage_min must be in [0, 1], got {self.coverage_min}")
 
 
 class State(msgspec.Struct):
@@ -79,9 +85,13 @@ class PairwiseExam(Exam[State]):
         )
 
     def policy(self) -> Policy:
+        least = self.options.coverage_min
         return Policy(
             name="pairwise",
-            rules=(Rule("pairwise.preferred", PREFERRED, ">=", 1.0),),
+            rules=(
+                Rule("pairwise.coverage", "evidence.coverage", ">=", least, severity="hold"),
+                Rule("pairwise.preferred", PREFERRED, ">=", 1.0),
+            ),
             settings=msgspec.to_builtins(self.options),
         )
 

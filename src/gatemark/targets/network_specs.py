@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -108,6 +109,16 @@ class OpenAISpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True
             prompt = "{{input}}" if self.prompt is None else self.prompt
             source = [*system, {"role": "user", "content": prompt}]
         return Template(source, name="openai.messages")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by name or by address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _check_url(name: str, text: str) -> None:

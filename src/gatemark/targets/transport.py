@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.targets.network_specs import Endpoint
+from gatemark.targets.network_specs import Endpoint, is_loopback
 from gatemark.targets.port import TargetError
 from gatemark.targets.replies import bad_reply
 
@@ -90,7 +90,12 @@ class Transport:
             self._tls = httpx.create_ssl_context()
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=1)
         return httpx.AsyncClient(
-            verify=self._tls, timeout=httpx.Timeout(None), limits=limits, follow_redirects=False
+            verify=self._tls,
+            timeout=httpx.Timeout(None),
+            limits=limits,
+            follow_redirects=False,
+            # A proxy from the environment would take what is meant for this machine out of it.
+            trust_env=not is_loopback(self._url.host),
         )
 
     async def _exchange(self, client: httpx.AsyncClient, body: Any) -> bytes:

@@ -16,9 +16,10 @@ from typing import Final
 from gatemark.cli.main import VERBS
 from gatemark.core.exits import ExitCode
 from gatemark.disk.atomic import write_whole
-from gatemark.flow.plugins import measures, schemas, suites
+from gatemark.flow.plugins import detectors, measures, schemas, suites
 from gatemark.gate import decide
 from gatemark.testing.docs_commands import commands_page
+from gatemark.testing.docs_detectors import detectors_page
 from gatemark.testing.docs_links import link_problems
 from gatemark.testing.docs_plugins import measures_page, schemas_page, suites_page
 
@@ -27,6 +28,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/schemas.md": schemas_page,
     "docs/reference/measures.md": measures_page,
     "docs/reference/suites.md": suites_page,
+    "docs/reference/detectors.md": detectors_page,
 }
 COMMANDS: Final = "docs/reference/commands.md"
 GATE: Final = "docs/explanation/gate.md"
@@ -91,7 +93,7 @@ def _missing_verbs(root: Path) -> Iterator[str]:
 
 
 def _missing_names(root: Path) -> Iterator[str]:
-    for registry in (schemas(), measures(), suites()):
+    for registry in (schemas(), measures(), suites(), detectors()):
         page = f"docs/reference/{registry.kind}s.md"
         text = _text(root, page)
         for name in registry.names():

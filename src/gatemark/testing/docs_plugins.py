@@ -192,4 +192,7 @@ def _default_words(field: Any) -> str:
     if field.required:
         return "none"
     made = field.default_factory
-    return f"`{field.default if made is msgspec.NODEFAULT else made()}`"
+    value = field.default if made is msgspec.NODEFAULT else made()
+    if isinstance(value, msgspec.Struct):
+        return f"the defaults of `{type(value).__name__}`"
+    return f"`{value}`"

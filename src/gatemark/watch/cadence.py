@@ -30,18 +30,19 @@ MOST_MISSES: Final = 10_000
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One thing to be done again and again, or when something happens.
 
-    ``cron`` has five fields and is read in the time zone ``tz``; ``on`` names what triggers a run
-    besides. ``run`` are the arguments of a gatemark command, in which ``{asset}``, ``{now}`` and
-    ``{due}`` stand for what they say; without a command nothing runs. A run that is missed for
-    longer than ``catch_up`` is not made up for. ``jitter`` spreads schedules over a span of time,
-    each by the same amount every time. ``overdue_after`` missed runs in a row raise a warning.
+    ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name what starts a
+    run besides. ``run`` are the arguments of a gatemark command, in which ``{asset}``, ``{now}``
+    and ``{due}`` stand for what they say; without a command nothing runs. A run that is missed
+    for longer than ``catch_up`` is not made up for. ``jitter`` spreads schedules over a span of
+    time, each by the same amount every time. ``overdue_after`` missed runs in a row raise a
+    warning.
     """
 
     id: ScheduleId
     kind: ScheduleKind = "own"
     cron: str | None = None
     tz: str = "UTC"
-    on: tuple[TriggerKind, ...] = ()
+    triggers: tuple[TriggerKind, ...] = ()
     run: tuple[str, ...] = ()
     asset_class: AssetKind | None = None
     catch_up: str = "1d"
@@ -51,7 +52,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     enabled: bool = True
 
     def __post_init__(self) -> None:
-        if self.cron is None and not self.on:
+        if self.cron is None and not self.triggers:
             raise InvalidValueError(f"schedule {self.id} has neither a time nor a trigger")
         try:
             zone = ZoneInfo(self.tz)
@@ -156,7 +157,8 @@ def triggered(
             asset=trigger.asset,
         )
         for trigger in triggers
-        if trigger.kind in schedule.on and (name := f"{trigger.kind}:{trigger.id}") not in done
+        if trigger.kind in schedule.triggers
+        and (name := f"{trigger.kind}:{trigger.id}") not in done
     ]
 
 
@@ -204,7 +206,7 @@ _REFITTED: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
 
 DEFAULT_PLAN: Final = Plan(
     (
-        Schedule(id="full-pack", kind="full_pack", on=("change",)),
+        Schedule(id="full-pack", kind="full_pack", triggers=("change",)),
         *(
             Schedule(
                 id=f"regression-{kind}",
@@ -236,7 +238,7 @@ DEFAULT_PLAN: Final = Plan(
             id="adversarial",
             kind="adversarial",
             cron="0 4 * * 6",
-            on=("threat",),
+            triggers=("threat",),
             catch_up="1w",
         ),
     )

@@ -10,38 +10,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gatemark.core.change import AssetKind
 from gatemark.core.drift import Mode, Window
 from gatemark.watch.detector import Detector, Sample
-from gatemark.watch.durations import seconds_of
 from gatemark.watch.parts import FormName, part_count
 from gatemark.watch.policy import DriftPolicy, Watch
+from gatemark.watch.series import Series
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 NEVER = -(2**62)
-
-
-class Series(msgspec.Struct, frozen=True):
-    """One metric of one asset: its form, the grid of its windows, and its bins or classes."""
-
-    id: int
-    asset: str
-    metric: str
-    form: FormName
-    length_s: int
-    phase_s: int
-    layout: tuple[float | str, ...] = ()
-    kind: AssetKind | None = None
-
-    def window_s(self, watch: Watch) -> int:
-        """The length of the windows that are judged: as watched where shorter ones fit in."""
-        if watch.window is None:
-            return self.length_s
-        wanted = seconds_of(watch.window)
-        return wanted if wanted % self.length_s == 0 else self.length_s
 
 
 class Baseline(NamedTuple):

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import msgspec
+from msgspec import UNSET
+
+from gatemark.core.advisory_record import Decision
+from gatemark.core.runlog.run import RunLog
 
 CONFIDENCE_BINS: Final = 10
 CALIBRATION_BINS: Final = 15
@@ -98,72 +101,34 @@ def _where(key: tuple[str, str, int], window_s: int, source: str) -> dict[str, A
     }
 
 
-class RunLine(msgspec.Struct, frozen=True):
-    """What is needed of one record of a run log; the rest is its own business."""
+def count_run_log(tally: Tally, log: RunLog, asset: str | None, window_s: int) -> None:
+    """Count a run log.
 
-    record_type: str
-    variant_id: str | None = None
-    timestamp: datetime | None = None
-    decision: str | None = None
-    schema_ok: bool | None = None
-
-
-class _Recommendation(msgspec.Struct, frozen=True):
-    label: str
-
-
-class _Service(msgspec.Struct, frozen=True):
-    name: str
-
-
-class _Confidence(msgspec.Struct, frozen=True):
-    score: float | None = None
-
-
-class _Outcome(msgspec.Struct, frozen=True):
-    comparison: str
-    error_type: str | None = None
-
-
-class DecisionLine(msgspec.Struct, frozen=True):
-    """What is needed of one advisory decision."""
-
-    timestamp: datetime
-    service: _Service
-    recommendation: _Recommendation
-    confidence: _Confidence
-    outcome: _Outcome
-
-
-def count_run_line(tally: Tally, line: RunLine, asset: str | None, window_s: int) -> bool:
-    """Count a record of a run log; False when it has nothing to count.
-
-    A buffer decision that holds its text back is a block; a summary that fails its schema is a
-    rejection.
+    A decision that holds its text back is a block; a summary that fails its schema a rejection.
     """
-    name = asset or line.variant_id
-    if name is None or line.timestamp is None:
-        return False
-    window = window_of(line.timestamp, window_s)
-    if line.record_type == "buffer_decision" and line.decision is not None:
-        is_block = line.decision != "summarize"
+    for decision in log.decisions:
+        name, window = asset or decision.variant_id, _window(decision.timestamp, window_s)
+        is_block = decision.decision != "summarize"
         tally.rate(name, "verifier_block_ratio", window, is_hit=is_block)
-        return True
-    if line.record_type == "summary_event" and line.schema_ok is not None:
-        tally.rate(name, "rejection_ratio", window, is_hit=not line.schema_ok)
-        return True
-    return False
+    for event in log.events:
+        name, window = asset or event.variant_id, _window(event.timestamp, window_s)
+        tally.rate(name, "rejection_ratio", window, is_hit=not event.schema_ok)
 
 
-def count_decision(tally: Tally, line: DecisionLine, asset: str | None, window_s: int) -> bool:
+def count_decision(tally: Tally, decision: Decision, asset: str | None, window_s: int) -> None:
     """Count an advisory decision: its confidence, whether that came true, and its error."""
-    name = asset or line.service.name
-    window = window_of(line.timestamp, window_s)
-    tally.category(name, "tool_error_classes", window, line.outcome.error_type or "none")
-    score = line.confidence.score
-    if score is not None and 0 <= score <= 1:
-        tally.confidence(name, "confidence_kl", window, score)
-        if line.outcome.comparison in ("agree", "disagree"):
-            is_correct = line.outcome.comparison == "agree"
-            tally.promise(name, "calibration_ece", window, score, is_correct=is_correct)
-    return True
+    name, window = asset or decision.service.name, _window(decision.timestamp, window_s)
+    error = decision.outcome.error_type
+    tally.category(name, "tool_error_classes", window, str(error) if error else "none")
+    score = decision.confidence.score
+    if score is None or score is UNSET:
+        return
+    tally.confidence(name, "confidence_kl", window, score)
+    if decision.outcome.comparison in ("agree", "disagree"):
+        is_correct = decision.outcome.comparison == "agree"
+        tally.promise(name, "calibration_ece", window, score, is_correct=is_correct)
+
+
+def _window(moment: str | datetime, window_s: int) -> int:
+    told = moment if isinstance(moment, datetime) else datetime.fromisoformat(moment)
+    return window_of(told, window_s)

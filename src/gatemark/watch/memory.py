@@ -65,6 +65,7 @@ class Memory:
             parts=np.zeros((count, wanted, cohort.parts.shape[2])),
         )
         self.episodes: dict[int, Episode] = {}
+        self.carried: dict[int, Episode] = {}
         self.closed: list[Episode] = []
         self.is_touched: Flags = np.zeros(count, dtype=bool)
         self.signals: dict[int, DriftSignal] = {}
@@ -76,7 +77,7 @@ class Memory:
         if kept.window_s != self._window_s[row]:
             # Windows are counted otherwise now; only the trouble itself is remembered.
             if kept.episode is not None:
-                self.episodes[row] = kept.episode
+                self.carried[row] = kept.episode
             return
         self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
         for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
@@ -85,7 +86,9 @@ class Memory:
         if kept.signal is not None:
             self.signals[row] = kept.signal
         if kept.episode is not None:
-            self.episodes[row] = kept.episode
+            # What was never judged is judged from the start; the episode waits for the end.
+            kept_in = self.carried if kept.judged == NEVER else self.episodes
+            kept_in[row] = kept.episode
         frozen = kept.frozen
         if frozen is not None and len(frozen.number) <= self.frozen.number.shape[1]:
             cut = len(frozen.number)
@@ -131,7 +134,7 @@ class Memory:
 
     def _close(self, row: int, moment: datetime, cause: str) -> None:
         self.is_touched[row] = True
-        episode = self.episodes.pop(row)
+        episode = self.episodes.pop(row, None) or self.carried.pop(row)
         self.closed.append(msgspec.structs.replace(episode, closed_at=moment, closed_because=cause))
         self.is_frozen[row] = False
         self.calm[row] = 0
@@ -173,6 +176,25 @@ class Memory:
             signal=msgspec.structs.replace(signal, episode=known.id) if grew else known.signal,
         )
 
+    def carry(self) -> None:
+        """Join episodes from before with what the same windows came to when judged anew."""
+        for row, before in self.carried.items():
+            now = self.episodes.get(row)
+            if now is None:
+                self.episodes[row] = before
+                continue
+            grew = severity(now.level) > severity(before.level)
+            self.episodes[row] = msgspec.structs.replace(
+                before,
+                level=now.level if grew else before.level,
+                latest=max(before.latest, now.latest),
+                breached=before.breached or now.breached,
+                signal=msgspec.structs.replace(now.signal, episode=before.id)
+                if grew
+                else before.signal,
+            )
+        self.carried.clear()
+
     def told(self, row: int) -> SeriesMemory:
         """What to keep of one row."""
         frozen = None
@@ -200,17 +222,16 @@ class Memory:
 def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
     """What is still worth remembering when other lines are drawn: open trouble and fresh starts.
 
-    Windows before an open episode are not judged again; without one, all within reach are.
+    All windows within reach are judged again; what they come to joins the episode.
     """
     quiet = (None,) * len(kept.warn_trail)
-    is_open = kept.episode is not None
     return msgspec.structs.replace(
         kept,
-        judged=kept.judged if is_open else NEVER,
+        judged=NEVER,
         calm=0,
         warn_trail=quiet,
         breach_trail=quiet,
-        frozen=kept.frozen if is_open else None,
+        frozen=None,
         signal=None,
     )
 

@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.drift import Episode
-from gatemark.watch.cohort import Cohort, Series
+from gatemark.watch.cohort import Cohort
 from gatemark.watch.detector import Detector
 from gatemark.watch.memory import Memory
 from gatemark.watch.parts import FormName
 from gatemark.watch.policy import DriftPolicy, Watch
+from gatemark.watch.series import Series
 from gatemark.watch.tick import tick
 
 Floats = NDArray[np.float64]

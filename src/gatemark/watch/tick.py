@@ -95,6 +95,8 @@ def tick(
                 on_judged(found.cohort, judgement)
             if back == 0:
                 latest[id(found.cohort)] = judgement
+    for _, memory in cohorts:
+        memory.carry()
     return Ticked(
         by_cohort=tuple(
             tuple(_signals(cohort, memory, latest.get(id(cohort)), policy))
@@ -107,7 +109,7 @@ def tick(
 
 
 def _rearm(cohort: Cohort, memory: Memory, rearmed: Mapping[str, Rearming]) -> None:
-    for row, episode in list(memory.episodes.items()):
+    for row, episode in [*memory.episodes.items(), *memory.carried.items()]:
         fresh = rearmed.get(episode.asset)
         if fresh is not None and fresh.moment >= episode.opened.end:
             since = cohort.first_index_from(row, fresh.moment)

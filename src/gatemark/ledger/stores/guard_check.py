@@ -16,6 +16,15 @@ _GUARDED: Final = (
     "payloads",
     "blobs",
     "blob_pieces",
+    "reviews",
+    "review_pairs",
+    "review_shows",
+    "review_votes",
+    "review_closings",
+    "label_sets",
+    "label_items",
+    "label_marks",
+    "label_acceptances",
 )
 _ACTS: Final = {"sqlite": ("update", "delete"), "postgresql": ("update", "delete", "truncate")}
 _FOUND: Final = {

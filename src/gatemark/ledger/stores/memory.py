@@ -137,8 +137,8 @@ class MemoryResults:
             raise UsageError(f"{reference} fits more than one result; give more digits")
         return verified_result(found[0], self._documents[found[0]])
 
-    def lines(self, limit: int) -> Sequence[ResultLine]:
-        numbered = enumerate(self._documents.items(), start=1)
+    def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
+        numbered = list(enumerate(self._documents.items(), start=1))[: before and before - 1]
         lines = [line_of(seq, verified_result(name, data)) for seq, (name, data) in numbered]
         return lines[::-1][:limit]
 

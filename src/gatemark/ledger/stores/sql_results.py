@@ -9,7 +9,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from gatemark.core.canonical import canonical_bytes
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UnknownNameError, UsageError
 from gatemark.core.result import Result, verify_seal
 from gatemark.ledger.chain import result_draft
 from gatemark.ledger.port import ResultLine
@@ -57,14 +57,16 @@ class SqlResults:
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
         if not rows:
-            raise UsageError(f"the store holds no result {reference}")
+            raise UnknownNameError(f"the store holds no result {reference}")
         if len(rows) > 1:
             raise UsageError(f"{reference} fits more than one result; give more digits")
         return verified_result(rows[0].id, rows[0].document)
 
-    def lines(self, limit: int) -> Sequence[ResultLine]:
+    def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         columns = (RESULTS.c.seq, RESULTS.c.id, RESULTS.c.title, RESULTS.c.verdict)
         query = sa.select(*columns, RESULTS.c.finished_at).order_by(RESULTS.c.seq.desc())
+        if before is not None:
+            query = query.where(RESULTS.c.seq < before)
         with self._database.reading() as connection:
             rows = connection.execute(query.limit(limit)).all()
         return [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.advisory import bucket_of, lane_name
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
@@ -21,7 +20,7 @@ from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
 from gatemark.hygiene.private_text import PrivateTextScan
 from gatemark.suites.advisory.exhibits import exhibits
-from gatemark.suites.advisory.facts import Cell, collect
+from gatemark.suites.advisory.facts import Collector
 from gatemark.suites.advisory.findings import Findings, found_in
 from gatemark.suites.advisory.policy import LANES_MAX, AdvisoryPolicy
 from gatemark.suites.advisory.rules import all_rules
@@ -29,8 +28,10 @@ from gatemark.suites.advisory.shown import ShownNames
 from gatemark.suites.advisory.stability import PastRun
 from gatemark.suites.advisory.state import State, merged, note, settle
 from gatemark.suites.advisory.summary import facts_document, summary_document
-from gatemark.suites.advisory.tally import ALL, DOUBT, added, is_doubtful, tallied
+from gatemark.suites.advisory.tally import ALL, has_doubts, tallied
 
+CODES_MAX: Final = 100_000
+"""A collector that has learned so many codes is replaced between two shards."""
 FACTS_VERSION: Final = 1
 """Changes whenever a state of the same records would hold something else."""
 
@@ -52,6 +53,7 @@ class AdvisoryExam(Exam[State]):
     def __init__(self, options: Options) -> None:
         self.options = options
         self._scan = PrivateTextScan(options.policy.privacy)
+        self._collector = Collector(self._scan, number=1)
 
     @property
     def facts_key(self) -> str:
@@ -59,14 +61,21 @@ class AdvisoryExam(Exam[State]):
         return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> State:
-        return State(shard=shard)
+        if self._collector.size > CODES_MAX:
+            self._collector = Collector(self._scan, number=self._collector.number + 1)
+        return State(shard=shard, collector=self._collector.number)
 
     def step(self, state: State, batch: Sequence[Any]) -> State:
-        note(state, collect(batch, state.table, self._scan))
+        note(state, self._collector.collect(batch))
         return state
 
+    def parting(self, state: State) -> State:
+        if state.codes and state.collector != self._collector.number:
+            raise InvalidValueError("a state was folded on after its collector was given up")
+        return settle(state, self._collector)
+
     def merge(self, left: State, right: State) -> State:
-        return merged(left, right, self.options.policy)
+        return merged(self.parting(left), self.parting(right))
 
     def moved(self, state: State, shard: int) -> State:
         by = shard - state.shard
@@ -74,22 +83,9 @@ class AdvisoryExam(Exam[State]):
         state.violations = {place + by: hits for place, hits in state.violations.items()}
         return state
 
-    def keepable(self, state: State) -> bool:
-        settle(state, self.options.policy)
-        return not state.tally
-
     def doubts(self, state: State) -> bool:
-        settle(state, self.options.policy)
-        return DOUBT in state.tally or any(
-            is_doubtful(Cell(*cell), self.options.policy)  # type: ignore[arg-type]
-            or cell[12] not in self._fixed_rules
-            for cell in state.cells
-        )
-
-    @cached_property
-    def _fixed_rules(self) -> frozenset[str]:
-        """Bucket rules that the schema itself has checked."""
-        return frozenset(AdvisoryPolicy().bucket_rules)
+        fixed = frozenset(AdvisoryPolicy().bucket_rules)
+        return has_doubts(self.parting(state), self.options.policy, fixed)
 
     def problems(self, record: Any) -> Sequence[Problem]:
         """Labels and bucket rules that the policy does not explain; values are not repeated."""
@@ -147,13 +143,10 @@ class AdvisoryExam(Exam[State]):
 
     def _report(self, state: State, *, lost: int, digests: frozenset[str]) -> ExamReport:
         policy = self.options.policy
-        settle(state, policy)
-        tally = added(state.tally, tallied(state.cells, policy))
-        if DOUBT in tally:
-            raise BadInputError(
-                f"{tally[DOUBT]['records']} records use a label or bucket rule that the policy "
-                "does not know"
-            )
+        self.parting(state)
+        if has_doubts(state, policy, frozenset(policy.bucket_rules)):
+            raise BadInputError("some records use a label or bucket rule that is not in the policy")
+        tally = tallied(state, policy)
         lanes = [group for group in tally if group[0] == "lane"]
         if len(lanes) > LANES_MAX:
             raise BadInputError(f"the evidence has {len(lanes)} lanes, more than {LANES_MAX}")

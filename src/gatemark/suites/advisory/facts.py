@@ -1,6 +1,6 @@
-"""What scoring needs of a record, reduced to one cell: all its discrete facts, no text.
+"""What scoring needs of a record, reduced to a code: all its discrete facts, no text.
 
-Records of a large file share few cells. Counting cells once, and asking everything else of the
+Records of a large file share few kinds. Counting kinds once, and asking everything else of the
 small table of counts, is what makes a policy cheap to change.
 """
 
@@ -8,39 +8,39 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from msgspec import UNSET
+import numpy as np
+import numpy.typing as npt
 
-from gatemark.core.advisory_record import ALLOWED_ACTIONS, CLOSED_FLAGS, ID_PATTERN, LOCAL_WRITES
+from gatemark.core.advisory_record import ID_PATTERN
 from gatemark.core.advisory_rules import (
     authority_breaches,
     fallback_breaches,
     privacy_breaches,
     side_effect_breaches,
 )
-from gatemark.core.record import Problem
+from gatemark.core.advisory_survey import PRIVACY, Conduct, Survey, survey
 from gatemark.hygiene.private_text import PrivateTextScan
 
-AUTHORITY, SIDE_EFFECT, PRIVACY, NO_REASON = 1, 2, 4, 8
-CASE_KINDS: Final = ("normal", "low_confidence", "false_alarm", "action_needed")
-CASE_NOTES: Final = {f"case:{kind}": kind for kind in CASE_KINDS}
 RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
 
-CellValue = str | int | bool | None
-CellTuple = tuple[CellValue, ...]
+LaneKey = tuple[str, str]
+"""Input class and service."""
+KindTuple = tuple[str | int | bool | None, ...]
+Codes = npt.NDArray[np.uint32]
+T = TypeVar("T", bound=Hashable)
 
 
-class Cell(NamedTuple):
-    """One kind of record; ``breaches`` adds up the bits of what it violates."""
+class Kind(NamedTuple):
+    """One kind of record within a lane; ``breaches`` adds up the bits of what it violates.
 
-    input_class: str
-    service: str
+    ``noted`` says that a note tells what kind of case the record is.
+    """
+
     mode: str
     source_kind: str
-    fixture_set: str | None
-    run: str | None
     label: str
     severity: str
     reference_source: str
@@ -59,7 +59,7 @@ class Cell(NamedTuple):
     timed: bool
     fallback: str | None
     fallback_expected: bool
-    case: str | None
+    noted: bool
     breaches: int
 
 
@@ -79,144 +79,141 @@ class Collected(NamedTuple):
     violations: list[Violation]
 
 
-_FLAGS: Final = CLOSED_FLAGS.__struct_fields__
-_CLOSED: dict[type, Any] = {type(CLOSED_FLAGS): CLOSED_FLAGS}
-_EFFECTS_ALLOWED: Final = frozenset({(), *((name,) for name in LOCAL_WRITES)})
+class Column(Generic[T]):
+    """One property of every code: its distinct values, and which of them each code has."""
+
+    def __init__(self) -> None:
+        self.values: list[T] = []
+        self._numbers: dict[T, int] = {}
+        self._of_code = array("I")
+
+    def add(self, value: T) -> None:
+        """The property of the next code."""
+        number = self._numbers.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        self._of_code.append(number)
+
+    def numbers(self, codes: Codes) -> Codes:
+        """Which value each of these codes has, by its place in ``values``."""
+        return np.frombuffer(self._of_code, dtype=np.uint32)[codes]
 
 
-def collect(batch: Sequence[Any], table: dict[CellTuple, int], scan: PrivateTextScan) -> Collected:
-    """Reduce records to codes of cells; a cell seen for the first time gets the next code."""
-    codes = array("I")
-    violations: list[Violation] = []
-    dirty = _records_to_read(batch, scan)
-    for place, record in enumerate(batch):
-        source, service, advice = record.source, record.service, record.recommendation
-        reference, outcome, proof = (
-            record.human_or_atlas_decision,
-            record.outcome,
-            record.npu_proof,
-        )
-        latency, fallback, confidence = record.latency, record.fallback, record.confidence
-        breaches = _breaches(record)
-        if breaches or place in dirty:
-            breaches |= _noted(record, scan, violations)
-        run = source.artifact_ref
-        case = None
-        for note in record.notes or ():
-            if note in CASE_NOTES:
-                case = CASE_NOTES[note]
-        cell = (
-            record.input_class,
-            service.name,
-            service.mode,
-            source.kind,
-            source.fixture_set or None,
-            run if run and (len(run) in (26, 36) or run[:4] == "run:") else None,
-            advice.label,
-            advice.severity,
-            reference.source,
-            reference.label or None,
-            reference.severity or None,
-            confidence.bucket,
-            confidence.bucket_rule,
-            outcome.comparison,
-            outcome.error_type or None,
-            outcome.human_review_required,
-            outcome.promotion_blocker,
-            proof.proof_mode,
-            proof.proof_ok,
-            proof.inference_ran,
-            latency.timeout,
-            latency.total_ms is not None,
-            fallback.kind or None,
-            fallback.expected,
-            case,
-            breaches,
-        )
-        code = table.get(cell)
+class Collector:
+    """Reduces records to codes. The codes mean something to this collector only."""
+
+    def __init__(self, scan: PrivateTextScan, number: int) -> None:
+        self.number = number
+        self._scan = scan
+        self._codes: dict[tuple[Any, ...], int] = {}
+        self._dirty_conducts: set[Conduct] = set()
+        self.kinds: Column[KindTuple] = Column()
+        self.lanes: Column[LaneKey] = Column()
+        self.runs: Column[str] = Column()
+        self.cases: Column[str | None] = Column()
+        self.fixture_sets: Column[str | None] = Column()
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self._codes)
+
+    def collect(self, batch: Sequence[Any]) -> Collected:
+        """The facts of a batch; a cell seen for the first time gets the next code."""
+        look = survey(batch)
+        codes = list(map(self._codes.get, look.cells))
+        if None in codes:
+            codes = [self._code(cell) for cell in look.cells]
+        violations: list[Violation] = []
+        for place in self._places_to_read(batch, look):
+            codes[place] = self._read(batch[place], look.cells[place], violations)
+        times = [record.latency.total_ms for record in batch]
+        if None in times:
+            times = [float("nan") if value is None else value for value in times]
+        return Collected(array("I", codes), array("d", times), violations)  # type: ignore[arg-type]
+
+    def _code(self, cell: tuple[Any, ...], more_breaches: int = 0) -> int:
+        key = (*cell, more_breaches) if more_breaches else cell
+        code = self._codes.get(key)
         if code is None:
-            code = table[cell] = len(table)
-        codes.append(code)
-    times = [record.latency.total_ms for record in batch]
-    if None in times:
-        times = [float("nan") if value is None else value for value in times]
-    return Collected(codes, array("d", times), violations)
+            conduct: Conduct = cell[0]
+            if any(self._scan.kinds(text) for _, text in conduct.texts if text):
+                self._dirty_conducts.add(conduct)
+            code = self._codes[key] = len(self._codes)
+            run, case = cell[3], cell[16]
+            self.kinds.add(_kind(cell, conduct, more_breaches))
+            self.lanes.add((conduct.record.input_class, conduct.record.service.name))
+            self.runs.add(run if run and RUN_PATTERN.fullmatch(run) else "")
+            self.cases.add(case)
+            self.fixture_sets.add(cell[2])
+        return code
+
+    def _places_to_read(self, batch: Sequence[Any], look: Survey) -> list[int]:
+        """The places of records that violate something, or have a text not known to be clean."""
+        scan = self._scan
+        if scan.all_known(look.common) and scan.all_alike(look.singular):
+            dirty = self._dirty_conducts
+            return [
+                place
+                for place, cell in enumerate(look.cells)
+                if cell[0].breaches or (dirty and cell[0] in dirty)
+            ]
+        return [
+            place
+            for place, record in enumerate(batch)
+            if look.cells[place][0].breaches
+            or any(scan.kinds(text, note=note) for _, text, note in texts_of(record))
+        ]
+
+    def _read(self, record: Any, cell: tuple[Any, ...], violations: list[Violation]) -> int:
+        """Note every violation of a record; gives its code."""
+        for problems, kind in (
+            (authority_breaches(record), "authority"),
+            (side_effect_breaches(record), "side_effect"),
+            (privacy_breaches(record), "privacy"),
+            (fallback_breaches(record), "fallback_reason"),
+        ):
+            violations.extend(
+                Violation(record.decision_id, problem.path, kind) for problem in problems
+            )
+        private = [
+            Violation(record.decision_id, field, kind)
+            for field, text, note in texts_of(record)
+            for kind in self._scan.kinds(text, note=note)
+        ]
+        violations.extend(private)
+        return self._code(cell, PRIVACY if private else 0)
 
 
-def _breaches(record: Any) -> int:
-    """The bits of everything that the fields themselves say; texts are not read here."""
-    found = 0
-    flags = record.authority_flags
-    closed = _CLOSED.get(type(flags))
-    if closed is None:
-        closed = _CLOSED[type(flags)] = _closed_as(type(flags))
-    error = record.outcome.error_type
-    if (
-        flags != closed
-        or error == "unsafe_authority"
-        or not ALLOWED_ACTIONS.issuperset(record.allowed_actions)
-    ):
-        found |= AUTHORITY
-    action = record.actual_action
-    if action.performed or (
-        action.side_effects not in _EFFECTS_ALLOWED and side_effect_breaches(record)
-    ):
-        found |= SIDE_EFFECT
-    privacy = record.privacy
-    if (
-        privacy.payload_logged
-        or privacy.contains_private_payload
-        or error == "privacy_violation"
-        or (
-            record.source.privacy_class == "private_disallowed"
-            and privacy.redaction != "blocked_private"
-        )
-    ):
-        found |= PRIVACY
-    fallback = record.fallback
-    if fallback.occurred and not (fallback.reason or "").strip():
-        found |= NO_REASON
-    return found
-
-
-def _closed_as(flags_type: type) -> Any:
-    return flags_type(**{name: getattr(CLOSED_FLAGS, name) for name in _FLAGS})
-
-
-def _records_to_read(batch: Sequence[Any], scan: PrivateTextScan) -> set[int]:
-    """The places of records with a text that is not known to be clean."""
-    repeated: list[Any] = []
-    singular: list[str] = []
-    for record in batch:
-        source, service, advice = record.source, record.service, record.recommendation
-        repeated += (
-            record.input_class,
-            service.name,
-            source.fixture_set,
-            source.artifact_ref,
-            service.endpoint,
-            service.model,
-            *advice.reasons,
-            *(advice.evidence_refs or ()),
-            advice.raw_output_ref,
-            record.npu_proof.counter_path,
-            record.fallback.reason,
-            *record.actual_action.side_effects,
-        )
-        fixture, cited = source.fixture_id, record.human_or_atlas_decision.decision_ref
-        if fixture:
-            singular.append(fixture)
-        if cited and cited != fixture:
-            singular.append(cited)
-        if record.notes:
-            singular += record.notes
-    if scan.all_known(repeated) and (not singular or scan.all_alike(singular)):
-        return set()
-    return {
-        place
-        for place, record in enumerate(batch)
-        if any(scan.kinds(text, note=note) for _, text, note in texts_of(record))
-    }
+def _kind(cell: tuple[Any, ...], conduct: Conduct, more_breaches: int) -> KindTuple:
+    """The kind of a cell with the conduct spelled out, so that any process can read it."""
+    source_kind, label, severity, source, wanted, wanted_severity = cell[1], *cell[4:9]
+    bucket, rule, mode, proof_ok, ran, timeout, timed, case = cell[9:]
+    record = conduct.record
+    return Kind(
+        mode=record.service.mode,
+        source_kind=source_kind,
+        label=label,
+        severity=severity,
+        reference_source=source,
+        reference_label=wanted,
+        reference_severity=wanted_severity,
+        bucket=bucket,
+        bucket_rule=rule,
+        comparison=record.outcome.comparison,
+        error_type=record.outcome.error_type or None,
+        human_review_required=record.outcome.human_review_required,
+        promotion_blocker=record.outcome.promotion_blocker,
+        proof_mode=mode,
+        proof_ok=proof_ok,
+        inference_ran=ran,
+        timeout=timeout,
+        timed=timed,
+        fallback=record.fallback.kind or None,
+        fallback_expected=record.fallback.expected,
+        noted=case is not None,
+        breaches=conduct.breaches | more_breaches,
+    )
 
 
 def texts_of(record: Any) -> list[tuple[str, str, bool]]:
@@ -244,28 +241,10 @@ def texts_of(record: Any) -> list[tuple[str, str, bool]]:
         ("$.actual_action.side_effects", record.actual_action.side_effects, False),
         ("$.notes", record.notes or (), True),
     )
-    found = [(field, text, False) for field, text in single if text and text is not UNSET]
+    found = [(field, text, False) for field, text in single if text]
     found.extend(
         (f"{field}[{place}]", text, note)
         for field, texts, note in lists
         for place, text in enumerate(texts)
     )
-    return found
-
-
-def _noted(record: Any, scan: PrivateTextScan, violations: list[Violation]) -> int:
-    """Note every violation of a record; gives the bits it adds."""
-
-    def note(problems: Sequence[Problem], kind: str) -> None:
-        violations.extend(Violation(record.decision_id, problem.path, kind) for problem in problems)
-
-    note(authority_breaches(record), "authority")
-    note(side_effect_breaches(record), "side_effect")
-    note(privacy_breaches(record), "privacy")
-    note(fallback_breaches(record), "fallback_reason")
-    found = 0
-    for field, text, is_note in texts_of(record):
-        for kind in scan.kinds(text, note=is_note):
-            violations.append(Violation(record.decision_id, field, kind))
-            found = PRIVACY
     return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gatemark.core.advisory import lane_name
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
-from gatemark.suites.advisory.facts import Violation
-from gatemark.suites.advisory.latency import LaneKey, Times, gathered
+from gatemark.suites.advisory.facts import LaneKey, Violation
+from gatemark.suites.advisory.latency import Times, gathered
 from gatemark.suites.advisory.numbers import (
     WORSE_UP,
     Number,
@@ -129,20 +130,24 @@ def found_in(
 
 
 def _all_times(state: State, names: ShownNames, lanes: Sequence[str]) -> AllTimes:
-    exact = {names.key(key): data for key, data in state.times_by_lane.items()}
-    sketches = {names.key(key): sketch for key, sketch in state.sketches.items()}
+    shown = [lane_name(*names.key(key)) for key in state.lanes]
     keys: list[LaneKey] = [(lane.split("/")[0], lane.split("/")[1]) for lane in lanes]
 
-    def together(chosen: Sequence[LaneKey]) -> Times:
-        return gathered(chosen, exact, sketches)
+    def together(chosen: Sequence[str]) -> Times:
+        numbers = [number for number, lane in enumerate(shown) if lane in chosen]
+        return gathered(numbers, state.times_by_lane, state.sketches)
 
     services = sorted({service for _, service in keys})
     classes = sorted({input_class for input_class, _ in keys})
     return AllTimes(
-        all=together(keys),
-        lanes={lane: together([key]) for lane, key in zip(lanes, keys, strict=True)},
-        services={name: together([k for k in keys if k[1] == name]) for name in services},
-        classes={name: together([k for k in keys if k[0] == name]) for name in classes},
+        all=together(lanes),
+        lanes={lane: together([lane]) for lane in lanes},
+        services={
+            name: together([lane_name(*key) for key in keys if key[1] == name]) for name in services
+        },
+        classes={
+            name: together([lane_name(*key) for key in keys if key[0] == name]) for name in classes
+        },
     )
 
 

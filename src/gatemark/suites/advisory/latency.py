@@ -13,7 +13,6 @@ from gatemark.statistics.quantiles import percentile_disc, rank, sketch_percenti
 EXACT_MAX: Final = 2_000_000
 """Up to so many times in all, percentiles are exact."""
 
-LaneKey = tuple[str, str]
 Floats = npt.NDArray[np.float64]
 
 
@@ -56,11 +55,9 @@ class Times(NamedTuple):
 
 
 def gathered(
-    lanes: Iterable[LaneKey],
-    exact: Mapping[LaneKey, bytes],
-    sketches: Mapping[LaneKey, Mapping[int, int]],
+    lanes: Iterable[int], exact: Mapping[int, bytes], sketches: Mapping[int, Mapping[int, int]]
 ) -> Times:
-    """The times of several lanes together."""
+    """The times of several lanes together, each by its number."""
     chosen = list(lanes)
     if any(lane in sketches for lane in chosen) or (sketches and not exact):
         total: dict[int, int] = {}

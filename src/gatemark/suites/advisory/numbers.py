@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.advisory import CATEGORIES
+from gatemark.core.advisory import CASE_KINDS, CATEGORIES
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
-from gatemark.suites.advisory.facts import CASE_KINDS
 from gatemark.suites.advisory.latency import Times
 
 WORSE_UP: Final[Direction] = "lower_is_better"

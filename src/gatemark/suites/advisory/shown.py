@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gatemark.core.advisory import lane_name
 from gatemark.hygiene.private_text import PrivateTextScan
-from gatemark.suites.advisory.latency import LaneKey
+from gatemark.suites.advisory.facts import LaneKey
 from gatemark.suites.advisory.tally import Group, Tally, added
 
 

@@ -38,9 +38,7 @@ def runs_of(tally: Tally) -> dict[str, LaneBuckets]:
     for group, counts in sorted(tally.items()):
         if group[0] == "run":
             _, run, lane = group
-            buckets: dict[str, int] = {
-                bucket: counts.get(f"bucket.{bucket}", 0) for bucket in BUCKETS
-            }
+            buckets: dict[str, int] = {bucket: counts.get(bucket, 0) for bucket in BUCKETS}
             runs.setdefault(run, {})[lane] = buckets
     return runs
 

@@ -1,37 +1,45 @@
-"""The state of the advisory fold: counted cells, times by lane, and where violations stand."""
+"""The state of the advisory fold: counted kinds, times by lane, and where violations stand."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
 
-from gatemark.suites.advisory.facts import CellTuple, Collected, Violation
-from gatemark.suites.advisory.latency import EXACT_MAX, LaneKey, as_sketch
-from gatemark.suites.advisory.policy import AdvisoryPolicy
-from gatemark.suites.advisory.tally import Tally, added, tallied
+from gatemark.suites.advisory.facts import Collected, Collector, KindTuple, LaneKey, Violation
+from gatemark.suites.advisory.latency import EXACT_MAX, as_sketch
 
-CELLS_MAX: Final = 50_000
-"""So many kinds of records are kept apart; beyond, they are tallied and forgotten."""
+NAMES_MAX: Final = 2_000
+"""So many runs or fixture sets are told apart; beyond, none are."""
 VIOLATIONS_KEPT: Final = 200
+
+K = TypeVar("K")
+LaneCounts = dict[int, int]
 
 
 class State(msgspec.Struct):
-    """``table``, ``codes`` and ``times`` are the columns of records not yet counted.
+    """``codes`` and ``times`` are the columns of records not yet counted, one of each per record.
 
-    A code stands for a cell of the table, and each record has a code and a time. Everything else
-    is counted: ``cells`` and ``tally`` hold disjoint records.
+    A code means something to the collector that made it, whose number is ``collector``; columns
+    are counted before a state leaves its process. Lanes go by their place in ``lanes``. ``runs``
+    counts buckets by run and lane, ``cases`` what notes say by lane.
     """
 
     shard: int
-    table: dict[CellTuple, int] = {}
+    collector: int = 0
     codes: bytearray = msgspec.field(default_factory=bytearray)
     times: bytearray = msgspec.field(default_factory=bytearray)
-    cells: dict[CellTuple, int] = {}
-    tally: Tally = {}
-    times_by_lane: dict[LaneKey, bytes] = {}
-    sketches: dict[LaneKey, dict[int, int]] = {}
+    lanes: list[LaneKey] = []
+    kinds: dict[KindTuple, LaneCounts] = {}
+    runs: dict[str, dict[int, dict[str, int]]] = {}
+    too_many_runs: bool = False
+    cases: dict[int, dict[str, int]] = {}
+    fixture_sets: dict[str, int] = {}
+    too_many_sets: bool = False
+    times_by_lane: dict[int, bytes] = {}
+    sketches: dict[int, dict[int, int]] = {}
     violations: dict[int, list[Violation]] = {}
     violation_counts: dict[tuple[str, str], int] = {}
 
@@ -48,59 +56,97 @@ def note(state: State, found: Collected) -> None:
             state.violation_counts[key] = state.violation_counts.get(key, 0) + 1
 
 
-def settle(state: State, policy: AdvisoryPolicy) -> State:
-    """Count the columns; they are empty afterwards."""
-    if state.codes:
-        codes = np.frombuffer(state.codes, dtype=np.uint32)
-        times = np.frombuffer(state.times, dtype=np.float64)
-        cells = list(state.table)
-        counts = np.bincount(codes, minlength=len(cells))
-        for cell, count in zip(cells, counts.tolist(), strict=True):
-            state.cells[cell] = state.cells.get(cell, 0) + count
-        lanes: dict[LaneKey, int] = {}
-        lane_of = np.array([lanes.setdefault((c[0], c[1]), len(lanes)) for c in cells])[codes]  # type: ignore[arg-type]
-        known = ~np.isnan(times)
-        for lane, number in lanes.items():
-            own = times[(lane_of == number) & known]
-            if own.size:
-                state.times_by_lane[lane] = state.times_by_lane.get(lane, b"") + own.tobytes()
-        state.table, state.codes, state.times = {}, bytearray(), bytearray()
-    _bound_times(state)
-    if len(state.cells) > CELLS_MAX:
-        state.tally = added(state.tally, tallied(state.cells, policy))
-        state.cells = {}
+def settle(state: State, collector: Collector) -> State:
+    """Count the columns, whose codes mean something to this collector; they are empty then."""
+    if not state.codes:
+        return state
+    codes = np.frombuffer(state.codes, dtype=np.uint32)
+    times = np.frombuffer(state.times, dtype=np.float64)
+    lane_of = collector.lanes.numbers(codes)
+    numbers = _lane_numbers(state, collector.lanes.values)
+    own_times = times[~np.isnan(times)]
+    own_lanes = lane_of[~np.isnan(times)]
+    for lane in np.unique(own_lanes).tolist():
+        data = own_times[own_lanes == lane].tobytes()
+        number = numbers[lane]
+        state.times_by_lane[number] = state.times_by_lane.get(number, b"") + data
+    used, counts = np.unique(codes, return_counts=True)
+    rows = zip(
+        collector.lanes.numbers(used).tolist(),
+        collector.kinds.numbers(used).tolist(),
+        collector.runs.numbers(used).tolist(),
+        collector.cases.numbers(used).tolist(),
+        collector.fixture_sets.numbers(used).tolist(),
+        counts.tolist(),
+        strict=True,
+    )
+    for lane, kind, run, case, fixture_set, count in rows:
+        number = numbers[lane]
+        values = collector.kinds.values[kind]
+        _count(state.kinds.setdefault(values, {}), number, count)
+        if not state.too_many_runs:
+            by_lane = state.runs.setdefault(collector.runs.values[run], {})
+            _count(by_lane.setdefault(number, {}), str(values[7]), count)
+        named = collector.cases.values[case]
+        if named is not None:
+            _count(state.cases.setdefault(number, {}), named, count)
+        name = collector.fixture_sets.values[fixture_set]
+        if name is not None and not state.too_many_sets:
+            _count(state.fixture_sets, name, count)
+    state.codes, state.times = bytearray(), bytearray()
+    return bound(state)
+
+
+def bound(state: State) -> State:
+    """Keep a state small: sketches for too many times, no names for too many names."""
+    if state.too_many_runs or len(state.runs) > NAMES_MAX:
+        state.runs, state.too_many_runs = {}, True
+    if state.too_many_sets or len(state.fixture_sets) > NAMES_MAX:
+        state.fixture_sets, state.too_many_sets = {}, True
+    count = sum(map(len, state.times_by_lane.values())) // 8
+    if count > EXACT_MAX or state.sketches:
+        for lane, data in state.times_by_lane.items():
+            state.sketches[lane] = _summed(state.sketches.get(lane, {}), as_sketch(data))
+        state.times_by_lane = {}
     return state
 
 
-def _bound_times(state: State) -> None:
-    """Turn times into sketches once there are too many of them, or where some already are."""
-    count = sum(map(len, state.times_by_lane.values())) // 8
-    if count <= EXACT_MAX and not state.sketches:
-        return
-    for lane, data in state.times_by_lane.items():
-        state.sketches[lane] = _summed(state.sketches.get(lane, {}), as_sketch(data))
-    state.times_by_lane = {}
-
-
-def merged(left: State, right: State, policy: AdvisoryPolicy) -> State:
-    """One state for two disjoint sets of records."""
-    left, right = settle(left, policy), settle(right, policy)
+def merged(left: State, right: State) -> State:
+    """One state for two disjoint sets of counted records."""
     total = State(
         shard=min(left.shard, right.shard),
-        cells=_summed(left.cells, right.cells),
-        tally=added(left.tally, right.tally),
-        times_by_lane={
-            lane: left.times_by_lane.get(lane, b"") + right.times_by_lane.get(lane, b"")
-            for lane in {**left.times_by_lane, **right.times_by_lane}
+        lanes=list(left.lanes),
+        kinds={kind: dict(counts) for kind, counts in left.kinds.items()},
+        runs={
+            run: {lane: dict(buckets) for lane, buckets in lanes.items()}
+            for run, lanes in left.runs.items()
         },
-        sketches={
-            lane: _summed(left.sketches.get(lane, {}), right.sketches.get(lane, {}))
-            for lane in {**left.sketches, **right.sketches}
-        },
+        too_many_runs=left.too_many_runs or right.too_many_runs,
+        cases={lane: dict(counts) for lane, counts in left.cases.items()},
+        fixture_sets=_summed(left.fixture_sets, right.fixture_sets),
+        too_many_sets=left.too_many_sets or right.too_many_sets,
+        times_by_lane=dict(left.times_by_lane),
+        sketches=dict(left.sketches),
         violations={**left.violations, **right.violations},
         violation_counts=_summed(left.violation_counts, right.violation_counts),
     )
-    return settle(total, policy)
+    numbers = _lane_numbers(total, right.lanes)
+    for kind, counts in right.kinds.items():
+        into = total.kinds.setdefault(kind, {})
+        for lane, count in counts.items():
+            _count(into, numbers[lane], count)
+    for run, lanes in right.runs.items():
+        by_lane = total.runs.setdefault(run, {})
+        for lane, buckets in lanes.items():
+            by_lane[numbers[lane]] = _summed(by_lane.get(numbers[lane], {}), buckets)
+    for lane, cases in right.cases.items():
+        total.cases[numbers[lane]] = _summed(total.cases.get(numbers[lane], {}), cases)
+    for lane, data in right.times_by_lane.items():
+        number = numbers[lane]
+        total.times_by_lane[number] = total.times_by_lane.get(number, b"") + data
+    for lane, sketch in right.sketches.items():
+        total.sketches[numbers[lane]] = _summed(total.sketches.get(numbers[lane], {}), sketch)
+    return bound(total)
 
 
 def first_violations(state: State, limit: int) -> list[Violation]:
@@ -109,7 +155,21 @@ def first_violations(state: State, limit: int) -> list[Violation]:
     return ordered[:limit]
 
 
-def _summed(left: dict, right: dict) -> dict:  # type: ignore[type-arg]
+def _lane_numbers(state: State, lanes: list[LaneKey]) -> list[int]:
+    """Where each of these lanes stands in a state, which learns those it did not know."""
+    places = {lane: number for number, lane in enumerate(state.lanes)}
+    for lane in lanes:
+        if lane not in places:
+            places[lane] = len(state.lanes)
+            state.lanes.append(lane)
+    return [places[lane] for lane in lanes]
+
+
+def _count(counts: dict[K, int], key: K, count: int) -> None:
+    counts[key] = counts.get(key, 0) + count
+
+
+def _summed(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
     total = dict(left)
     for key, count in right.items():
         total[key] = total.get(key, 0) + count

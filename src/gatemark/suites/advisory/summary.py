@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.advisory import BUCKETS
+from gatemark.core.advisory import BUCKETS, CASE_KINDS
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import ExamReport
 from gatemark.core.policy import Policy
@@ -122,10 +122,7 @@ def _lane(found: Findings, lane: str) -> dict[str, Any]:
             for bucket in BUCKETS
             if found.counts("lane_bucket", lane, bucket)
         },
-        "cases": {
-            kind: counts.get(f"case.{kind}", 0)
-            for kind in ("normal", "low_confidence", "false_alarm", "action_needed")
-        },
+        "cases": {kind: counts.get(f"case.{kind}", 0) for kind in CASE_KINDS},
         "missing_cases": list(missing_cases(counts)),
         "atlas_shadow": _shadow(counts),
         "bucket_shift": shift.value,

@@ -12,8 +12,8 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
-from gatemark.watch.cohort import Series
 from gatemark.watch.parts import VECTORS, FormName
+from gatemark.watch.series import Series
 from gatemark.watch.stores.tables import POINTS, REVISIONS, SERIES, Database
 
 BATCH: Final = 50_000

@@ -45,8 +45,15 @@ class SqlRuns:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def known_since(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
+        """When each schedule was first ticked; those that never were count as of now."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(SCHEDULES_SEEN)).all()
+        known = {row.schedule: _moment(row.first_seen_s) for row in rows}
+        return {name: known.get(name, now) for name in schedules}
+
     def first_seen(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
-        """When each schedule was first looked at; those never seen are seen now."""
+        """When each schedule was first ticked; those that never were are seen now."""
         with self._database.writing() as connection:
             known = {
                 row.schedule: row.first_seen_s

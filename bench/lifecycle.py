@@ -1,0 +1,138 @@
+"""How fast an asset's history and route answer, and how fast commands are carried out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from bench.measure import Line, gatemark, run
+from gatemark.core.canonical import digest
+from gatemark.core.event import EventDraft
+from gatemark.core.governance import SYSTEM, as_payload
+from gatemark.core.lifecycle_events import VersionAdded, VersionMoved
+from gatemark.flow.asset_history import asset_history
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import GrantRoles, PauseVersion, Promote, ResumeVersion, act
+from gatemark.flow.routing import assign, route
+
+EVENTS = int(os.environ.get("GATEMARK_BENCH_EVENTS", "1000000"))
+ASSETS = int(os.environ.get("GATEMARK_BENCH_ASSETS", "1000"))
+BATCH = 5_000
+START = datetime(2026, 1, 1, tzinfo=UTC)
+STAGES = ("draft", "evaluating", "eligible", "shadow", "demoted", "evaluating")
+
+
+def lines() -> Iterator[Line]:
+    """History, route and assignment over a long ledger; commands on a short one."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "long"
+        _fill(House(store=str(store)))
+        yield from _answers(store)
+        yield from _commands(Path(folder) / "short")
+
+
+def _fill(house: House) -> None:
+    """Many assets that went around the stages, some of them many times."""
+    drafts: list[EventDraft] = []
+    for number in range(EVENTS):
+        name = f"asset-{number % ASSETS}"
+        at = START + timedelta(seconds=number)
+        turn = number // ASSETS
+        fact: VersionAdded | VersionMoved
+        if turn == 0:
+            kind = "asset_registered"
+            fact = VersionAdded(
+                asset=name, kind="prompt", version="1.0.0", digest=digest(name), author="ann"
+            )
+        else:
+            kind = "transition"
+            before, after = STAGES[(turn - 1) % 5], STAGES[(turn - 1) % 5 + 1]
+            fact = VersionMoved(
+                asset=name,
+                environment="production",
+                version="1.0.0",
+                candidate_digest=digest(name),
+                before=before if turn > 1 else "draft",  # type: ignore[arg-type]
+                after=after,  # type: ignore[arg-type]
+                cause="promote",
+                policy_digest=digest("policy"),
+                result_ids=(digest("result"),),
+            )
+        drafts.append(EventDraft(kind, at, SYSTEM, name, as_payload(fact)))
+        if len(drafts) == BATCH:
+            house.events.append(drafts)
+            drafts = []
+    if drafts:
+        house.events.append(drafts)
+
+
+def _answers(store: Path) -> Iterator[Line]:
+    clock = START + timedelta(seconds=EVENTS)
+    house = House(store=str(store), clock=lambda: clock)
+    took = _best(lambda: asset_history(house, "asset-7"))
+    yield Line(
+        f"asset history, {EVENTS // ASSETS:,} of {EVENTS:,} events", took * 1e3, "ms", at_most=100
+    )
+    half = START + timedelta(seconds=EVENTS // 2)
+    took = _best(lambda: asset_history(house, "asset-7", at=half))
+    yield Line("asset history --at, the same", took * 1e3, "ms", at_most=100)
+    took = _best(lambda: route(House(store=str(store), clock=lambda: clock), "asset-7"))
+    yield Line("route, read from the first event", took * 1e3, "ms")
+    cost = run(gatemark("asset", "history", "asset-7", "--store", str(store), "--json"), repeats=3)
+    yield Line("gatemark asset history, the whole process", cost.seconds * 1e3, "ms")
+
+
+def _commands(folder: Path) -> Iterator[Line]:
+    from tests.lifecycle.sealed import full_pack, result  # noqa: PLC0415
+
+    from gatemark.flow.lifecycle import AddVersion, Approve, SetExam  # noqa: PLC0415
+
+    house = House(store=str(folder))
+    act(house, GrantRoles(actor="root", person="root", roles=("admin",)))
+    for person, roles in (
+        ("ann", ("author", "evaluator", "operator", "pack_owner")),
+        ("bob", ("approver",)),
+    ):
+        act(house, GrantRoles(actor="root", person=person, roles=roles))  # type: ignore[arg-type]
+    content = digest("content")
+    act(
+        house,
+        AddVersion(actor="ann", asset="triage", kind="prompt", version="1.0.0", digest=content),
+    )
+    sealed = result("triage", content, house.clock())
+    house.results.append(sealed)
+    act(house, SetExam(actor="ann", asset="triage", exam=full_pack(house.clock())))
+    for to, cites in (("evaluating", ()), ("eligible", (sealed.id,)), ("shadow", ())):
+        act(
+            house,
+            Promote(actor="ann", asset="triage", version="1.0.0", to=to, result_ids=cites),  # type: ignore[arg-type]
+        )
+    act(house, Approve(actor="bob", asset="triage", version="1.0.0", stage="enabled"))
+    act(house, Promote(actor="ann", asset="triage", version="1.0.0", to="enabled"))
+    started = time.perf_counter()
+    rounds = 100
+    for _ in range(rounds):
+        act(house, PauseVersion(actor="ann", asset="triage", version="1.0.0", reason="operator"))
+        act(house, ResumeVersion(actor="ann", asset="triage", version="1.0.0"))
+    rate = 2 * rounds / (time.perf_counter() - started)
+    yield Line("commands decided and appended one by one", rate, "/s", at_least=50)
+    assign("triage", "warm", store=str(folder))
+    started = time.perf_counter()
+    calls = 2_000
+    for number in range(calls):
+        assign("triage", f"key-{number}", store=str(folder))
+    yield Line("gatemark.assign", (time.perf_counter() - started) / calls * 1e6, "us")
+
+
+def _best(work: object, repeats: int = 3) -> float:
+    assert callable(work)
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)

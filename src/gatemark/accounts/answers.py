@@ -1,0 +1,124 @@
+"""Answers that are given again when a request comes again, and runs that were started."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from gatemark.accounts.nouns import KeptAnswer, PageRun, RunState, moment, seconds
+from gatemark.accounts.tables import ANSWERS, PAGE_RUNS, Database
+
+KEPT_HOURS: Final = 24
+MAX_DETAIL: Final = 2_000
+
+
+class SqlAnswers:
+    """What was answered to requests with a key, for a day."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def begin(self, person: str, key: str, request: str, now: datetime) -> KeptAnswer | None:
+        """None when the request is new and is now under way; else what is known of it."""
+        query = sa.select(ANSWERS).where(ANSWERS.c.person == person, ANSWERS.c.key == key)
+        with self._database.writing() as connection:
+            old = seconds(now - timedelta(hours=KEPT_HOURS))
+            connection.execute(sa.delete(ANSWERS).where(ANSWERS.c.kept_s < old))
+            row = connection.execute(query).first()
+            if row is not None:
+                return KeptAnswer(row.request, row.status, row.body or b"")
+            fresh = {"person": person, "key": key, "request": request, "kept_s": seconds(now)}
+            connection.execute(sa.insert(ANSWERS).values(fresh))
+        return None
+
+    def keep(self, person: str, key: str, status: int, body: bytes) -> None:
+        """Remember what was answered."""
+        self._change(person, key, {"status": status, "body": body})
+
+    def forget(self, person: str, key: str) -> None:
+        """Let a request that came to nothing be made again."""
+        with self._database.adding() as connection:
+            where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
+            connection.execute(sa.delete(ANSWERS).where(*where))
+
+    def _change(self, person: str, key: str, values: dict[str, Any]) -> None:
+        with self._database.adding() as connection:
+            where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
+            connection.execute(sa.update(ANSWERS).where(*where).values(values))
+
+
+class SqlPageRuns:
+    """The runs that were started from the page."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, run: PageRun) -> None:
+        """Remember a run that begins."""
+        row = {
+            "id": run.id,
+            "pack": run.pack,
+            "person": run.person,
+            "state": run.state,
+            "choices": "" if run.limit is None else str(run.limit),
+            "result_id": None,
+            "detail": run.detail,
+            "started_s": seconds(run.started_at),
+            "alive_s": seconds(run.alive_at),
+            "finished_s": None,
+        }
+        with self._database.adding() as connection:
+            connection.execute(sa.insert(PAGE_RUNS).values(row))
+
+    def change(self, identity: str, state: RunState, now: datetime, **more: str | None) -> None:
+        """Say how a run stands; it has ended unless it is queued or running."""
+        values: dict[str, Any] = {"state": state, "alive_s": seconds(now), **more}
+        values["detail"] = (more.get("detail") or "")[:MAX_DETAIL]
+        values["finished_s"] = None if state in ("queued", "running") else seconds(now)
+        with self._database.adding() as connection:
+            where = PAGE_RUNS.c.id == identity
+            connection.execute(sa.update(PAGE_RUNS).where(where).values(values))
+
+    def interrupt(self, before: datetime, now: datetime) -> int:
+        """Mark runs whose server has not been heard of for a while."""
+        values = {
+            "state": "interrupted",
+            "finished_s": seconds(now),
+            "detail": "the server stopped while it ran",
+        }
+        going = PAGE_RUNS.c.state.in_(("queued", "running"))
+        with self._database.adding() as connection:
+            silent = sa.update(PAGE_RUNS).where(going, PAGE_RUNS.c.alive_s < seconds(before))
+            return connection.execute(silent.values(values)).rowcount
+
+    def get(self, identity: str) -> PageRun | None:
+        """One run."""
+        with self._database.reading() as connection:
+            query = sa.select(PAGE_RUNS).where(PAGE_RUNS.c.id == identity)
+            row = connection.execute(query).first()
+        return None if row is None else _run(row)
+
+    def latest(self, limit: int) -> tuple[PageRun, ...]:
+        """The newest runs first."""
+        order = (PAGE_RUNS.c.started_s.desc(), PAGE_RUNS.c.id)
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(PAGE_RUNS).order_by(*order).limit(limit)).all()
+        return tuple(_run(row) for row in rows)
+
+
+def _run(row: sa.Row[tuple[object, ...]]) -> PageRun:
+    found = row._mapping  # noqa: SLF001 - the documented way to columns by name
+    return PageRun(
+        id=found["id"],
+        pack=found["pack"],
+        person=found["person"],
+        state=found["state"],
+        limit=int(found["choices"]) if found["choices"] else None,
+        result_id=found["result_id"],
+        detail=found["detail"],
+        started_at=moment(found["started_s"]),
+        alive_at=moment(found["alive_s"]),
+        finished_at=None if found["finished_s"] is None else moment(found["finished_s"]),
+    )

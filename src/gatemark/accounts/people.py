@@ -1,0 +1,230 @@
+"""People, links, sessions and tokens in a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from gatemark.accounts.nouns import Person, Scope, Token, check_name, moment, seconds
+from gatemark.accounts.secrets import (
+    TOKEN_PREFIX,
+    hash_password,
+    hash_secret,
+    is_password,
+    new_id,
+    new_secret,
+    same_hash,
+)
+from gatemark.accounts.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS, Database
+from gatemark.core.errors import RefusedError, UsageError
+
+SESSION_HOURS: Final = 12
+LINK_HOURS: Final = 24
+MAX_TOKEN_DAYS: Final = 365
+MAX_TOKENS: Final = 50
+
+
+class SqlPeople:
+    """The accounts of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def all(self) -> tuple[Person, ...]:
+        """Everybody, by name."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(PEOPLE).order_by(PEOPLE.c.name)).all()
+        return tuple(
+            Person(row.name, row.is_closed, row.password is not None, moment(row.added_s))
+            for row in rows
+        )
+
+    def add(self, name: str, now: datetime) -> None:
+        """An account without a password; a link leads to one."""
+        check_name(name)
+        with self._database.writing() as connection:
+            known = sa.select(PEOPLE.c.name).where(PEOPLE.c.name == name)
+            if connection.execute(known).first() is not None:
+                raise RefusedError(f"{name} has an account already")
+            row = {"name": name, "password": None, "is_closed": False, "added_s": seconds(now)}
+            connection.execute(sa.insert(PEOPLE).values(row))
+
+    def close(self, name: str) -> bool:
+        """Let nobody in by this name any more; its sessions and tokens end. False if it was so."""
+        with self._database.writing() as connection:
+            open_ = sa.and_(PEOPLE.c.name == name, PEOPLE.c.is_closed.is_(False))
+            changed = connection.execute(sa.update(PEOPLE).where(open_).values(is_closed=True))
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.person == name))
+            connection.execute(sa.delete(JOIN_LINKS).where(JOIN_LINKS.c.person == name))
+            return changed.rowcount > 0
+
+    def new_link(self, person: str | None, now: datetime) -> str:
+        """The secret of a link that works once; earlier links to the same account stop working.
+
+        Without a person it is the link of the first admin, who picks a name.
+        """
+        secret = new_secret()
+        row = {
+            "hash": hash_secret(secret),
+            "person": person,
+            "expires_s": seconds(now + timedelta(hours=LINK_HOURS)),
+        }
+        with self._database.writing() as connection:
+            is_same = (
+                JOIN_LINKS.c.person.is_(None) if person is None else JOIN_LINKS.c.person == person
+            )
+            connection.execute(sa.delete(JOIN_LINKS).where(is_same))
+            connection.execute(sa.insert(JOIN_LINKS).values(row))
+        return secret
+
+    def link(self, secret: str, now: datetime) -> tuple[str | None] | None:
+        """For whom a link is, in a tuple; None when it does not work."""
+        query = sa.select(JOIN_LINKS).where(JOIN_LINKS.c.hash == hash_secret(secret))
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        return None if row is None or row.expires_s <= seconds(now) else (row.person,)
+
+    def use_link(self, secret: str, name: str, password: str, now: datetime) -> None:
+        """Set a password by a link; both happen, or neither. Earlier sessions end."""
+        check_name(name)
+        kept = hash_password(password)
+        with self._database.writing() as connection:
+            known = sa.select(PEOPLE.c.is_closed).where(PEOPLE.c.name == name)
+            account = connection.execute(known).first()
+            # The link of the first admin makes an account; it never opens one that is there.
+            person = JOIN_LINKS.c.person == name
+            fitting = sa.or_(person, JOIN_LINKS.c.person.is_(None)) if account is None else person
+            used = connection.execute(
+                sa.delete(JOIN_LINKS)
+                .where(JOIN_LINKS.c.hash == hash_secret(secret), fitting)
+                .where(JOIN_LINKS.c.expires_s > seconds(now))
+            )
+            if used.rowcount != 1 or (account is not None and account.is_closed):
+                raise RefusedError("this link was used before, has expired, or is not for you")
+            if account is not None:
+                mine = PEOPLE.c.name == name
+                connection.execute(sa.update(PEOPLE).where(mine).values(password=kept))
+            else:
+                row = {"name": name, "password": kept, "is_closed": False, "added_s": seconds(now)}
+                connection.execute(sa.insert(PEOPLE).values(row))
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.person == name))
+
+    def is_known(self, name: str, password: str) -> bool:
+        """Whether name and password belong together; an unknown name takes as long to refuse."""
+        query = sa.select(PEOPLE.c.password).where(
+            PEOPLE.c.name == name, PEOPLE.c.is_closed.is_(False)
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        return is_password(None if row is None else row.password, password)
+
+    def new_session(self, person: str, now: datetime) -> str:
+        """The secret of a new session; the ones that have expired are forgotten."""
+        secret = new_secret()
+        row = {
+            "hash": hash_secret(secret),
+            "person": person,
+            "started_s": seconds(now),
+            "expires_s": seconds(now + timedelta(hours=SESSION_HOURS)),
+        }
+        with self._database.adding() as connection:
+            connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires_s <= seconds(now)))
+            connection.execute(sa.insert(SESSIONS).values(row))
+        return secret
+
+    def session_person(self, secret: str, now: datetime) -> str | None:
+        """Whose session it is, if it is one that goes on."""
+        query = (
+            sa.select(SESSIONS.c.person, SESSIONS.c.expires_s)
+            .join(PEOPLE, PEOPLE.c.name == SESSIONS.c.person)
+            .where(SESSIONS.c.hash == hash_secret(secret), PEOPLE.c.is_closed.is_(False))
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        return None if row is None or row.expires_s <= seconds(now) else str(row.person)
+
+    def end_session(self, secret: str) -> None:
+        """Sign out."""
+        with self._database.adding() as connection:
+            ended = SESSIONS.c.hash == hash_secret(secret)
+            connection.execute(sa.delete(SESSIONS).where(ended))
+
+    def new_token(
+        self, person: str, label: str, scopes: Sequence[Scope], days: int, now: datetime
+    ) -> tuple[Token, str]:
+        """A token and its secret, which is not kept."""
+        if not scopes or not label.strip() or len(label) > 100:
+            raise UsageError("a token needs a label of up to 100 characters and a scope")
+        if not 1 <= days <= MAX_TOKEN_DAYS:
+            raise UsageError(f"a token must expire in 1 to {MAX_TOKEN_DAYS} days, got {days}")
+        live = [token for token in self.tokens(person) if token.revoked_at is None]
+        if len(live) >= MAX_TOKENS:
+            raise RefusedError(f"{person} has {len(live)} tokens already; revoke some")
+        identity, secret = new_id(), new_secret()
+        row = {
+            "id": identity,
+            "hash": hash_secret(secret),
+            "person": person,
+            "label": label,
+            "scopes": " ".join(sorted(set(scopes))),
+            "made_s": seconds(now),
+            "expires_s": seconds(now + timedelta(days=days)),
+            "revoked_s": None,
+        }
+        with self._database.adding() as connection:
+            connection.execute(sa.insert(TOKENS).values(row))
+        made = next(token for token in self.tokens(person) if token.id == identity)
+        return made, f"{TOKEN_PREFIX}{identity}_{secret}"
+
+    def tokens(self, person: str | None = None) -> tuple[Token, ...]:
+        """The tokens of one person, or of all."""
+        query = sa.select(TOKENS).order_by(TOKENS.c.made_s.desc(), TOKENS.c.id)
+        if person is not None:
+            query = query.where(TOKENS.c.person == person)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return tuple(_token(row) for row in rows)
+
+    def revoke_token(self, identity: str, person: str | None, now: datetime) -> Token | None:
+        """End a token, at once; with a person, only one of theirs. None when there is none."""
+        wanted = sa.and_(TOKENS.c.id == identity)
+        if person is not None:
+            wanted = sa.and_(wanted, TOKENS.c.person == person)
+        with self._database.adding() as connection:
+            ended = sa.update(TOKENS).where(wanted, TOKENS.c.revoked_s.is_(None))
+            connection.execute(ended.values(revoked_s=seconds(now)))
+            row = connection.execute(sa.select(TOKENS).where(wanted)).first()
+        return None if row is None else _token(row)
+
+    def token_holder(self, text: str, now: datetime) -> Token | None:
+        """The live token that a text is, if it is one."""
+        head, _, secret = text.removeprefix(TOKEN_PREFIX).partition("_")
+        if not text.startswith(TOKEN_PREFIX) or not secret:
+            return None
+        query = (
+            sa.select(TOKENS)
+            .join(PEOPLE, PEOPLE.c.name == TOKENS.c.person)
+            .where(TOKENS.c.id == head, PEOPLE.c.is_closed.is_(False))
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        if row is None or not same_hash(row.hash, hash_secret(secret)):
+            return None
+        is_live = row.revoked_s is None and row.expires_s > seconds(now)
+        return _token(row) if is_live else None
+
+
+def _token(row: sa.Row[tuple[object, ...]]) -> Token:
+    found = row._mapping  # noqa: SLF001 - the documented way to columns by name
+    return Token(
+        id=found["id"],
+        person=found["person"],
+        label=found["label"],
+        scopes=tuple(found["scopes"].split()),
+        made_at=moment(found["made_s"]),
+        expires_at=moment(found["expires_s"]),
+        revoked_at=None if found["revoked_s"] is None else moment(found["revoked_s"]),
+    )

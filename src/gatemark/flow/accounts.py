@@ -1,0 +1,254 @@
+"""Signing in and out, people and tokens; every change is an event of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from gatemark.accounts.nouns import SCOPES, PageRun, Person, RunState, Scope, Token
+from gatemark.accounts.secrets import form_mark, new_secret, same_hash
+from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
+from gatemark.core.event import EventDraft
+from gatemark.core.governance import SYSTEM
+from gatemark.core.lifecycle import Role
+from gatemark.core.lifecycle_events import HOUSE_SUBJECT
+from gatemark.flow.books import books_of
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import GrantRoles, act, preview
+
+__all__ = [
+    "Identity",
+    "PageRun",
+    "Person",
+    "RunState",
+    "Scope",
+    "Token",
+    "form_mark",
+    "new_secret",
+    "same_hash",
+]
+
+SIGNED_IN: Final = "signed_in"
+SIGN_IN_FAILED: Final = "sign_in_failed"
+SIGNED_OUT: Final = "signed_out"
+ACCOUNT_ADDED: Final = "account_added"
+ACCOUNT_CLOSED: Final = "account_closed"
+LINK_MADE: Final = "join_link_made"
+PASSWORD_SET: Final = "password_set"  # noqa: S105 - a kind of event
+TOKEN_MADE: Final = "token_made"  # noqa: S105
+TOKEN_REVOKED: Final = "token_revoked"  # noqa: S105
+ADMIN: Final[Role] = "admin"
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Somebody who proved who they are, and how: a session may do all, a token its scopes."""
+
+    person: str
+    roles: tuple[Role, ...]
+    way: Literal["session", "token"]
+    scopes: tuple[Scope, ...] = SCOPES
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether this is an admin who is here in person."""
+        return ADMIN in self.roles and self.way == "session"
+
+
+class NewToken(msgspec.Struct, frozen=True):
+    """A token with its secret, for the only time it is shown."""
+
+    token: Token
+    secret: str | None
+
+
+class PersonLine(msgspec.Struct, frozen=True):
+    """An account as the list of people shows it."""
+
+    name: str
+    roles: tuple[Role, ...]
+    is_closed: bool
+    has_password: bool
+
+
+def roles_of(house: House, person: str) -> tuple[Role, ...]:
+    """What somebody may do, by the ledger."""
+    return books_of(house).read(HOUSE_SUBJECT).house.roles.get(person, ())
+
+
+def _admins(house: House) -> list[str]:
+    roles = books_of(house).read(HOUSE_SUBJECT).house.roles
+    return sorted(name for name, held in roles.items() if ADMIN in held)
+
+
+def _tell(house: House, kind: str, actor: str, **payload: object) -> None:
+    house.events.append([EventDraft(kind, house.clock(), actor, None, payload)])
+
+
+def first_link(house: House) -> str | None:
+    """The secret of a link for the first admin; None when somebody can sign in already.
+
+    Where the ledger has an admin, the link is for that person and nobody else.
+    """
+    if any(person.has_password and not person.is_closed for person in house.people.all()):
+        return None
+    admins = _admins(house)
+    return house.people.new_link(admins[0] if admins else None, house.clock())
+
+
+def link_for(house: House, person: str) -> str:
+    """A link to a new password for somebody who has an account or a role."""
+    known = {one.name for one in house.people.all() if not one.is_closed}
+    if person not in known and not roles_of(house, person):
+        raise UnknownNameError(f"nobody is called {person}")
+    _tell(house, LINK_MADE, SYSTEM, person=person)
+    return house.people.new_link(person, house.clock())
+
+
+def link_holder(house: House, secret: str) -> tuple[str | None] | None:
+    """For whom a link is, in a tuple; None when it does not work."""
+    return house.people.link(secret, house.clock())
+
+
+def join(house: House, secret: str, name: str, password: str) -> str:
+    """Use a link: set a password and start a session. The first of all becomes admin."""
+    is_first = link_holder(house, secret) == (None,) and not _admins(house)
+    if is_first:
+        preview(house, GrantRoles(actor=name, person=name, roles=(ADMIN,)))
+    house.people.use_link(secret, name, password, house.clock())
+    if is_first:
+        note = "the first admin, by the link that the server printed"
+        act(house, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
+    _tell(house, PASSWORD_SET, name)
+    return house.people.new_session(name, house.clock())
+
+
+def sign_in(house: House, name: str, password: str, *, where: str, before: str | None) -> str:
+    """Start a session, a new one whatever was there before. Failures are on record."""
+    if not house.people.is_known(name, password):
+        _tell(house, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
+        raise NotAllowedError("name and password do not belong together")
+    if before is not None:
+        house.people.end_session(before)
+    _tell(house, SIGNED_IN, name, where=where)
+    return house.people.new_session(name, house.clock())
+
+
+def sign_out(house: House, secret: str) -> None:
+    """End a session."""
+    person = house.people.session_person(secret, house.clock())
+    house.people.end_session(secret)
+    if person is not None:
+        _tell(house, SIGNED_OUT, person)
+
+
+def by_session(house: House, secret: str) -> Identity | None:
+    """Who a session belongs to."""
+    person = house.people.session_person(secret, house.clock())
+    return None if person is None else Identity(person, roles_of(house, person), "session")
+
+
+def by_token(house: House, text: str) -> Identity | None:
+    """Who a token belongs to, and what it may do."""
+    token = house.people.token_holder(text, house.clock())
+    if token is None:
+        return None
+    return Identity(token.person, roles_of(house, token.person), "token", token.scopes)
+
+
+def _require_admin(identity: Identity, what: str) -> None:
+    if not identity.is_admin:
+        raise NotAllowedError(f"{identity.person} must be admin, in person, to {what}")
+
+
+def people(house: House, identity: Identity) -> tuple[PersonLine, ...]:
+    """Everybody with an account or a role; for admins and auditors."""
+    if not {ADMIN, "auditor"} & set(identity.roles):
+        raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
+    roles = books_of(house).read(HOUSE_SUBJECT).house.roles
+    accounts = {person.name: person for person in house.people.all()}
+    return tuple(
+        PersonLine(
+            name=name,
+            roles=tuple(roles.get(name, ())),
+            is_closed=name in accounts and accounts[name].is_closed,
+            has_password=name in accounts and accounts[name].has_password,
+        )
+        for name in sorted({*roles, *accounts})
+    )
+
+
+def add_person(house: House, identity: Identity, name: str, roles: Sequence[Role]) -> str:
+    """An account with roles; gives the secret of the link to its password."""
+    _require_admin(identity, "add people")
+    command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
+    preview(house, command)
+    house.people.add(name, house.clock())
+    _tell(house, ACCOUNT_ADDED, identity.person, person=name)
+    act(house, command)
+    return house.people.new_link(name, house.clock())
+
+
+def set_roles(house: House, identity: Identity, name: str, roles: Sequence[Role]) -> None:
+    """Give somebody exactly these roles."""
+    _require_admin(identity, "grant roles")
+    if name not in {line.name for line in people(house, identity)}:
+        raise UnknownNameError(f"nobody is called {name}")
+    act(house, GrantRoles(actor=identity.person, person=name, roles=tuple(roles)))
+
+
+def new_link(house: House, identity: Identity, name: str) -> str:
+    """A link to a new password, made by an admin for somebody else."""
+    _require_admin(identity, "make links")
+    if name not in {line.name for line in people(house, identity) if not line.is_closed}:
+        raise UnknownNameError(f"nobody is called {name}")
+    _tell(house, LINK_MADE, identity.person, person=name)
+    return house.people.new_link(name, house.clock())
+
+
+def close_person(house: House, identity: Identity, name: str) -> None:
+    """Close an account and take its roles away."""
+    _require_admin(identity, "close accounts")
+    if name == identity.person:
+        raise RefusedError("nobody closes their own account")
+    if name not in {line.name for line in people(house, identity)}:
+        raise UnknownNameError(f"nobody is called {name}")
+    act(house, GrantRoles(actor=identity.person, person=name, roles=()))
+    if house.people.close(name):
+        _tell(house, ACCOUNT_CLOSED, identity.person, person=name)
+
+
+def make_token(
+    house: House, identity: Identity, label: str, scopes: Sequence[Scope], days: int
+) -> NewToken:
+    """A token for oneself; made in person, so that no token makes another."""
+    if identity.way != "session":
+        raise NotAllowedError("tokens are made by people who are signed in, not by tokens")
+    token, secret = house.people.new_token(identity.person, label, scopes, days, house.clock())
+    _tell(
+        house,
+        TOKEN_MADE,
+        identity.person,
+        id=token.id,
+        scopes=list(token.scopes),
+        expires_at=token.expires_at.isoformat(),
+    )
+    return NewToken(token, secret)
+
+
+def my_tokens(house: House, identity: Identity) -> tuple[Token, ...]:
+    """The tokens of oneself."""
+    return house.people.tokens(identity.person)
+
+
+def drop_token(house: House, identity: Identity, token: str) -> Token:
+    """End a token of oneself, or of anybody as an admin."""
+    owner = None if identity.is_admin else identity.person
+    before = {one.id for one in house.people.tokens(owner) if one.revoked_at is None}
+    found = house.people.revoke_token(token, owner, house.clock())
+    if found is None:
+        raise UnknownNameError(f"there is no token {token}")
+    if token in before:
+        _tell(house, TOKEN_REVOKED, identity.person, id=token, person=found.person)
+    return found

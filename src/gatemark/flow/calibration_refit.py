@@ -1,0 +1,236 @@
+"""The journeys of ``gatemark calibration``: a mended map of confidences is a new version.
+
+A refit never touches a live asset. It makes a map, a draft of a new version that pins it, and
+samples with mended confidences; the gate judges those like any other candidate.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+import numpy as np
+
+from gatemark.core.canonical import canonical_bytes, digest
+from gatemark.core.errors import BadInputError, RefusedError, UsageError
+from gatemark.core.exits import ExitCode
+from gatemark.core.lifecycle import PRODUCTION, VersionRef
+from gatemark.disk.atomic import write_whole
+from gatemark.flow.admitted import admitted_batches
+from gatemark.flow.books import read_state
+from gatemark.flow.evidence import find_sources
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import AddVersion, act
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.score_calibration import Confidences, read_confidences
+from gatemark.intake.foreign import SAMPLE_SCHEMA
+from gatemark.statistics.recalibration import (
+    MIN_ITEMS,
+    IsotonicMap,
+    Kind,
+    Refit,
+    TemperatureMap,
+    judge_refit,
+)
+
+MAP_SCHEMA: Final = "gatemark.calibration_map/1"
+MAP_FILE: Final = "calibration_map.json"
+CALIBRATOR: Final = "calibrator"
+MAX_MAP_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_SEED: Final = 23
+
+
+class CalibrationMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A mended map with where it came from; its digest is the calibrator that versions pin."""
+
+    schema: Literal["gatemark.calibration_map/1"] = "gatemark.calibration_map/1"
+    mending: TemperatureMap | IsotonicMap
+    fitted_items: int
+    held_out_items: int
+    gain: tuple[float, float, float]
+    evidence_digest: str
+    seed: int
+
+    @property
+    def digest(self) -> str:
+        """Names the map."""
+        return digest(self)
+
+
+class RefitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which confidences to mend, how, and for which new version."""
+
+    path: str
+    kind: Kind = "temperature"
+    score: str | None = None
+    seed: int = DEFAULT_SEED
+    held_out_share: float = 0.5
+    out: str | None = None
+    version: VersionRef | None = None
+    note: str = ""
+
+
+class Refitted(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a refit; the fields are the keys of the JSON document."""
+
+    kind: Kind
+    is_accepted: bool
+    reason: str
+    fitted_items: int
+    held_out_items: int
+    excluded: dict[str, int]
+    gain: tuple[float, float, float] | None
+    mending: dict[str, Any] | None
+    map_digest: str | None
+    map_file: str | None
+    version: str | None
+    next_step: str | None
+    exit_code: int
+
+
+def refit_calibration(
+    house: House, request: RefitRequest, choices: ReadingChoices, *, actor: str
+) -> Refitted:
+    """Fit on one half, check on the other; only what helps becomes a map and a version."""
+    read = read_confidences(request.path, choices, score=request.score)
+    found = judge_refit(
+        request.kind,
+        np.asarray(read.confidence, dtype=np.float64),
+        np.asarray(read.correct, dtype=np.float64),
+        np.random.default_rng(request.seed),
+        held_out_share=request.held_out_share,
+    )
+    made = _map_of(found, read, request) if found.is_accepted else None
+    place = _write(request, made) if made is not None else None
+    version = None
+    if made is not None and request.version is not None:
+        version = _draft(house, request, made, actor)
+    return Refitted(
+        kind=request.kind,
+        is_accepted=found.is_accepted,
+        reason=found.reason,
+        fitted_items=found.fitted_items,
+        held_out_items=found.held_out_items,
+        excluded=read.excluded,
+        gain=_gain(found),
+        mending=None if found.mending is None else msgspec.to_builtins(found.mending),
+        map_digest=None if made is None else made.digest,
+        map_file=place,
+        version=version,
+        next_step=_next_step(version, place),
+        exit_code=_exit_code(found),
+    )
+
+
+def apply_map(map_path: str, samples: str, out: str, choices: ReadingChoices) -> int:
+    """Write samples with mended confidences; says how many confidences there were."""
+    mending = read_map(map_path).mending
+    lines: list[bytes] = []
+    count = 0
+    encoder = msgspec.json.Encoder()
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        (source,) = find_sources((samples,), choices.limits, Path(folder))
+        form = schemas().get(SAMPLE_SCHEMA).form("sample")
+        for batch in admitted_batches(source, form, choices):
+            for _, sample in batch:
+                record = sample
+                if sample.confidence is not None:
+                    mended = float(mending.apply([sample.confidence])[0])
+                    record = msgspec.structs.replace(sample, confidence=min(max(mended, 0.0), 1.0))
+                    count += 1
+                lines.append(encoder.encode(record) + b"\n")
+    write_whole(Path(out), lines)
+    return count
+
+
+def read_map(path: str) -> CalibrationMap:
+    """The map of a file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
+    if len(data) > MAX_MAP_BYTES:
+        raise BadInputError(f"{path}: is larger than {MAX_MAP_BYTES} bytes")
+    try:
+        return msgspec.json.decode(data, type=CalibrationMap)
+    except msgspec.MsgspecError as error:
+        raise BadInputError(f"{path}: is no {MAP_SCHEMA}: {error}") from error
+
+
+def _map_of(found: Refit, read: Confidences, request: RefitRequest) -> CalibrationMap:
+    gain = _gain(found)
+    if found.mending is None or gain is None:
+        raise RefusedError(found.reason)
+    return CalibrationMap(
+        mending=found.mending,
+        fitted_items=found.fitted_items,
+        held_out_items=found.held_out_items,
+        gain=gain,
+        evidence_digest=read.file.digest,
+        seed=request.seed,
+    )
+
+
+def _write(request: RefitRequest, made: CalibrationMap) -> str | None:
+    if request.out is None:
+        return None
+    target = Path(request.out) / MAP_FILE
+    write_whole(target, [canonical_bytes(made)])
+    return str(target)
+
+
+def _draft(house: House, request: RefitRequest, made: CalibrationMap, actor: str) -> str:
+    """A draft version: its parent's content and pins, with this map as its calibrator."""
+    ref = request.version
+    if ref is None:
+        raise UsageError("name the new version")
+    asset = read_state(house, ref.asset).asset
+    parent_name = asset.place(PRODUCTION).enabled or next(reversed(asset.versions), None)
+    if asset.kind is None or parent_name is None:
+        raise RefusedError(f"{ref.asset} is not registered; add its first version before a refit")
+    parent = asset.versions[parent_name]
+    house.blobs.put(canonical_bytes(made))
+    pins = msgspec.structs.replace(
+        parent.pins, tools={**parent.pins.tools, CALIBRATOR: made.digest}
+    )
+    act(
+        house,
+        AddVersion(
+            actor=actor,
+            asset=ref.asset,
+            kind=asset.kind,
+            version=ref.version,
+            # Another version's content with its confidences mended.
+            digest=digest({"parent": parent.digest, CALIBRATOR: made.digest}),
+            risk=asset.risk,
+            parent=parent_name,
+            pins=pins,
+            note=request.note or f"calibration refit ({request.kind})",
+        ),
+    )
+    return str(ref)
+
+
+def _gain(found: Refit) -> tuple[float, float, float] | None:
+    if found.gain is None:
+        return None
+    return (found.gain.estimate, found.gain.low, found.gain.high)
+
+
+def _next_step(version: str | None, place: str | None) -> str | None:
+    if version is None or place is None:
+        return None
+    return (
+        f"gatemark calibration apply {place} SAMPLES -o mended.jsonl; "
+        f"gatemark run PACK --candidate mended.jsonl --as {version}"
+    )
+
+
+def _exit_code(found: Refit) -> ExitCode:
+    if found.is_accepted:
+        return ExitCode.PASS
+    too_few = found.fitted_items < MIN_ITEMS[found.kind]
+    return ExitCode.INCONCLUSIVE if too_few else ExitCode.FAIL

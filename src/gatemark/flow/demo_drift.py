@@ -1,0 +1,214 @@
+"""The demo of drift: an enabled asset gets worse day by day, and the house takes it out of service.
+
+Everything is real: a pack is run and sealed, people promote on it, points are pushed, probes act.
+Only the clock is the demo's own.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatemark.core.drift import DriftSignal
+from gatemark.core.errors import RefusedError
+from gatemark.core.lifecycle import PRODUCTION, Role, Stage, parse_version_ref
+from gatemark.core.result import Result
+from gatemark.disk.atomic import write_whole
+from gatemark.flow.assets import NewVersion, add_version, set_exam
+from gatemark.flow.books import read_state
+from gatemark.flow.drift_probe import Probe, probe
+from gatemark.flow.drift_push import push_points
+from gatemark.flow.drift_view import drift_view
+from gatemark.flow.house import House
+from gatemark.flow.init import write_starter
+from gatemark.flow.lifecycle import Approve, GrantRoles, Promote, act
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.run_pack import RunChoices, run_pack
+from gatemark.watch.policy import DriftPolicy
+
+ASSET: Final = "parcel-mail"
+VERSION: Final = "1.0.0"
+METRIC: Final = "golden_accuracy"
+START: Final = datetime(2026, 3, 2, tzinfo=UTC)
+HEALTHY_DAYS: Final = 20
+ITEMS: Final = 240
+RATE: Final = 0.94
+FALL: Final = 0.03
+SEED: Final = 11
+MOST_DAYS: Final = 12
+PEOPLE: Final[dict[str, tuple[Role, ...]]] = {
+    "root": ("admin",),
+    "ann": ("author",),
+    "eve": ("evaluator",),
+    "pam": ("pack_owner",),
+    "bob": ("approver",),
+    "olu": ("operator",),
+}
+
+
+class DriftStep(msgspec.Struct, frozen=True):
+    """One act of the demo: what was planned, what came of it, and a line that tells it."""
+
+    name: str
+    planned: str
+    found: str
+    line: str
+
+    @property
+    def is_astray(self) -> bool:
+        """Whether it went otherwise than planned."""
+        return self.planned != self.found
+
+
+class _Clock:
+    """A clock that only moves when it is told to."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def to_day(self, day: int) -> None:
+        """The start of a day, which is the end of the one before."""
+        self.now = max(self.now, START + timedelta(days=day))
+
+    def on(self) -> None:
+        """A minute later."""
+        self.now += timedelta(minutes=1)
+
+
+def demo_drift(folder: Path) -> Iterator[DriftStep]:
+    """Enabled, drifting, warned, breached, demoted, refused, examined anew, back."""
+    folder.mkdir(parents=True, exist_ok=True)
+    clock = _Clock(START)
+    house = House(store=str(folder / "drift-store"), actor="demo", clock=clock)
+    shutil.rmtree(folder / "drift-store", ignore_errors=True)
+    pack = _write_pack(folder / "drift-pack")
+    first = _enable(house, clock, pack)
+    yield _step(house, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}")
+    healthy = _live(house, clock, folder, 0, HEALTHY_DAYS)
+    yield DriftStep("healthy", "OK", healthy.level, f"{HEALTHY_DAYS} days go by: {healthy.reason}")
+    yield from _decline(house, clock, folder)
+    page = folder / "drift.html"
+    write_whole(page, [_page(house, clock.now)])
+    yield from _return(house, clock, pack, first)
+
+
+def _write_pack(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    write_starter(folder)
+    return folder / "pack.yaml"
+
+
+def _enable(house: House, clock: _Clock, pack: Path) -> Result:
+    """The first version: examined, registered, voted for, enabled."""
+    for person, roles in PEOPLE.items():
+        act(house, GrantRoles(actor="root", person=person, roles=roles))
+    result = run_pack(house, str(pack), RunChoices())
+    ref = parse_version_ref(f"{ASSET}@{VERSION}")
+    add_version(house, NewVersion(ref=ref, kind="prompt", result=result.id), actor="ann")
+    set_exam(house, ASSET, str(pack), actor="pam")
+    _promote(house, clock, "evaluating", "ann")
+    _promote(house, clock, "eligible", "eve", result.id)
+    _promote(house, clock, "shadow", "olu")
+    _vote_and_enable(house, clock)
+    return result
+
+
+def _vote_and_enable(house: House, clock: _Clock) -> None:
+    clock.on()
+    act(house, Approve(actor="bob", asset=ASSET, version=VERSION, stage="enabled"))
+    _promote(house, clock, "enabled", "olu")
+
+
+def _promote(house: House, clock: _Clock, to: Stage, actor: str, *cites: str) -> None:
+    clock.on()
+    command = Promote(actor=actor, asset=ASSET, version=VERSION, to=to, result_ids=cites)
+    act(house, command)
+
+
+def _live(house: House, clock: _Clock, folder: Path, first: int, count: int) -> DriftSignal:
+    """Days in which nothing happens; the last signal."""
+    for day in range(first, first + count):
+        found = _day(house, clock, folder, day, RATE)
+    return _signal(found)
+
+
+def _day(house: House, clock: _Clock, folder: Path, day: int, rate: float) -> Probe:
+    """One day of golden items, pushed when it is over, and probed."""
+    clock.to_day(day + 1)
+    draw = random.Random(SEED * 1000 + day)  # noqa: S311 - a demo, not a secret
+    point = {
+        "asset": ASSET,
+        "metric": METRIC,
+        "start": START + timedelta(days=day),
+        "end": START + timedelta(days=day + 1),
+        "k": sum(draw.random() < rate for _ in range(ITEMS)),
+        "n": ITEMS,
+    }
+    path = folder / "drift-points.jsonl"
+    write_whole(path, [msgspec.json.encode(point) + b"\n"])
+    push_points(house, [str(path)], ReadingChoices(), now=clock.now)
+    return probe(house, DriftPolicy(), now=clock.now)
+
+
+def _decline(house: House, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
+    """It gets worse every day: a warning first, then a breach."""
+    waiting = [("warning", "WARN", "shadow"), ("breach", "BREACH", "demoted")]
+    for late in range(MOST_DAYS):
+        found = _day(house, clock, folder, HEALTHY_DAYS + late, RATE - FALL * (late + 1))
+        signal = _signal(found)
+        while waiting and signal.level == waiting[0][1]:
+            name, level, stage = waiting.pop(0)
+            yield DriftStep(name, level, signal.level, f"{METRIC}: {signal.reason}")
+            told = next((done.outcome for done in found.actions if done.act != "tell"), "nothing")
+            yield _step(house, f"after the {name}", stage, told)
+        if not waiting:
+            return
+    for name, level, _ in waiting:
+        yield DriftStep(name, level, "never", f"no {level} within {MOST_DAYS} days")
+
+
+def _return(house: House, clock: _Clock, pack: Path, first: Result) -> Iterator[DriftStep]:
+    """Back only by a fresh result: the old one is refused, a new run is accepted."""
+    _promote(house, clock, "evaluating", "ann")
+    try:
+        _promote(house, clock, "eligible", "eve", first.id)
+        yield DriftStep("old result", "refused", "accepted", "the old result was enough")
+    except RefusedError as error:
+        yield DriftStep("old result", "refused", "refused", error.lines()[-1])
+    clock.now += timedelta(hours=1)
+    fresh = run_pack(house, str(pack), RunChoices())
+    yield DriftStep(
+        "fresh result", "pass", fresh.verdict, f"the pack is run again: {fresh.id[:19]}"
+    )
+    _promote(house, clock, "eligible", "eve", fresh.id)
+    _promote(house, clock, "shadow", "olu")
+    clock.on()
+    closed = probe(house, DriftPolicy(), now=clock.now).closed
+    because = closed[0].closed_because if closed else "the episode is still open"
+    yield DriftStep("episode", "closed", "closed" if closed else "open", str(because))
+    _vote_and_enable(house, clock)
+    yield _step(house, "return", "enabled", f"{ASSET}@{VERSION} serves again")
+
+
+def _step(house: House, name: str, planned: str, line: str) -> DriftStep:
+    stage = read_state(house, ASSET).asset.track(PRODUCTION, VERSION).stage
+    return DriftStep(name, planned, stage, line)
+
+
+def _signal(found: Probe) -> DriftSignal:
+    return next(s for s in found.signals if (s.asset, s.metric) == (ASSET, METRIC))
+
+
+def _page(house: House, now: datetime) -> bytes:
+    from gatemark.report.drift_page import render_drift  # noqa: PLC0415 - an extra
+
+    return render_drift(drift_view(house, DriftPolicy(), ASSET, now))

@@ -1,0 +1,283 @@
+"""Journeys of human labels: give them, see where people differ, accept them, write them out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes, same_digest
+from gatemark.core.errors import (
+    BadInputError,
+    IntegrityError,
+    InvalidValueError,
+    RefusedError,
+    UsageError,
+)
+from gatemark.core.event import EventDraft, moment_text
+from gatemark.core.governance import LABELS_ACCEPTED
+from gatemark.core.lifecycle import Actor
+from gatemark.core.measurement import Measurement
+from gatemark.flow.books import read_state
+from gatemark.flow.house import House
+from gatemark.flow.plugins import measures
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.review import tell_ledger
+from gatemark.flow.review_items import read_answers
+from gatemark.lifecycle.people import require_role
+from gatemark.review.labelling import (
+    MAX_ITEMS,
+    Acceptance,
+    LabelItem,
+    LabelPlan,
+    Mark,
+    Proposal,
+    dataset_rows,
+    next_item,
+    own_work,
+    propose,
+    settle,
+)
+from gatemark.review.plan import MAX_REASON
+
+__all__ = [
+    "AcceptLabels",
+    "Accepted",
+    "GiveLabel",
+    "LabelItem",
+    "LabelPlan",
+    "LabelStatus",
+    "accept_labels",
+    "accepted_rows",
+    "create_labels",
+    "give_label",
+    "label_status",
+    "next_sample",
+]
+
+
+class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reviewer calls an item."""
+
+    labels: str
+    reviewer: str
+    item: str
+    label: str
+    note: str = ""
+
+
+class AcceptLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """Which labels an owner accepts: all that are agreed upon, and some by choice."""
+
+    labels: str
+    chosen: dict[str, str] = {}
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was accepted, and what was not, with the reason."""
+
+    labels: str
+    accepted_count: int
+    in_all_count: int
+    dataset_digest: str | None
+    open: dict[str, str]
+
+
+class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a label set is. ``open`` says what each item that is not accepted waits for."""
+
+    labels: str
+    items: int
+    marks: int
+    agreed: int
+    accepted: int
+    reviewers: dict[str, int]
+    agreement: tuple[Measurement, ...]
+    open: dict[str, str]
+
+
+def create_labels(
+    house: House, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
+) -> int:
+    """Make a set of the samples of a file; gives the number of items."""
+    answers = read_answers(path, choices or ReadingChoices())
+    items = [
+        LabelItem(id=name, input=told.input, output=told.output) for name, told in answers.items()
+    ]
+    if plan.field == "label":
+        items = [item for item in items if item.output is not None]
+    if not items:
+        raise BadInputError(f"{path}: holds no sample with an output to label")
+    if len(items) > MAX_ITEMS:
+        raise InvalidValueError(f"a label set holds at most {MAX_ITEMS} items, got {len(items)}")
+    house.labels.create(plan, items, by=house.actor, at=house.clock())
+    return len(items)
+
+
+def next_sample(house: House, name: str, reviewer: str) -> LabelItem | None:
+    """The next sample before a reviewer; what others said is not told."""
+    plan = house.labels.get(name)
+    _require_reviewer(plan, reviewer)
+    numbers = list(house.labels.ids(name).values())
+    number = next_item(reviewer, numbers, house.labels.marks(name), plan.labels_per_item)
+    return None if number is None else house.labels.item(name, number)
+
+
+def give_label(house: House, request: GiveLabel) -> int:
+    """Keep a label, or a changed one; gives its version."""
+    plan = house.labels.get(request.labels)
+    _require_reviewer(plan, request.reviewer)
+    if request.label not in plan.labels:
+        raise UsageError(f"{request.label!r} is no label of {plan.name}: {', '.join(plan.labels)}")
+    if len(request.note) > MAX_REASON:
+        raise InvalidValueError(f"a note has at most {MAX_REASON} characters")
+    number = _number(house, request.labels, request.item)
+    mark = Mark(number, request.reviewer, 0, request.label, request.note)
+    return house.labels.mark(request.labels, mark, house.clock())
+
+
+def label_status(house: House, name: str) -> LabelStatus:
+    """How far a set is, and how well people agree."""
+    plan = house.labels.get(name)
+    ids = house.labels.ids(name)
+    marks = house.labels.marks(name)
+    accepted = house.labels.accepted(name)
+    proposals = _proposals(plan, ids, marks, {})
+    reviewers: dict[str, int] = {}
+    for mark in marks:
+        reviewers[mark.reviewer] = reviewers.get(mark.reviewer, 0) + 1
+    return LabelStatus(
+        labels=name,
+        items=len(ids),
+        marks=len(marks),
+        agreed=sum(proposal.label is not None for proposal in proposals.values()),
+        accepted=len(accepted),
+        reviewers=dict(sorted(reviewers.items())),
+        agreement=_agreement(marks),
+        open={
+            item: proposals[number].reason or "waits for a pack_owner"
+            for item, number in ids.items()
+            if number not in accepted
+        },
+    )
+
+
+def accept_labels(house: House, request: AcceptLabels) -> Accepted:
+    """Accept what is agreed upon; only a pack_owner may, and not alone about own labels."""
+    name = request.labels
+    plan = house.labels.get(name)
+    require_role(read_state(house, "*").house, house.actor, ("pack_owner",), "accept labels")
+    ids = house.labels.ids(name)
+    for item in request.chosen:
+        _number(house, name, item)
+    before = house.labels.accepted(name)
+    proposals = _proposals(plan, ids, house.labels.marks(name), request.chosen)
+    now = house.clock()
+    fresh: list[Acceptance] = []
+    waiting: dict[str, str] = {}
+    for item, number in ids.items():
+        proposal, known = proposals[number], before.get(number)
+        if proposal.label is None:
+            if known is None:
+                waiting[item] = str(proposal.reason)
+        elif known is not None and known.label == proposal.label:
+            continue
+        elif own_work(proposal, house.actor):
+            waiting[item] = f"only {house.actor} gave this label; somebody else must too"
+        else:
+            version = 1 if known is None else known.version + 1
+            fresh.append(
+                Acceptance(
+                    number=number,
+                    version=version,
+                    label=proposal.label,
+                    reviewers=proposal.reviewers,
+                    by=house.actor,
+                    at=moment_text(now),
+                )
+            )
+    after = before | {one.number: one for one in fresh}
+    dataset = None
+    if fresh:
+        data = dataset_rows(plan, house.labels.items(name), list(after.values()))
+        dataset = house.blobs.put(data)
+        payload = {
+            "labels": name,
+            "plan_digest": plan.digest,
+            "dataset_digest": dataset,
+            "accepted_count": len(fresh),
+            "in_all_count": len(after),
+        }
+        draft = EventDraft(LABELS_ACCEPTED, now, house.actor, _subject(name), payload)
+        house.labels.accept(
+            name, fresh, before, lambda connection: tell_ledger(house, connection, draft)
+        )
+    return Accepted(
+        labels=name,
+        accepted_count=len(fresh),
+        in_all_count=len(after),
+        dataset_digest=dataset,
+        open=waiting,
+    )
+
+
+def accepted_rows(house: House, name: str) -> bytes:
+    """The accepted labels as a data set, checked against what the ledger says was accepted."""
+    plan = house.labels.get(name)
+    accepted = house.labels.accepted(name)
+    if not accepted:
+        raise RefusedError(f"no label of {name} is accepted yet; a pack_owner must")
+    data = dataset_rows(plan, house.labels.items(name), list(accepted.values()))
+    told: Any = None
+    for event, payload in house.events.events(subject=_subject(name)):
+        if event.kind == LABELS_ACCEPTED and payload is not None:
+            told = payload["dataset_digest"]
+    if told is None or not same_digest(digest_bytes(data), told):
+        raise IntegrityError(f"label set {name} is not what the ledger says was accepted: {told}")
+    return data
+
+
+def _subject(name: str) -> str:
+    return f"labels:{name}"
+
+
+def _proposals(
+    plan: LabelPlan, ids: dict[str, int], marks: list[Mark], chosen: dict[str, str]
+) -> dict[int, Proposal]:
+    of_item: dict[int, list[Mark]] = {}
+    for mark in marks:
+        of_item.setdefault(mark.number, []).append(mark)
+    return {
+        number: settle(plan, number, of_item.get(number, []), chosen[item])
+        if item in chosen
+        else propose(plan, number, of_item.get(number, []))
+        for item, number in ids.items()
+    }
+
+
+def _agreement(marks: list[Mark]) -> tuple[Measurement, ...]:
+    people = sorted({mark.reviewer for mark in marks})
+    if len(people) < 2 or "krippendorff" not in measures():
+        return ()
+    of_item: dict[int, dict[str, str]] = {}
+    for mark in marks:
+        of_item.setdefault(mark.number, {})[mark.reviewer] = mark.label
+    measure = measures().get("krippendorff")
+    rows = [tuple(given.get(person) for person in people) for given in of_item.values()]
+    return measure.finish(measure.step(measure.zero(), rows))
+
+
+def _number(house: House, name: str, item: str) -> int:
+    ids = house.labels.ids(name)
+    if item not in ids:
+        raise UsageError(f"{name} has no item {item!r}")
+    return ids[item]
+
+
+def _require_reviewer(plan: LabelPlan, reviewer: str) -> None:
+    try:
+        msgspec.convert(reviewer, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"reviewer {reviewer!r}: {error}") from error
+    if plan.reviewers and reviewer not in plan.reviewers:
+        raise RefusedError(f"{reviewer} is not a reviewer of {plan.name}")

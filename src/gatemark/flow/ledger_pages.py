@@ -1,0 +1,64 @@
+"""The ledger for the page: events from the newest on, checkpoints, and how far it goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, Final
+
+from gatemark.core.event import Event
+from gatemark.flow.house import House
+from gatemark.report.page_views import CheckpointView, EventPage, EventView, LedgerHead
+
+MAX_PAGE: Final = 200
+
+
+def ledger_head(house: House) -> LedgerHead:
+    """The last event and every kept checkpoint, the newest first."""
+    events = house.existing_store().events
+    head = events.head()
+    return LedgerHead(
+        seq=head.seq,
+        digest=head.digest,
+        checkpoints=tuple(
+            CheckpointView(size=size, note=note) for size, note in reversed(events.checkpoints())
+        ),
+    )
+
+
+def event_page(
+    house: House,
+    *,
+    before: int | None = None,
+    kind: str | None = None,
+    subject: str | None = None,
+    limit: int = 50,
+) -> EventPage:
+    """Events with smaller numbers than ``before``, the newest first."""
+    store = house.existing_store().events
+    end = store.head().seq + 1 if before is None else before
+    if kind is None and subject is None:
+        start = max(0, end - 1 - limit)
+        found = list(islice(store.events(after=start), max(0, end - 1 - start)))
+        more = start > 0
+    else:
+        kept: deque[tuple[Event, Mapping[str, Any] | None]] = deque(maxlen=limit + 1)
+        matching = store.events(kind=kind, subject=subject)
+        kept.extend(one for one in matching if one[0].seq < end)
+        found = list(kept)[-limit:]
+        more = len(kept) > limit
+    items = tuple(
+        EventView(
+            seq=event.seq,
+            at=event.at,
+            kind=event.kind,
+            actor=event.actor,
+            subject=event.subject,
+            digest=event.digest,
+            payload_digest=event.payload_digest,
+            payload=None if payload is None else dict(payload),
+        )
+        for event, payload in reversed(found)
+    )
+    return EventPage(items=items, next=str(items[-1].seq) if more and items else None)

@@ -1,0 +1,391 @@
+"""Journeys of a blind review while it is open: make it, see the next pair, vote, ask how far it is.
+
+Nothing here gives out the key, which arm is which, or an item's own id. Numbers stay hidden until
+the review is closed, unless its plan allows peeking, and then only for people who do not vote.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.core.errors import InvalidValueError, RefusedError, UsageError
+from gatemark.core.event import EventDraft
+from gatemark.core.governance import REVIEW_CREATED, REVIEW_LOOKED_AT
+from gatemark.core.lifecycle import Actor
+from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.review_items import (
+    Answers,
+    Matched,
+    match_arms,
+    newest_result,
+    read_answers,
+    read_gold,
+    sealed_answers,
+)
+from gatemark.review.plan import MAX_PAIRS, MAX_REASON, Answered, ReviewPlan, manifest_digest
+from gatemark.review.queue import (
+    Standing,
+    is_complete,
+    missing_counts,
+    next_number,
+    next_to_arbitrate,
+)
+from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, is_swapped, token
+from gatemark.review.stores.reviews import Show, StoredReview
+from gatemark.review.tells import find_tells
+from gatemark.review.unblind import CastVote, check_answer, undecided
+
+__all__ = [
+    "Answered",
+    "CreateReview",
+    "ReviewCreated",
+    "ReviewPlan",
+    "ReviewStatus",
+    "SavedVote",
+    "ShownPair",
+    "VoteRequest",
+    "cast_vote",
+    "create_review",
+    "next_pair",
+    "review_status",
+    "shown_pair",
+]
+
+MAX_SHOWN_LEFT_OUT: Final = 20
+
+
+class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
+    """What to review: files by arm name, or the arms of a pack run.
+
+    A run is named by its sealed ``result``, or by its ``pack``: then the newest result counts.
+    """
+
+    plan: ReviewPlan
+    files: dict[str, str] = {}
+    result: str | None = None
+    pack: str | None = None
+    suite: str | None = None
+    gold: str | None = None
+    note: str = ""
+
+
+class ReviewCreated(msgspec.Struct, frozen=True, kw_only=True):
+    """A review that waits for votes."""
+
+    review: str
+    commitment: str
+    manifest_digest: str
+    plan_digest: str
+    pair_count: int
+    gold_count: int
+    left_out: dict[str, int]
+    tells: tuple[str, ...]
+
+
+class ShownPair(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a reviewer gets to see of a pair; both answers come in the same form."""
+
+    review: str
+    question: str
+    token: str
+    ordinal: int
+    input: Any
+    a: Any
+    b: Any
+    answered: Answered | None = None
+    reason: str = ""
+
+
+class VoteRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reviewer says about a pair that was shown; ``reason`` is needed for a skip."""
+
+    review: str
+    reviewer: str
+    token: str
+    answered: Answered
+    reason: str = ""
+
+
+class SavedVote(msgspec.Struct, frozen=True, kw_only=True):
+    """A vote that was kept."""
+
+    review: str
+    token: str
+    answered: Answered
+    version: int
+
+
+class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a review is. ``numbers`` are there only for those who may see them."""
+
+    review: str
+    state: str
+    pairs: int
+    votes_per_pair: int
+    pairs_complete: int
+    pairs_without_votes: int
+    votes: int
+    skips: int
+    undecided: int
+    reviewers: dict[str, int]
+    peeking: bool
+    numbers: dict[str, Any] | None
+    hidden_because: str | None
+
+
+def create_review(
+    house: House,
+    request: CreateReview,
+    choices: ReadingChoices | None = None,
+    *,
+    key: bytes | None = None,
+) -> ReviewCreated:
+    """Match the arms, draw and seal the key, and put the commitment into the ledger.
+
+    ``key`` is for tests: whoever knows it is not blind.
+    """
+    choices = choices or ReadingChoices()
+    plan = request.plan
+    matched = match_arms(_arms(house, request, choices), choices, trim=plan.trim)
+    gold = [] if request.gold is None else read_gold(request.gold, choices)
+    pairs = [*matched.pairs, *gold]
+    if len(pairs) > MAX_PAIRS:
+        raise InvalidValueError(f"a review holds at most {MAX_PAIRS} pairs, got {len(pairs)}")
+    documents = [pair.document() for pair in pairs]
+    drawn = secrets.token_bytes(KEY_BYTES) if key is None else key
+    sealed = Sealed(plan.name, plan.digest, manifest_digest(documents))
+    committed = commitment(sealed, drawn)
+    created = ReviewCreated(
+        review=plan.name,
+        commitment=committed,
+        manifest_digest=sealed.manifest_digest,
+        plan_digest=sealed.plan_digest,
+        pair_count=len(matched.pairs),
+        gold_count=len(gold),
+        left_out={reason: len(items) for reason, items in matched.left_out.items()},
+        tells=find_tells(pairs, plan.arms),
+    )
+    now = house.clock()
+    stored = StoredReview(
+        plan=plan,
+        commitment=committed,
+        key=drawn,
+        facts=_facts(created, matched),
+        created_by=house.actor,
+        created_at=now,
+        closing=None,
+    )
+    payload = {**msgspec.to_builtins(created), "plan": msgspec.to_builtins(plan)}
+    draft = _event(house, REVIEW_CREATED, plan.name, {**payload, "note": request.note}, at=now)
+    house.reviews.create(
+        stored, documents, lambda connection: tell_ledger(house, connection, draft)
+    )
+    return created
+
+
+def next_pair(house: House, name: str, reviewer: str) -> ShownPair | None:
+    """The pair before a reviewer: the one not answered yet, or a fresh one; None at the end."""
+    stored = open_review(house, name)
+    _require_reviewer(house, stored, reviewer)
+    plan, key = stored.plan, stored.key
+
+    def pick(
+        standings: list[Standing], votes: list[CastVote], seen: list[Show]
+    ) -> tuple[int, str] | None:
+        before = {show.number for show in seen}
+        if reviewer == plan.arbiter:
+            split = _undecided(stored, standings, votes)
+            number = next_to_arbitrate(key, reviewer, split, before)
+        else:
+            number = next_number(
+                key, reviewer, standings, before, votes_per_pair=plan.votes_per_pair
+            )
+        return None if number is None else (number, token(key, reviewer, number))
+
+    show = house.reviews.show(name, reviewer, pick, house.clock())
+    return None if show is None else _shown(house, stored, show)
+
+
+def shown_pair(house: House, name: str, reviewer: str, shown_token: str) -> ShownPair:
+    """A pair that a reviewer has seen before, to look at it again."""
+    stored = open_review(house, name)
+    _require_reviewer(house, stored, reviewer)
+    return _shown(house, stored, _find_show(house, name, reviewer, shown_token))
+
+
+def cast_vote(house: House, request: VoteRequest) -> SavedVote:
+    """Keep a vote, a changed vote or a skip; only pairs that were shown can be voted on."""
+    name, reason = request.review, request.reason
+    stored = open_review(house, name)
+    _require_reviewer(house, stored, request.reviewer)
+    check_answer(request.answered, reason)
+    if len(reason) > MAX_REASON:
+        raise InvalidValueError(f"a reason has at most {MAX_REASON} characters, got {len(reason)}")
+    show = _find_show(house, name, request.reviewer, request.token)
+    version = house.reviews.vote(name, show, request.answered, reason=reason, at=house.clock())
+    return SavedVote(review=name, token=show.token, answered=request.answered, version=version)
+
+
+def review_status(house: House, name: str, looker: str | None = None) -> ReviewStatus:
+    """How far a review is; ``looker`` asks for the numbers, which the ledger notes."""
+    stored = house.reviews.get(name)
+    plan = stored.plan
+    standings = house.reviews.standings(name)
+    votes = house.reviews.votes(name)
+    counts = missing_counts(standings, plan.votes_per_pair)
+    pair_count = sum(not pair.is_gold for pair in standings)
+    reviewers: dict[str, int] = {}
+    for vote in votes:
+        reviewers[vote.reviewer] = reviewers.get(vote.reviewer, 0) + (vote.answered != "skip")
+    numbers, hidden = _numbers(house, stored, looker)
+    state = "closed" if stored.closing is not None else "open"
+    if state == "open" and is_complete(standings, plan.votes_per_pair):
+        state = "complete"
+    return ReviewStatus(
+        review=name,
+        state=state,
+        pairs=pair_count,
+        votes_per_pair=plan.votes_per_pair,
+        pairs_complete=pair_count - counts["short"],
+        pairs_without_votes=counts["without"],
+        votes=sum(vote.answered != "skip" for vote in votes),
+        skips=sum(vote.answered == "skip" for vote in votes),
+        undecided=len(_undecided(stored, standings, votes)),
+        reviewers=dict(sorted(reviewers.items())),
+        peeking=plan.peeking,
+        numbers=numbers,
+        hidden_because=hidden,
+    )
+
+
+def open_review(house: House, name: str) -> StoredReview:
+    """A review that can still be voted in."""
+    stored = house.reviews.get(name)
+    if stored.closing is not None:
+        raise RefusedError(f"review {name} is closed")
+    return stored
+
+
+def tell_ledger(house: House, connection: sa.Connection, draft: EventDraft) -> None:
+    """Add an event in a transaction that writes something else too."""
+    house.store.events.add(connection, lambda _: [draft])
+
+
+def subject_of_review(name: str) -> str:
+    """What events about a review are filed under; no asset can have this name."""
+    return f"review:{name}"
+
+
+def lookers(house: House, name: str) -> frozenset[str]:
+    """Who has seen numbers of a review before its end."""
+    subject = subject_of_review(name)
+    return frozenset(
+        event.actor
+        for event, _ in house.events.events(subject=subject)
+        if event.kind == REVIEW_LOOKED_AT
+    )
+
+
+def _event(
+    house: House, kind: str, name: str, payload: Mapping[str, Any], *, at: datetime
+) -> EventDraft:
+    return EventDraft(kind, at, house.actor, subject_of_review(name), payload)
+
+
+def _arms(house: House, request: CreateReview, choices: ReadingChoices) -> dict[str, Answers]:
+    plan = request.plan
+    given = [bool(request.files), request.result is not None, request.pack is not None]
+    if sum(given) != 1:
+        raise UsageError("give files, a sealed result or a pack, and only one of them")
+    if not request.files:
+        reference = request.result or newest_result(house, str(request.pack))
+        found = sealed_answers(house, reference, request.suite)
+        if plan.arms != tuple(found):
+            raise UsageError("a sealed result has the arms candidate and baseline")
+        return found
+    if set(request.files) != set(plan.arms):
+        raise UsageError(f"files must be given for {', '.join(plan.arms)}")
+    return {arm: read_answers(request.files[arm], choices) for arm in plan.arms}
+
+
+def _facts(created: ReviewCreated, matched: Matched) -> dict[str, Any]:
+    listed = {reason: items[:MAX_SHOWN_LEFT_OUT] for reason, items in matched.left_out.items()}
+    return {"left_out": created.left_out, "left_out_items": listed, "tells": list(created.tells)}
+
+
+def _require_reviewer(house: House, stored: StoredReview, reviewer: str) -> None:
+    try:
+        msgspec.convert(reviewer, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"reviewer {reviewer!r}: {error}") from error
+    plan = stored.plan
+    if plan.reviewers and reviewer not in {*plan.reviewers, plan.arbiter}:
+        raise RefusedError(f"{reviewer} is not a reviewer of {plan.name}")
+    if plan.peeking and reviewer in lookers(house, plan.name):
+        raise RefusedError(f"{reviewer} has seen numbers of {plan.name} and is not blind any more")
+
+
+def _find_show(house: House, name: str, reviewer: str, shown_token: str) -> Show:
+    for show in house.reviews.shows(name, reviewer):
+        if secrets.compare_digest(show.token.encode(), shown_token.encode()):
+            return show
+    raise UsageError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
+
+
+def _shown(house: House, stored: StoredReview, show: Show) -> ShownPair:
+    pair = house.reviews.pair(stored.plan.name, show.number)
+    first, second = pair.answers
+    if is_swapped(stored.key, show.reviewer, show.ordinal):
+        first, second = second, first
+    saved = house.reviews.last_vote(stored.plan.name, show)
+    return ShownPair(
+        review=stored.plan.name,
+        question=stored.plan.question,
+        token=show.token,
+        ordinal=show.ordinal,
+        input=pair.input,
+        a=first,
+        b=second,
+        answered=None if saved is None else saved[0],
+        reason="" if saved is None else saved[1],
+    )
+
+
+def _undecided(
+    stored: StoredReview, standings: list[Standing], votes: list[CastVote]
+) -> frozenset[int]:
+    plan = stored.plan
+    gold = {pair.number for pair in standings if pair.is_gold}
+    cast = [vote for vote in votes if vote.reviewer != plan.arbiter]
+    return undecided(stored.key, cast, gold, plan.votes_per_pair)
+
+
+def _numbers(
+    house: House, stored: StoredReview, looker: str | None
+) -> tuple[dict[str, Any] | None, str | None]:
+    plan = stored.plan
+    if stored.closing is not None:
+        return None, "the review is closed; 'review close' prints its outcome"
+    if not plan.peeking:
+        return None, "numbers are hidden until the review is closed"
+    if looker is None:
+        return None, "nobody asked for the numbers"
+    if looker in {*plan.reviewers, plan.arbiter} or house.reviews.shows(plan.name, looker):
+        return None, f"{looker} votes in this review and must stay blind"
+    # The outcome needs the exam, which few looks do.
+    from gatemark.flow.review_close import running_numbers  # noqa: PLC0415
+
+    numbers = running_numbers(house, stored)
+    payload = {"numbers": numbers}
+    draft = EventDraft(
+        REVIEW_LOOKED_AT, house.clock(), looker, subject_of_review(plan.name), payload
+    )
+    house.events.append([draft])
+    return numbers, None

@@ -1,0 +1,389 @@
+"""The end of a blind review: the key is revealed, the votes are opened and judged.
+
+(1) End the voting and put the key into the ledger, in one act. (2) Check key, rules and pairs
+against the commitment. (3) Open the votes and leave out reviewers by the rule of the plan.
+(4) Judge each candidate by the pairwise exam and seal the results. (5) Rank several candidates.
+Steps 2 to 5 give the same whenever they are taken again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.core.errors import IntegrityError, RefusedError, UsageError
+from gatemark.core.event import EventDraft
+from gatemark.core.governance import REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.core.measurement import Measurement
+from gatemark.core.verdict import Outcome
+from gatemark.flow.books import read_state
+from gatemark.flow.examine import Examined, exam_job, examine_files
+from gatemark.flow.house import House
+from gatemark.flow.plugins import measures
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.review import lookers, subject_of_review, tell_ledger
+from gatemark.flow.review_items import item_ids
+from gatemark.flow.score import Scored, judge_exam, keep
+from gatemark.lifecycle.people import roles_of
+from gatemark.review.agreement import reviewer_rows, shared_ratings
+from gatemark.review.plan import Pair, read_pair
+from gatemark.review.queue import is_complete
+from gatemark.review.sealed_key import check_key
+from gatemark.review.stores.reviews import Closing, StoredReview
+from gatemark.review.unblind import (
+    CastVote,
+    GoldRecord,
+    OpenVote,
+    ballots_digest,
+    gold_records,
+    unblind,
+)
+
+PAIRWISE: Final = "pairwise"
+RANK_SEED: Final = 20_261_116
+"""Fixed, so that the same votes give the same intervals on every run."""
+CLOSERS: Final = ("pack_owner", "evaluator")
+
+
+class CloseReview(msgspec.Struct, frozen=True, kw_only=True):
+    """Which review to end; ``early`` says why votes are still missing."""
+
+    review: str
+    early: str | None = None
+
+
+class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How one candidate did against the baseline; the numbers are the pairwise exam's.
+
+    Without a vote that counts there is nothing to seal, and no result.
+    """
+
+    candidate: str
+    verdict: Outcome
+    reason: str
+    blockers: tuple[str, ...]
+    result_id: str | None
+    items: int
+    items_missing: int
+    numbers: dict[str, Any]
+
+
+class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a closed review says."""
+
+    review: str
+    verdict: Outcome
+    candidates: tuple[CandidateOutcome, ...]
+    agreement: tuple[Measurement, ...]
+    reviewers: tuple[dict[str, Any], ...]
+    ties: dict[str, int]
+    skips: dict[str, int]
+    left_out: dict[str, int]
+    ranking: dict[str, Any] | None
+    caveats: tuple[str, ...]
+    commitment: str
+    key: str
+    ballots_digest: str
+
+
+class _Opened(msgspec.Struct, frozen=True):
+    stored: StoredReview
+    pairs: dict[int, Pair]
+    cast: list[CastVote]
+    votes: list[OpenVote]
+    gold: list[GoldRecord]
+
+    @property
+    def counted(self) -> list[OpenVote]:
+        """The votes of reviewers who were not left out, without gold pairs."""
+        out = {record.reviewer for record in self.gold if record.is_left_out}
+        return [v for v in self.votes if not v.pair.is_gold and v.reviewer not in out]
+
+    def between(self, left: str, right: str) -> list[OpenVote]:
+        """The counted votes on pairs of two arms."""
+        return [vote for vote in self.counted if vote.pair.arms == (left, right)]
+
+
+def close_review(house: House, request: CloseReview) -> ReviewOutcome:
+    """End a review and judge it; a closed one is only judged again."""
+    stored = house.reviews.get(request.review)
+    plan = stored.plan
+    # Step 1.
+    if stored.closing is None:
+        _require_closer(house, stored)
+        check_key(house.reviews.sealed(stored), stored.key, _committed(house, plan.name))
+        standings = house.reviews.standings(plan.name)
+        if not plan.peeking and request.early is None:
+            short = sum(
+                not pair.is_gold and pair.vote_count < plan.votes_per_pair for pair in standings
+            )
+            if not is_complete(standings, plan.votes_per_pair):
+                raise RefusedError(
+                    f"review {plan.name} still wants votes on {short} pairs",
+                    ("vote on them, or say with --early why it must end now",),
+                )
+        _end(house, stored, request)
+    return review_outcome(house, request.review)
+
+
+def review_outcome(house: House, name: str) -> ReviewOutcome:
+    """The outcome of a closed review, from what is kept."""
+    stored = house.reviews.get(name)
+    if stored.closing is None:
+        raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
+    # Steps 2 and 3.
+    opened = _open(house, stored)
+    plan = stored.plan
+    # Step 4.
+    candidates = tuple(_judge(house, opened, candidate) for candidate in plan.candidates)
+    counted = opened.counted
+    skipped = [vote for vote in opened.cast if vote.answered == "skip"]
+    return ReviewOutcome(
+        review=name,
+        verdict=_overall([candidate.verdict for candidate in candidates]),
+        candidates=candidates,
+        agreement=_agreement(opened),
+        reviewers=reviewer_rows(counted, opened.gold),
+        ties={
+            kind: sum(vote.answered == kind for vote in counted)
+            for kind in ("both_good", "both_bad")
+        },
+        skips={
+            vote.reviewer: sum(other.reviewer == vote.reviewer for other in skipped)
+            for vote in skipped
+        },
+        left_out=stored.facts.get("left_out", {}),
+        # Step 5.
+        ranking=_ranking(opened) if len(plan.candidates) > 1 else None,
+        caveats=_caveats(house, opened),
+        commitment=stored.commitment,
+        key=stored.key.hex(),
+        ballots_digest=ballots_digest(opened.cast),
+    )
+
+
+def export_votes(house: House, name: str, candidate: str | None = None) -> bytes:
+    """The opened votes against the baseline as ``gatemark.vote/1`` lines."""
+    stored = house.reviews.get(name)
+    if stored.closing is None:
+        raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
+    known = stored.plan.candidates
+    if candidate is None and len(known) > 1:
+        raise UsageError(f"name one candidate of {', '.join(known)}")
+    wanted = candidate or known[0]
+    if wanted not in known:
+        raise UsageError(f"{wanted!r} is no candidate of {name}: {', '.join(known)}")
+    return _vote_lines(_open(house, stored).between(wanted, stored.plan.baseline))
+
+
+def running_numbers(house: House, stored: StoredReview) -> dict[str, Any]:
+    """What the votes say so far, for reviews that allow looking."""
+    opened = _open(house, stored)
+    found: dict[str, Any] = {}
+    for candidate in stored.plan.candidates:
+        votes = opened.between(candidate, stored.plan.baseline)
+        found[candidate] = _examine(house, opened, votes).report.facts if votes else None
+    return found
+
+
+def _end(house: House, stored: StoredReview, request: CloseReview) -> None:
+    name = stored.plan.name
+    now = house.clock()
+
+    def tell(connection: sa.Connection, votes: list[CastVote]) -> None:
+        payload = {
+            "commitment": stored.commitment,
+            "key": stored.key.hex(),
+            "ballots_digest": ballots_digest(votes),
+            "vote_count": len(votes),
+            "early": request.early,
+        }
+        draft = EventDraft(REVIEW_UNBLINDED, now, house.actor, subject_of_review(name), payload)
+        tell_ledger(house, connection, draft)
+
+    house.reviews.close(name, Closing(house.actor, now, request.early or ""), tell)
+
+
+def _require_closer(house: House, stored: StoredReview) -> None:
+    """Whoever made a review may end it, and people who own or run evaluations."""
+    if house.actor == stored.created_by:
+        return
+    held = roles_of(read_state(house, "*").house, house.actor)
+    if not set(held) & set(CLOSERS):
+        raise RefusedError(
+            f"{house.actor} must be {' or '.join(CLOSERS)} to close a review of "
+            f"{stored.created_by}, is {', '.join(held) or 'without a role'}"
+        )
+
+
+def _open(house: House, stored: StoredReview) -> _Opened:
+    name = stored.plan.name
+    check_key(house.reviews.sealed(stored), stored.key, _committed(house, name))
+    pairs = dict(enumerate(map(read_pair, house.reviews.documents(name)), start=1))
+    cast = house.reviews.votes(name)
+    votes = unblind(stored.key, cast, pairs)
+    return _Opened(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
+
+
+def _committed(house: House, name: str) -> str:
+    """The commitment as the ledger has it: a row beside it could have been changed."""
+    for event, payload in house.events.events(subject=subject_of_review(name)):
+        if event.kind == REVIEW_CREATED and payload is not None:
+            return str(payload["commitment"])
+    raise IntegrityError(f"the ledger does not tell of review {name}")
+
+
+def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
+    ordered = sorted(votes, key=lambda vote: (vote.pair.item, vote.reviewer))
+    return b"".join(
+        msgspec.json.encode(
+            {
+                "schema": "gatemark.vote/1",
+                "item": vote.pair.item,
+                "reviewer": vote.reviewer,
+                "choice": vote.choice,
+                "first": vote.first,
+            }
+        )
+        + b"\n"
+        for vote in ordered
+    )
+
+
+def _examine(
+    house: House, opened: _Opened, votes: Sequence[OpenVote], folder: Path | None = None
+) -> Examined:
+    """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
+    plan = opened.stored.plan
+    options = {
+        # With several candidates one of them must not win by being one of many.
+        "alpha": plan.alpha / len(plan.candidates),
+        "peeking": plan.peeking,
+        "min_decisive": plan.min_decisive,
+        "coverage_min": plan.coverage_min,
+    }
+    choices = ReadingChoices()
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="gatemark-") as made:
+            return _examine(house, opened, votes, Path(made))
+    path = folder / "votes.jsonl"
+    path.write_bytes(_vote_lines(votes))
+    job = exam_job(PAIRWISE, options, choices)
+    examined = examine_files(job, [str(path)], choices, house.engine_for(1, 2))
+    judged = len({vote.pair.item for vote in votes})
+    expected = len(item_ids(list(opened.pairs.values())))
+    left_out = sum(opened.stored.facts.get("left_out", {}).values())
+    # Looking is allowed at any time, so stopping is too; otherwise what is missing holds.
+    missing = left_out + (0 if plan.peeking else expected - judged)
+    files = tuple(
+        msgspec.structs.replace(file, name="votes.jsonl") for file in examined.evidence.files
+    )
+    evidence = msgspec.structs.replace(
+        examined.evidence,
+        usable=judged,
+        missing=missing,
+        expected=expected + left_out,
+        files=files,
+    )
+    return msgspec.structs.replace(examined, evidence=evidence)
+
+
+def _judge(house: House, opened: _Opened, candidate: str) -> CandidateOutcome:
+    plan = opened.stored.plan
+    votes = opened.between(candidate, plan.baseline)
+    if not votes:
+        reason = f"no vote on {candidate} against {plan.baseline} counts"
+        return CandidateOutcome(
+            candidate=candidate,
+            verdict="inconclusive",
+            reason=reason,
+            blockers=(reason,),
+            result_id=None,
+            items=0,
+            items_missing=len(item_ids(list(opened.pairs.values()))),
+            numbers={},
+        )
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        examined = _examine(house, opened, votes, Path(folder))
+        started_at = opened.stored.created_at
+        scored: Scored = judge_exam(
+            PAIRWISE,
+            examined,
+            house,
+            started_at=started_at,
+            title=f"review {plan.name}: {candidate} against {plan.baseline}",
+        )
+        if not _is_kept(house, scored.result.id):
+            keep(scored, house, {"votes.jsonl": str(Path(folder) / "votes.jsonl")})
+    facts = dict(examined.report.facts)
+    return CandidateOutcome(
+        candidate=candidate,
+        verdict=scored.result.verdict,
+        reason=facts.pop("reason"),
+        blockers=scored.result.blockers,
+        result_id=scored.result.id,
+        items=examined.evidence.usable,
+        items_missing=examined.evidence.missing,
+        numbers=facts,
+    )
+
+
+def _is_kept(house: House, result_id: str) -> bool:
+    """Whether the very same judgement is sealed already; asking again must write nothing."""
+    try:
+        house.results.get(result_id)
+    except UsageError:
+        return False
+    return True
+
+
+def _overall(verdicts: Sequence[Outcome]) -> Outcome:
+    """Pass when some candidate is preferred, fail when the baseline is to all of them."""
+    if "pass" in verdicts:
+        return "pass"
+    return "fail" if set(verdicts) == {"fail"} else "inconclusive"
+
+
+def _agreement(opened: _Opened) -> tuple[Measurement, ...]:
+    """Alpha over all reviewers, and kappa and friends where exactly two voted."""
+    rows, pairs = shared_ratings(opened.counted, opened.stored.plan.arbiter)
+    found: list[Measurement] = []
+    if rows and "krippendorff" in measures():
+        measure = measures().get("krippendorff")
+        found.extend(measure.finish(measure.step(measure.zero(), rows)))
+    if pairs and "agreement" in measures():
+        measure = measures().get("agreement")
+        found.extend(measure.finish(measure.step(measure.zero(), pairs)))
+    return tuple(found)
+
+
+def _ranking(opened: _Opened) -> dict[str, Any]:
+    # Needs numpy, which two-arm reviews can do without.
+    from gatemark.flow.review_ranking import rank_arms  # noqa: PLC0415
+
+    return rank_arms(opened.stored.plan, opened.counted, seed=RANK_SEED)
+
+
+def _caveats(house: House, opened: _Opened) -> tuple[str, ...]:
+    stored = opened.stored
+    plan, closing = stored.plan, stored.closing
+    found = [f"tell: {tell}" for tell in stored.facts.get("tells", [])]
+    voters = {vote.reviewer for vote in opened.votes}
+    if stored.created_by in voters:
+        found.append(f"{stored.created_by} made the review and voted in it")
+    if closing is not None and closing.note:
+        found.append(f"closed early by {closing.by}: {closing.note}")
+    found.extend(
+        f"{record.reviewer} was left out: {record.right_count} of {record.gold_count} gold "
+        f"pairs right, at least {plan.gold_min_rate:.0%} are needed"
+        for record in opened.gold
+        if record.is_left_out
+    )
+    if plan.peeking and (seen := lookers(house, plan.name)):
+        found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
+    return tuple(found)

@@ -1,0 +1,190 @@
+"""From two or more files of samples to pairs: matched by id, nothing lost without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.flow.admitted import admitted_batches
+from gatemark.flow.house import House
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices, refuse
+from gatemark.flow.sample_lines import read_sample_lines
+from gatemark.flow.samples import is_own_file
+from gatemark.intake.dataset import json_rows
+from gatemark.intake.foreign import SAMPLE_SCHEMA, ReadOptions, import_files
+from gatemark.intake.limits import Limits
+from gatemark.intake.source import inspect_source
+from gatemark.review.plan import GOLD_ARMS, Pair
+
+SAME: Final = "same"
+MAX_SEARCHED: Final = 500
+
+
+class Told(NamedTuple):
+    """What an arm answered to one item; ``error`` when it did not."""
+
+    input: Any
+    output: Any
+    error: str | None = None
+
+
+Answers = Mapping[str, Told]
+
+
+class Matched(NamedTuple):
+    """The pairs that can be shown, and items that cannot, by reason."""
+
+    pairs: list[Pair]
+    left_out: dict[str, list[str]]
+
+
+def read_answers(path: str, choices: ReadingChoices) -> Answers:
+    """An arm's first answer to each item, from samples or another tool's log."""
+    source = inspect_source(path)
+    if is_own_file(source, choices):
+        form = schemas().get(SAMPLE_SCHEMA).form("sample")
+        found = [record for batch in admitted_batches(source, form, choices) for _, record in batch]
+    else:
+        (log,) = import_files([Path(path)], tool="auto", options=ReadOptions())
+        refuse([f"{entry.place}: {entry.reason}" for entry in log.refused], choices)
+        found = list(log.samples)
+    answers: dict[str, Told] = {}
+    for sample in sorted(found, key=lambda sample: sample.epoch):
+        error = None if sample.error is None else sample.error.kind
+        answers.setdefault(sample.id, Told(sample.input, sample.output, error))
+    return answers
+
+
+def sealed_answers(house: House, reference: str, suite: str | None) -> dict[str, Answers]:
+    """Both arms' answers to one suite of a pack run, from its sealed result."""
+    result = house.results.get(reference)
+    suffix = ".candidate.jsonl"
+    known = [blob.name.removesuffix(suffix) for blob in result.blobs if blob.name.endswith(suffix)]
+    if suite is None and len(known) != 1:
+        raise UsageError(
+            f"result {result.id} has answers to {', '.join(known) or 'no suite'}; "
+            "name one with --suite"
+        )
+    wanted = suite or known[0]
+    stored = {blob.name: blob.digest for blob in result.blobs}
+    arms: dict[str, Answers] = {}
+    for arm in ("candidate", "baseline"):
+        name = f"{wanted}.{arm}.jsonl"
+        if name not in stored:
+            raise UsageError(f"result {result.id} holds no answers of the {arm} to {wanted!r}")
+        samples = read_sample_lines(house.blobs.get(stored[name]), name)
+        found: dict[str, Told] = {}
+        for sample in sorted(samples, key=lambda sample: sample["epoch"]):
+            error = sample.get("error")
+            kind = None if error is None else error["kind"]
+            found.setdefault(sample["id"], Told(sample.get("input"), sample.get("output"), kind))
+        arms[arm] = found
+    return arms
+
+
+def newest_result(house: House, pack: str) -> str:
+    """The newest sealed result of a pack."""
+    for line in house.results.lines(MAX_SEARCHED):
+        if house.results.get(line.id).pack.name == pack:
+            return line.id
+    raise UsageError(f"no sealed result of a pack {pack!r} among the newest {MAX_SEARCHED}")
+
+
+def match_arms(
+    arms: Mapping[str, Answers], choices: ReadingChoices, *, trim: bool = False
+) -> Matched:
+    """Every pair of arms on every item; what is under one id must be about one input."""
+    everyone = sorted(set().union(*arms.values()))
+    unpaired = [
+        f"{name}: has no item {item!r}"
+        for item in everyone
+        for name, answers in arms.items()
+        if item not in answers
+    ]
+    if choices.on_unpaired == "error":
+        refuse(unpaired, choices)
+    left_out: dict[str, list[str]] = {"unpaired": [], "errored": [], "without_output": []}
+    pairs: list[Pair] = []
+    different: list[str] = []
+    for item in everyone:
+        told = {name: answers[item] for name, answers in arms.items() if item in answers}
+        reason = _reason(told, len(arms))
+        if reason is not None:
+            left_out[reason].append(item)
+            continue
+        inputs = {msgspec.json.encode(one.input, order="deterministic") for one in told.values()}
+        if len(inputs) > 1:
+            different.append(f"item {item!r} has different inputs in {', '.join(told)}")
+            continue
+        for left, right in combinations(arms, 2):
+            outputs = (_shown(told[left].output, trim), _shown(told[right].output, trim))
+            pairs.append(
+                Pair(item=item, arms=(left, right), input=told[left].input, answers=outputs)
+            )
+    refuse(different, choices)
+    if not pairs:
+        raise BadInputError("no item can be shown: the arms have no answers in common")
+    return Matched(pairs, {reason: items for reason, items in left_out.items() if items})
+
+
+def read_gold(path: str, choices: ReadingChoices) -> list[Pair]:
+    """Gold pairs of a file: rows with id, input and either better and worse, or same."""
+    pairs: list[Pair] = []
+    problems: list[str] = []
+    seen: set[str] = set()
+    for place, row in json_rows(inspect_source(path), Limits()):
+        problem = _gold_problem(row, seen)
+        if problem is not None:
+            problems.append(f"{place}: {problem}")
+            continue
+        seen.add(row["id"])
+        is_same = SAME in row
+        pairs.append(
+            Pair(
+                item=row["id"],
+                kind="gold_same" if is_same else "gold_better",
+                arms=GOLD_ARMS,
+                input=row["input"],
+                answers=(row[SAME], row[SAME]) if is_same else (row["better"], row["worse"]),
+            )
+        )
+    refuse(problems, choices)
+    if not pairs:
+        raise BadInputError(f"{path}: holds no gold pairs")
+    return pairs
+
+
+def _gold_problem(row: Any, seen: set[str]) -> str | None:
+    if not isinstance(row, dict):
+        return row if isinstance(row, str) else "expected an object"
+    if not isinstance(row.get("id"), str) or not row["id"].strip():
+        return "id must be a text"
+    if row["id"] in seen:
+        return f"id {row['id']!r} was seen before"
+    keys = set(row) - {"id", "input"}
+    if "input" not in row or keys not in ({SAME}, {"better", "worse"}):
+        return f"needs id, input and either better and worse, or same; got {', '.join(row)}"
+    return None
+
+
+def _reason(told: Mapping[str, Told], arm_count: int) -> str | None:
+    if len(told) < arm_count:
+        return "unpaired"
+    if any(one.error is not None for one in told.values()):
+        return "errored"
+    return "without_output" if any(one.output is None for one in told.values()) else None
+
+
+def _shown(output: Any, trim: bool) -> Any:
+    return output.strip() if trim and isinstance(output, str) else output
+
+
+def item_ids(pairs: Sequence[Pair]) -> list[str]:
+    """The items of some pairs, each once."""
+    return sorted({pair.item for pair in pairs if not pair.is_gold})

@@ -1,0 +1,243 @@
+"""Packs that run inside a server: started by people, told step by step, resumable.
+
+The progress of a run lives in the memory of its server and is numbered, so that a reader who lost
+the line goes on where it stopped. How a run stands is also in the store: after a restart it is
+``interrupted``, and starting it again goes on from its journals.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.accounts.nouns import PageRun
+from gatemark.accounts.secrets import new_id
+from gatemark.core.errors import (
+    ConflictError,
+    GatemarkError,
+    NotAllowedError,
+    RefusedError,
+    UnknownNameError,
+)
+from gatemark.core.lifecycle import Role
+from gatemark.flow.accounts import Identity
+from gatemark.flow.house import House
+from gatemark.flow.run_pack import RunChoices, run_pack
+
+RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
+MAX_WAITING: Final = 20
+MAX_STEPS: Final = 5_000
+MAX_KEPT: Final = 100
+ALIVE_EVERY_S: Final = 10.0
+SILENT: Final = timedelta(seconds=60)
+_STEP_EVERY_S: Final = 0.1
+GOING: Final = ("queued", "running")
+
+
+class RunStep(msgspec.Struct, frozen=True):
+    """One piece of news about a run; ``number`` counts from 1."""
+
+    number: int
+    kind: str
+    data: dict[str, Any]
+
+
+class _Told:
+    """What was told of one run so far; writers append, readers look from a number on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps: list[RunStep] = []
+        self._at: dict[str, float] = {}
+
+    def add(self, kind: str, data: dict[str, Any]) -> None:
+        with self._lock:
+            if len(self._steps) < MAX_STEPS or kind == "state":
+                self._steps.append(RunStep(len(self._steps) + 1, kind, data))
+
+    def progress(self, name: str, progress: Any) -> None:
+        """Tell of progress, not more often than anybody can see, but always of the end."""
+        now = time.monotonic()
+        is_end = progress.done >= progress.total
+        if not is_end and now - self._at.get(name, 0.0) < _STEP_EVERY_S:
+            return
+        self._at[name] = now
+        self.add("progress", {"name": name, **msgspec.to_builtins(progress)})
+
+    def after(self, number: int) -> tuple[RunStep, ...]:
+        with self._lock:
+            return tuple(self._steps[max(0, number) :])
+
+
+class RunBoard:
+    """The runs of one server."""
+
+    def __init__(
+        self, open_house: Callable[[str | None], House], packs: Sequence[str], *, workers: int = 1
+    ) -> None:
+        self._open_house = open_house
+        self._folders = [Path(folder).resolve() for folder in packs]
+        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="gatemark-run")
+        self._told: dict[str, _Told] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+
+    def packs(self) -> tuple[str, ...]:
+        """The packs that may be started: YAML files right in the folders that the server got."""
+        found = {
+            path.relative_to(folder).as_posix()
+            for folder in self._folders
+            for path in sorted(folder.glob("*.yaml"))
+            if path.is_file() and _says_pack(path)
+        }
+        return tuple(sorted(found))
+
+    def path_of(self, pack: str) -> str:
+        """Where a pack lies."""
+        return str(self._path(pack))
+
+    def _path(self, pack: str) -> Path:
+        if pack not in self.packs():
+            raise UnknownNameError(f"no pack is called {pack!r}")
+        return next(folder / pack for folder in self._folders if (folder / pack).is_file())
+
+    def start(
+        self, house: House, identity: Identity, pack: str, limit: int | None = None
+    ) -> PageRun:
+        """Let a pack run; who may is an evaluator, an author or a pack owner."""
+        self._path(pack)
+        self._require(identity)
+        now = house.clock()
+        run = PageRun(
+            id=new_id(),
+            pack=pack,
+            person=identity.person,
+            state="queued",
+            limit=limit,
+            result_id=None,
+            detail="",
+            started_at=now,
+            alive_at=now,
+            finished_at=None,
+        )
+        with self._lock:
+            going = [one for one in house.page_runs.latest(MAX_KEPT) if one.state in GOING]
+            if len(going) >= MAX_WAITING:
+                raise RefusedError(f"{len(going)} runs are waiting already")
+            house.page_runs.add(run)
+            self._forget_old()
+        self._submit(run, resume=False)
+        return run
+
+    def resume(self, house: House, identity: Identity, identity_of_run: str) -> PageRun:
+        """Go on with a run that was interrupted; what was answered is not asked again."""
+        self._require(identity)
+        run = self.get(house, identity_of_run)
+        if run.state != "interrupted":
+            raise ConflictError(f"run {run.id} is {run.state}, not interrupted")
+        self._path(run.pack)
+        house.page_runs.change(run.id, "queued", house.clock())
+        self._submit(run, resume=True)
+        return self.get(house, run.id)
+
+    def get(self, house: House, identity: str) -> PageRun:
+        """One run as the store knows it."""
+        run = house.page_runs.get(identity)
+        if run is None:
+            raise UnknownNameError(f"there is no run {identity}")
+        return run
+
+    def latest(self, house: House, limit: int = 50) -> tuple[PageRun, ...]:
+        """The newest runs first."""
+        return house.page_runs.latest(limit)
+
+    def steps(self, identity: str, after: int) -> tuple[RunStep, ...]:
+        """The news of a run after a number; none when another server tells it."""
+        told = self._told.get(identity)
+        return () if told is None else told.after(after)
+
+    def settle(self, house: House) -> int:
+        """Mark the runs of servers that are gone; called when a server starts and now and then."""
+        now = house.clock()
+        return house.page_runs.interrupt(now - SILENT, now)
+
+    def stop(self) -> None:
+        """Start nothing more; what runs now is marked as interrupted by the next server."""
+        self._stopping.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _require(self, identity: Identity) -> None:
+        if not RUNNERS & set(identity.roles):
+            raise NotAllowedError(
+                f"{identity.person} must be evaluator, author or pack_owner to run packs"
+            )
+
+    def _forget_old(self) -> None:
+        while len(self._told) > MAX_KEPT:
+            self._told.pop(next(iter(self._told)))
+
+    def _submit(self, run: PageRun, *, resume: bool) -> None:
+        told = self._told[run.id] = _Told()
+        told.add("state", {"state": "queued"})
+        self._pool.submit(self._work, run, told, resume)
+
+    def _work(self, run: PageRun, told: _Told, resume: bool) -> None:
+        house = self._open_house(run.person)
+        house.page_runs.change(run.id, "running", house.clock())
+        told.add("state", {"state": "running"})
+        done = threading.Event()
+        pulse = threading.Thread(target=self._pulse, args=(run.id, done), daemon=True)
+        pulse.start()
+        detail, result_id, verdict = "", None, None
+        try:
+            choices = RunChoices(resume=resume, limit=run.limit)
+            result = run_pack(
+                house,
+                str(self._path(run.pack)),
+                choices,
+                on_progress=told.progress,
+                on_notice=lambda text: told.add("notice", {"text": text}),
+            )
+            result_id, verdict = result.id, result.verdict
+        except GatemarkError as error:
+            detail = "\n".join(error.lines())
+        finally:
+            done.set()
+            pulse.join()
+            state = "failed" if result_id is None else "done"
+            if result_id is None and not detail:
+                detail = "the run ended by an error that is none of its own; see the server's log"
+            house.page_runs.change(
+                run.id,
+                state,  # type: ignore[arg-type]
+                house.clock(),
+                result_id=result_id,
+                detail=detail,
+            )
+            told.add(
+                "state",
+                {"state": state, "result_id": result_id, "verdict": verdict, "detail": detail},
+            )
+            house.store.close()
+
+    def _pulse(self, identity: str, done: threading.Event) -> None:
+        """Show that this server still runs it."""
+        house = self._open_house(None)
+        while not done.wait(ALIVE_EVERY_S) and not self._stopping.is_set():
+            house.page_runs.change(identity, "running", house.clock())
+        house.store.close()
+
+
+def _says_pack(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return b"gatemark:" in stream.read(4096)
+    except OSError:
+        return False

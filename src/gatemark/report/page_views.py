@@ -1,0 +1,204 @@
+"""What the pages of the server show; their fields are the keys of the JSON documents."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from gatemark.core.lifecycle import Pins
+from gatemark.report.lifecycle_views import AssetRow, View
+
+TaskKind = Literal["vote", "promote", "resume", "review_glass", "look"]
+
+
+class Task(View, frozen=True, kw_only=True):
+    """Something that waits for a person who may do it."""
+
+    kind: TaskKind
+    asset: str
+    environment: str
+    version: str
+    what: str
+    since: datetime | None
+
+
+class StageRow(View, frozen=True, kw_only=True):
+    """Where the versions of an asset stand in one environment; retired ones are left out."""
+
+    row: AssetRow
+    stages: dict[str, tuple[str, ...]]
+    paused: tuple[str, ...]
+    has_broken_glass: bool
+    demoted: str | None
+
+
+class Overview(View, frozen=True, kw_only=True):
+    """All assets by stage, and what needs the one who looks."""
+
+    at: datetime
+    rows: tuple[StageRow, ...]
+    tasks: tuple[Task, ...]
+    next: str | None
+
+
+class OfferedResult(View, frozen=True, kw_only=True):
+    """A passing result about a candidate that a step could cite."""
+
+    id: str
+    pack: str
+    sealed_at: datetime
+    baseline_digest: str | None
+    is_cited: bool
+
+
+class StepVote(View, frozen=True, kw_only=True):
+    """What somebody said about an open step, and whether it still counts."""
+
+    actor: str
+    decision: str
+    at: datetime
+    expires_at: datetime
+    is_expired: bool
+    result_ids: tuple[str, ...]
+    note: str
+
+
+class OpenStep(View, frozen=True, kw_only=True):
+    """A step that people vote on, with exactly what a vote would be bound to."""
+
+    asset: str
+    environment: str
+    version: str
+    stage: str
+    to: str
+    kind: str
+    risk: str
+    author: str
+    parent: str | None
+    candidate_digest: str
+    policy_digest: str
+    pins: Pins
+    note: str
+    offered: tuple[OfferedResult, ...]
+    votes: tuple[StepVote, ...]
+    approvals_needed: int
+    paused: str | None
+    etag: str
+    conflict: str | None
+
+
+class CheckLine(View, frozen=True, kw_only=True):
+    """One thing that was checked, and how it came out."""
+
+    what: str
+    holds: bool
+    detail: str
+
+
+class ResultCheck(View, frozen=True, kw_only=True):
+    """A result checked again: its seal, its evidence, and its place in the ledger."""
+
+    id: str
+    verdict: Literal["pass", "fail"]
+    checked_at: datetime
+    lines: tuple[CheckLine, ...]
+
+
+class ResultSummary(View, frozen=True, kw_only=True):
+    """One sealed result as a list shows it."""
+
+    seq: int
+    id: str
+    title: str
+    verdict: str
+    finished_at: datetime
+
+
+class ResultPage(View, frozen=True, kw_only=True):
+    """Some results, the newest first, and where the next ones begin."""
+
+    items: tuple[ResultSummary, ...]
+    next: str | None
+
+
+class MeasureDelta(View, frozen=True, kw_only=True):
+    """One measure in two results; null where one of them has none, with the reason."""
+
+    name: str
+    lane: str | None
+    unit: str
+    direction: str
+    before: float | None
+    after: float | None
+    delta: float | None
+    is_worse: bool | None
+    before_reason: str | None
+    after_reason: str | None
+
+
+class FindingDelta(View, frozen=True, kw_only=True):
+    """One rule in two results."""
+
+    rule: str
+    before: str | None
+    after: str | None
+    is_worse: bool
+
+
+class ItemChange(View, frozen=True, kw_only=True):
+    """One item that was answered worse or better than before."""
+
+    suite: str
+    item: str
+    before: float
+    after: float
+
+
+class ResultDelta(View, frozen=True, kw_only=True):
+    """Two results side by side. Items pair by suite and id, and only on the same data."""
+
+    before: ResultSummary
+    after: ResultSummary
+    same_data: bool
+    caveats: tuple[str, ...]
+    measures: tuple[MeasureDelta, ...]
+    findings: tuple[FindingDelta, ...]
+    lost: tuple[ItemChange, ...]
+    gained: tuple[ItemChange, ...]
+    compared_items: int
+    more_items: int
+
+
+class EventView(View, frozen=True, kw_only=True):
+    """One event of the ledger with its payload, null where it was erased."""
+
+    seq: int
+    at: datetime
+    kind: str
+    actor: str
+    subject: str | None
+    digest: str
+    payload_digest: str
+    payload: dict[str, Any] | None
+
+
+class EventPage(View, frozen=True, kw_only=True):
+    """Some events, the newest first, and where the next ones begin."""
+
+    items: tuple[EventView, ...]
+    next: str | None
+
+
+class CheckpointView(View, frozen=True, kw_only=True):
+    """A signed checkpoint that is kept."""
+
+    size: int
+    note: str
+
+
+class LedgerHead(View, frozen=True, kw_only=True):
+    """How far the ledger goes, and what was signed of it."""
+
+    seq: int
+    digest: str
+    checkpoints: tuple[CheckpointView, ...]

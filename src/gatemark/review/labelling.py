@@ -1,0 +1,157 @@
+"""What people call samples: one label each, a proposal by majority, and who may accept it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.lifecycle import Actor
+from gatemark.review.plan import MAX_PAIR_BYTES, MAX_REASON, ReviewName
+
+Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\u0000-\u001f\u007f]+$")]
+LabelField = Literal["label", "target"]
+
+MAX_ITEMS: Final = 20_000
+
+
+class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which labels there are, who gives them, and where an accepted one goes.
+
+    ``field`` is ``label`` for calibrating a judge (rows keep their output) and ``target`` for a
+    golden set. ``source`` says where the samples are from.
+    """
+
+    name: ReviewName
+    labels: Annotated[tuple[Label, ...], Meta(min_length=2, max_length=256)]
+    source: Annotated[str, Meta(min_length=1, max_length=512)]
+    field: LabelField = "label"
+    labels_per_item: Annotated[int, Meta(ge=1, le=100)] = 1
+    reviewers: tuple[Actor, ...] = ()
+    question: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] = "Which label fits?"
+
+    def __post_init__(self) -> None:
+        if len(set(self.labels)) != len(self.labels):
+            raise InvalidValueError(f"labels come twice: {', '.join(self.labels)}")
+
+    @property
+    def digest(self) -> str:
+        """Names the rules."""
+        return digest(self)
+
+
+class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One sample to be labelled."""
+
+    id: str
+    input: Any
+    output: Any
+
+    def document(self) -> bytes:
+        """The bytes that are kept."""
+        data = msgspec.json.encode(self, order="deterministic")
+        if len(data) > MAX_PAIR_BYTES:
+            raise InvalidValueError(
+                f"item {self.id!r} takes {len(data)} bytes, at most {MAX_PAIR_BYTES} are shown"
+            )
+        return data
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The newest version of what one reviewer called one item."""
+
+    number: int
+    reviewer: str
+    version: int
+    label: str
+    note: str
+
+
+class Acceptance(msgspec.Struct, frozen=True):
+    """A label that counts from now on; ``version`` grows when an item gets another one."""
+
+    number: int
+    version: int
+    label: str
+    reviewers: tuple[str, ...]
+    by: str
+    at: str
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What the marks of an item come to: a label, or why there is none yet."""
+
+    number: int
+    label: str | None
+    reviewers: tuple[str, ...]
+    reason: str | None
+
+
+def next_item(
+    reviewer: str, numbers: Sequence[int], marks: Sequence[Mark], labels_per_item: int
+) -> int | None:
+    """The next item of a reviewer, in an order of the reviewer's own."""
+    given = Counter(mark.number for mark in marks)
+    own = {mark.number for mark in marks if mark.reviewer == reviewer}
+
+    def luck(number: int) -> bytes:
+        return hashlib.sha256(f"{reviewer}\x00{number}".encode()).digest()
+
+    waiting = [n for n in numbers if n not in own and given[n] < labels_per_item]
+    return min(waiting, key=luck, default=None)
+
+
+def propose(plan: LabelPlan, number: int, marks: Sequence[Mark]) -> Proposal:
+    """The label with strictly the most marks, once there are enough of them."""
+    if len(marks) < plan.labels_per_item:
+        reason = f"{len(marks)} of {plan.labels_per_item} labels"
+        return Proposal(number, None, (), reason)
+    ranked = Counter(mark.label for mark in marks).most_common()
+    if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
+        told = " and ".join(sorted(label for label, count in ranked if count == ranked[0][1]))
+        return Proposal(number, None, (), f"no majority between {told}")
+    label = ranked[0][0]
+    return Proposal(number, label, _givers(marks, label), None)
+
+
+def settle(plan: LabelPlan, number: int, marks: Sequence[Mark], chosen: str) -> Proposal:
+    """The label that an owner chose where reviewers did not agree."""
+    if chosen not in plan.labels:
+        raise InvalidValueError(f"{chosen!r} is no label of {plan.name}: {', '.join(plan.labels)}")
+    if not marks:
+        return Proposal(number, None, (), "nobody labelled it")
+    return Proposal(number, chosen, _givers(marks, chosen), None)
+
+
+def own_work(proposal: Proposal, actor: str) -> bool:
+    """Whether an actor would accept only what the actor said; a choice alone is that too."""
+    return set(proposal.reviewers) <= {actor}
+
+
+def dataset_rows(
+    plan: LabelPlan, items: Mapping[int, LabelItem], accepted: Sequence[Acceptance]
+) -> bytes:
+    """Accepted labels as lines of a data set, the same bytes every time."""
+    lines = []
+    for acceptance in sorted(accepted, key=lambda one: items[one.number].id):
+        item = items[acceptance.number]
+        row: dict[str, Any] = {"id": item.id, "input": item.input}
+        if plan.field == "label":
+            row["output"] = item.output
+        row[plan.field] = acceptance.label
+        row["label_source"] = plan.source
+        row["label_reviewers"] = list(acceptance.reviewers)
+        row["label_version"] = acceptance.version
+        row["label_accepted_by"] = acceptance.by
+        lines.append(msgspec.json.encode(row) + b"\n")
+    return b"".join(lines)
+
+
+def _givers(marks: Sequence[Mark], label: str) -> tuple[str, ...]:
+    return tuple(sorted(mark.reviewer for mark in marks if mark.label == label))

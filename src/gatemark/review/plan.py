@@ -1,0 +1,105 @@
+"""What a review is about: its plan, settled before the first vote, and its pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.lifecycle import Actor
+from gatemark.statistics.preference import MIN_DECISIVE
+
+ReviewName = Annotated[
+    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+]
+PairKind = Literal["pair", "gold_better", "gold_same"]
+Answered = Literal["a", "b", "both_good", "both_bad", "skip"]
+
+MAX_PAIRS: Final = 20_000
+MAX_PAIR_BYTES: Final = 2 * 1024 * 1024
+MAX_REASON: Final = 2_000
+GOLD_ARMS: Final = ("better", "worse")
+
+
+class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The rules of one review; the ledger keeps their digest, so that none changes later.
+
+    ``votes_per_pair`` is how many people judge each pair. ``reviewers`` names who may vote, and
+    nobody named means everybody. ``arbiter`` votes only where the others have no majority. A
+    reviewer whose rate on gold pairs is below ``gold_min_rate`` is left out.
+    """
+
+    name: ReviewName
+    candidates: Annotated[tuple[ReviewName, ...], Meta(min_length=1, max_length=16)]
+    baseline: ReviewName
+    alpha: float = 0.05
+    peeking: bool = False
+    min_decisive: Annotated[int, Meta(ge=1)] = MIN_DECISIVE
+    coverage_min: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    votes_per_pair: Annotated[int, Meta(ge=1, le=100)] = 1
+    reviewers: tuple[Actor, ...] = ()
+    arbiter: Actor | None = None
+    gold_min_rate: Annotated[float, Meta(ge=0, le=1)] = 0.7
+    trim: bool = False
+    question: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] = "Which answer is better?"
+
+    def __post_init__(self) -> None:
+        arms = (*self.candidates, self.baseline)
+        if len(set(arms)) != len(arms):
+            raise InvalidValueError(f"arms must have different names, got {', '.join(arms)}")
+        if not 0 < self.alpha < 0.5:
+            raise InvalidValueError(f"alpha must be inside (0, 0.5), got {self.alpha}")
+        if self.arbiter is not None and self.arbiter in self.reviewers:
+            raise InvalidValueError(f"{self.arbiter} cannot be reviewer and arbiter at once")
+        if self.reviewers and len(set(self.reviewers)) < self.votes_per_pair:
+            raise InvalidValueError(
+                f"{self.votes_per_pair} votes per pair need as many reviewers, "
+                f"got {len(set(self.reviewers))}"
+            )
+
+    @property
+    def digest(self) -> str:
+        """Names the rules."""
+        return digest(self)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Everything that is compared, the baseline last."""
+        return (*self.candidates, self.baseline)
+
+
+class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Two answers to one item; ``arms`` says whose they are, in the order of ``answers``."""
+
+    item: str
+    arms: tuple[str, str]
+    input: Any
+    answers: tuple[Any, Any]
+    kind: PairKind = "pair"
+
+    @property
+    def is_gold(self) -> bool:
+        """Whether the right choice is known beforehand."""
+        return self.kind != "pair"
+
+    def document(self) -> bytes:
+        """The bytes that are kept and digested."""
+        data = msgspec.json.encode(self, order="deterministic")
+        if len(data) > MAX_PAIR_BYTES:
+            raise InvalidValueError(
+                f"item {self.item!r} takes {len(data)} bytes, at most {MAX_PAIR_BYTES} are shown"
+            )
+        return data
+
+
+def read_pair(document: bytes) -> Pair:
+    """The pair in some kept bytes."""
+    return msgspec.json.decode(document, type=Pair)
+
+
+def manifest_digest(documents: list[bytes]) -> str:
+    """Names all pairs of a review, in order."""
+    return digest([digest_bytes(document) for document in documents])

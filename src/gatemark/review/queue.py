@@ -1,0 +1,67 @@
+"""Which pair a reviewer sees next."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from gatemark.review.sealed_key import luck
+
+
+class Standing(NamedTuple):
+    """How far one pair has come: to how many it was shown, and how many voted."""
+
+    number: int
+    is_gold: bool
+    shown_count: int = 0
+    vote_count: int = 0
+
+
+def next_number(
+    key: bytes,
+    reviewer: str,
+    standings: Sequence[Standing],
+    seen: Collection[int],
+    *,
+    votes_per_pair: int,
+) -> int | None:
+    """The next pair of a reviewer, None when nothing is left.
+
+    Gold pairs go to everybody and lie between the others. A pair that enough people have before
+    them waits until all others are handed out: somebody may never come back to it.
+    """
+    waiting = [
+        pair
+        for pair in standings
+        if pair.number not in seen and (pair.is_gold or pair.vote_count < votes_per_pair)
+    ]
+    if not waiting:
+        return None
+
+    def rank(pair: Standing) -> tuple[bool, bytes]:
+        is_handed_out = not pair.is_gold and pair.shown_count >= votes_per_pair
+        return is_handed_out, luck(key, reviewer, pair.number)
+
+    return min(waiting, key=rank).number
+
+
+def next_to_arbitrate(
+    key: bytes, arbiter: str, undecided: Collection[int], seen: Collection[int]
+) -> int | None:
+    """The next pair that the reviewers left without a majority."""
+    waiting = [number for number in undecided if number not in seen]
+    return min(waiting, key=lambda number: luck(key, arbiter, number), default=None)
+
+
+def is_complete(standings: Sequence[Standing], votes_per_pair: int) -> bool:
+    """Whether every pair has all its votes; gold pairs hold nobody up."""
+    return all(pair.is_gold or pair.vote_count >= votes_per_pair for pair in standings)
+
+
+def missing_counts(standings: Sequence[Standing], votes_per_pair: int) -> Mapping[str, int]:
+    """Pairs that still want votes, and pairs that have none at all."""
+    pairs = [pair for pair in standings if not pair.is_gold]
+    return {
+        "short": sum(pair.vote_count < votes_per_pair for pair in pairs),
+        "without": sum(pair.vote_count == 0 for pair in pairs),
+    }

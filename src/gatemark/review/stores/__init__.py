@@ -1,0 +1,1 @@
+"""Where reviews and labels are kept; handed a database."""

@@ -1,0 +1,187 @@
+"""Labels in a database: every version of every mark, and what was accepted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.core.errors import RefusedError, UsageError
+from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
+from gatemark.review.stores.tables import (
+    LABEL_ACCEPTANCES,
+    LABEL_ITEMS,
+    LABEL_MARKS,
+    LABEL_SETS,
+    Database,
+)
+
+
+class SqlLabels:
+    """The label sets of a store in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, plan: LabelPlan, items: Sequence[LabelItem], *, by: str, at: datetime) -> None:
+        """Keep a new set of items that wait for labels."""
+        rows = [
+            {
+                "label_set": plan.name,
+                "number": number,
+                "id": item.id,
+                "document": item.document(),
+            }
+            for number, item in enumerate(items, start=1)
+        ]
+        with self._database.writing() as connection:
+            known = sa.select(LABEL_SETS.c.name).where(LABEL_SETS.c.name == plan.name)
+            if connection.execute(known).first() is not None:
+                raise RefusedError(f"there is a label set {plan.name} already")
+            connection.execute(
+                sa.insert(LABEL_SETS).values(
+                    name=plan.name,
+                    document=msgspec.json.encode(plan),
+                    created_by=by,
+                    created_at=at.isoformat(),
+                )
+            )
+            connection.execute(sa.insert(LABEL_ITEMS), rows)
+
+    def get(self, name: str) -> LabelPlan:
+        """The plan of a set."""
+        query = sa.select(LABEL_SETS.c.document).where(LABEL_SETS.c.name == name)
+        with self._database.reading() as connection:
+            document = connection.execute(query).scalar()
+        if document is None:
+            raise UsageError(f"there is no label set {name!r}")
+        return msgspec.json.decode(document, type=LabelPlan)
+
+    def names(self) -> list[str]:
+        """Every label set, the newest first."""
+        query = sa.select(LABEL_SETS.c.name).order_by(
+            LABEL_SETS.c.created_at.desc(), LABEL_SETS.c.name
+        )
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def ids(self, name: str) -> dict[str, int]:
+        """The items of a set: their ids and numbers."""
+        query = (
+            sa.select(LABEL_ITEMS.c.id, LABEL_ITEMS.c.number)
+            .where(LABEL_ITEMS.c.label_set == name)
+            .order_by(LABEL_ITEMS.c.number)
+        )
+        with self._database.reading() as connection:
+            return {row.id: row.number for row in connection.execute(query)}
+
+    def items(self, name: str) -> dict[int, LabelItem]:
+        """All items of a set by number."""
+        query = sa.select(LABEL_ITEMS.c.number, LABEL_ITEMS.c.document).where(
+            LABEL_ITEMS.c.label_set == name
+        )
+        with self._database.reading() as connection:
+            return {
+                row.number: msgspec.json.decode(row.document, type=LabelItem)
+                for row in connection.execute(query)
+            }
+
+    def item(self, name: str, number: int) -> LabelItem:
+        """One item of a set."""
+        query = sa.select(LABEL_ITEMS.c.document).where(
+            LABEL_ITEMS.c.label_set == name, LABEL_ITEMS.c.number == number
+        )
+        with self._database.reading() as connection:
+            document = connection.execute(query).scalar_one()
+        return msgspec.json.decode(document, type=LabelItem)
+
+    def marks(self, name: str) -> list[Mark]:
+        """The newest version of every mark."""
+        query = (
+            sa.select(
+                LABEL_MARKS.c.number,
+                LABEL_MARKS.c.reviewer,
+                LABEL_MARKS.c.version,
+                LABEL_MARKS.c.label,
+                LABEL_MARKS.c.note,
+            )
+            .where(LABEL_MARKS.c.label_set == name)
+            .order_by(LABEL_MARKS.c.number, LABEL_MARKS.c.reviewer, LABEL_MARKS.c.version)
+        )
+        with self._database.reading() as connection:
+            found = connection.execute(query).all()
+        newest = {(row.number, row.reviewer): Mark(*row) for row in found}
+        return list(newest.values())
+
+    def mark(self, name: str, mark: Mark, at: datetime) -> int:
+        """Keep a mark and give its version; one that says nothing new keeps its version."""
+        here = sa.and_(
+            LABEL_MARKS.c.label_set == name,
+            LABEL_MARKS.c.number == mark.number,
+            LABEL_MARKS.c.reviewer == mark.reviewer,
+        )
+        with self._database.writing() as connection:
+            last = connection.execute(
+                sa.select(LABEL_MARKS.c.version, LABEL_MARKS.c.label, LABEL_MARKS.c.note)
+                .where(here)
+                .order_by(LABEL_MARKS.c.version.desc())
+                .limit(1)
+            ).first()
+            if last is not None and (last.label, last.note) == (mark.label, mark.note):
+                return int(last.version)
+            version = 1 if last is None else int(last.version) + 1
+            values: dict[str, Any] = msgspec.structs.asdict(mark) | {"version": version}
+            connection.execute(
+                sa.insert(LABEL_MARKS).values(label_set=name, at=at.isoformat(), **values)
+            )
+            return version
+
+    def accepted(self, name: str) -> dict[int, Acceptance]:
+        """The label of every item that has an accepted one."""
+        with self._database.reading() as connection:
+            return _accepted(connection, name)
+
+    def accept(
+        self,
+        name: str,
+        fresh: Sequence[Acceptance],
+        seen: Mapping[int, Acceptance],
+        tell: Callable[[sa.Connection], object],
+    ) -> None:
+        """Keep acceptances and tell the ledger in the same act, unless others came between."""
+        with self._database.writing() as connection:
+            if _accepted(connection, name) != dict(seen):
+                raise RefusedError(f"labels of {name} were accepted by somebody else meanwhile")
+            rows = [
+                {
+                    "label_set": name,
+                    **msgspec.structs.asdict(one),
+                    "reviewers": msgspec.json.encode(one.reviewers).decode(),
+                }
+                for one in fresh
+            ]
+            connection.execute(sa.insert(LABEL_ACCEPTANCES), rows)
+            tell(connection)
+
+
+def _accepted(connection: sa.Connection, name: str) -> dict[int, Acceptance]:
+    table = LABEL_ACCEPTANCES.c
+    query = (
+        sa.select(table.number, table.version, table.label, table.reviewers, table.by, table.at)
+        .where(table.label_set == name)
+        .order_by(table.number, table.version)
+    )
+    return {
+        row.number: Acceptance(
+            number=row.number,
+            version=row.version,
+            label=row.label,
+            reviewers=msgspec.json.decode(row.reviewers, type=tuple[str, ...]),
+            by=row.by,
+            at=row.at,
+        )
+        for row in connection.execute(query)
+    }

@@ -1,0 +1,300 @@
+"""Reviews in a database: rows are only added, and the newest version of a vote counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.core.errors import RefusedError, UsageError
+from gatemark.review.plan import Answered, Pair, ReviewPlan, manifest_digest, read_pair
+from gatemark.review.queue import Standing
+from gatemark.review.sealed_key import Sealed
+from gatemark.review.stores.tables import CLOSINGS, PAIRS, REVIEWS, SHOWS, VOTES, Database
+from gatemark.review.unblind import CastVote
+
+Tell = Callable[[sa.Connection], object]
+"""Writes events into the ledger, in the transaction it is handed."""
+
+
+class Closing(msgspec.Struct, frozen=True):
+    """Who ended a review, when and why."""
+
+    by: str
+    at: datetime
+    note: str
+
+
+class StoredReview(msgspec.Struct, frozen=True):
+    """A review as it was made. ``key`` stays inside the server until the review is closed."""
+
+    plan: ReviewPlan
+    commitment: str
+    key: bytes
+    facts: dict[str, Any]
+    created_by: str
+    created_at: datetime
+    closing: Closing | None
+
+
+class Show(NamedTuple):
+    """One pair before one reviewer, the ``ordinal``-th that this reviewer sees."""
+
+    reviewer: str
+    ordinal: int
+    number: int
+    token: str
+
+
+class SqlReviews:
+    """The reviews of a store in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def create(self, review: StoredReview, documents: Sequence[bytes], tell: Tell) -> None:
+        """Keep a new review with its pairs, and tell the ledger in the same act."""
+        name = review.plan.name
+        rows = [
+            {
+                "review": name,
+                "number": number,
+                "is_gold": read_pair(document).is_gold,
+                "document": document,
+            }
+            for number, document in enumerate(documents, start=1)
+        ]
+        with self._database.writing() as connection:
+            known = sa.select(REVIEWS.c.name).where(REVIEWS.c.name == name)
+            if connection.execute(known).first() is not None:
+                raise RefusedError(f"there is a review {name} already; reviews are never replaced")
+            connection.execute(
+                sa.insert(REVIEWS).values(
+                    name=name,
+                    plan=msgspec.json.encode(review.plan),
+                    commitment=review.commitment,
+                    sealed_key=review.key,
+                    facts=msgspec.json.encode(review.facts),
+                    created_by=review.created_by,
+                    created_at=review.created_at.isoformat(),
+                )
+            )
+            connection.execute(sa.insert(PAIRS), rows)
+            tell(connection)
+
+    def get(self, name: str) -> StoredReview:
+        """The review of that name."""
+        query = (
+            sa.select(REVIEWS, CLOSINGS.c.by, CLOSINGS.c.at, CLOSINGS.c.note)
+            .select_from(REVIEWS.outerjoin(CLOSINGS, CLOSINGS.c.review == REVIEWS.c.name))
+            .where(REVIEWS.c.name == name)
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            raise UsageError(f"there is no review {name!r}")
+        closing = None
+        if row.by is not None:
+            closing = Closing(row.by, datetime.fromisoformat(row.at), row.note)
+        return StoredReview(
+            plan=msgspec.json.decode(row.plan, type=ReviewPlan),
+            commitment=row.commitment,
+            key=bytes(row.sealed_key),
+            facts=msgspec.json.decode(row.facts),
+            created_by=row.created_by,
+            created_at=datetime.fromisoformat(row.created_at),
+            closing=closing,
+        )
+
+    def names(self) -> list[str]:
+        """Every review, the newest first."""
+        query = sa.select(REVIEWS.c.name).order_by(REVIEWS.c.created_at.desc(), REVIEWS.c.name)
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def documents(self, name: str) -> list[bytes]:
+        """The kept bytes of all pairs, in order."""
+        query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name).order_by(PAIRS.c.number)
+        with self._database.reading() as connection:
+            return [bytes(document) for document in connection.execute(query).scalars()]
+
+    def pair(self, name: str, number: int) -> Pair:
+        """One pair."""
+        query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name, PAIRS.c.number == number)
+        with self._database.reading() as connection:
+            return read_pair(bytes(connection.execute(query).scalar_one()))
+
+    def sealed(self, review: StoredReview) -> Sealed:
+        """What the commitment of a review must cover, from what is kept now."""
+        name = review.plan.name
+        return Sealed(name, review.plan.digest, manifest_digest(self.documents(name)))
+
+    def shows(self, name: str, reviewer: str) -> list[Show]:
+        """What a reviewer was shown, in order."""
+        query = (
+            sa.select(SHOWS.c.reviewer, SHOWS.c.ordinal, SHOWS.c.number, SHOWS.c.token)
+            .where(SHOWS.c.review == name, SHOWS.c.reviewer == reviewer)
+            .order_by(SHOWS.c.ordinal)
+        )
+        with self._database.reading() as connection:
+            return [Show._make(row) for row in connection.execute(query)]
+
+    def votes(self, name: str) -> list[CastVote]:
+        """The newest version of every vote."""
+        with self._database.reading() as connection:
+            return _newest(connection, name)
+
+    def last_vote(self, name: str, show: Show) -> tuple[Answered, str] | None:
+        """What a reviewer last said about one pair, and why."""
+        query = (
+            sa.select(VOTES.c.answered, VOTES.c.reason)
+            .where(
+                VOTES.c.review == name,
+                VOTES.c.reviewer == show.reviewer,
+                VOTES.c.ordinal == show.ordinal,
+            )
+            .order_by(VOTES.c.version.desc())
+            .limit(1)
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else (row.answered, row.reason)
+
+    def standings(self, name: str) -> list[Standing]:
+        """How far every pair has come."""
+        with self._database.reading() as connection:
+            return _standings(connection, name, _newest(connection, name))
+
+    def show(
+        self,
+        name: str,
+        reviewer: str,
+        pick: Callable[[list[Standing], list[CastVote], list[Show]], tuple[int, str] | None],
+        at: datetime,
+    ) -> Show | None:
+        """Put one more pair before a reviewer; ``pick`` gives its number and token."""
+        with self._database.writing() as connection:
+            _refuse_closed(connection, name)
+            query = (
+                sa.select(SHOWS.c.reviewer, SHOWS.c.ordinal, SHOWS.c.number, SHOWS.c.token)
+                .where(SHOWS.c.review == name, SHOWS.c.reviewer == reviewer)
+                .order_by(SHOWS.c.ordinal)
+            )
+            seen = [Show._make(row) for row in connection.execute(query)]
+            votes = _newest(connection, name)
+            answered = {vote.ordinal for vote in votes if vote.reviewer == reviewer}
+            for known in seen:
+                if known.ordinal not in answered:
+                    return known
+            picked = pick(_standings(connection, name, votes), votes, seen)
+            if picked is None:
+                return None
+            shown = Show(reviewer, len(seen) + 1, *picked)
+            connection.execute(
+                sa.insert(SHOWS).values(review=name, at=at.isoformat(), **shown._asdict())
+            )
+            return shown
+
+    def vote(self, name: str, show: Show, answered: Answered, *, reason: str, at: datetime) -> int:
+        """Keep a vote and give its version; one that says nothing new keeps its version."""
+        here = sa.and_(
+            VOTES.c.review == name,
+            VOTES.c.reviewer == show.reviewer,
+            VOTES.c.ordinal == show.ordinal,
+        )
+        with self._database.writing() as connection:
+            _refuse_closed(connection, name)
+            last = connection.execute(
+                sa.select(VOTES.c.version, VOTES.c.answered, VOTES.c.reason)
+                .where(here)
+                .order_by(VOTES.c.version.desc())
+                .limit(1)
+            ).first()
+            if last is not None and (last.answered, last.reason) == (answered, reason):
+                return int(last.version)
+            version = 1 if last is None else int(last.version) + 1
+            connection.execute(
+                sa.insert(VOTES).values(
+                    review=name,
+                    reviewer=show.reviewer,
+                    ordinal=show.ordinal,
+                    version=version,
+                    answered=answered,
+                    reason=reason,
+                    at=at.isoformat(),
+                )
+            )
+            return version
+
+    def close(
+        self, name: str, closing: Closing, tell: Callable[[sa.Connection, list[CastVote]], object]
+    ) -> None:
+        """End a review: from here on no vote counts, and the ledger holds the key."""
+        with self._database.writing() as connection:
+            _refuse_closed(connection, name)
+            connection.execute(
+                sa.insert(CLOSINGS).values(
+                    review=name, by=closing.by, at=closing.at.isoformat(), note=closing.note
+                )
+            )
+            tell(connection, _newest(connection, name))
+
+
+def _refuse_closed(connection: sa.Connection, name: str) -> None:
+    query = sa.select(CLOSINGS.c.at).where(CLOSINGS.c.review == name)
+    if connection.execute(query).first() is not None:
+        raise RefusedError(f"review {name} is closed")
+
+
+def _newest(connection: sa.Connection, name: str) -> list[CastVote]:
+    query = (
+        sa.select(
+            SHOWS.c.number,
+            VOTES.c.reviewer,
+            VOTES.c.ordinal,
+            VOTES.c.version,
+            VOTES.c.answered,
+            VOTES.c.reason,
+        )
+        .join_from(
+            VOTES,
+            SHOWS,
+            sa.and_(
+                SHOWS.c.review == VOTES.c.review,
+                SHOWS.c.reviewer == VOTES.c.reviewer,
+                SHOWS.c.ordinal == VOTES.c.ordinal,
+            ),
+        )
+        .where(VOTES.c.review == name)
+        .order_by(VOTES.c.reviewer, VOTES.c.ordinal, VOTES.c.version)
+    )
+    newest = {
+        (row.reviewer, row.ordinal): CastVote(*row) for row in connection.execute(query).all()
+    }
+    return list(newest.values())
+
+
+def _standings(connection: sa.Connection, name: str, votes: Sequence[CastVote]) -> list[Standing]:
+    shown = (
+        sa.select(SHOWS.c.number, sa.func.count().label("count"))
+        .where(SHOWS.c.review == name)
+        .group_by(SHOWS.c.number)
+        .subquery()
+    )
+    query = (
+        sa.select(PAIRS.c.number, PAIRS.c.is_gold, sa.func.coalesce(shown.c["count"], 0))
+        .select_from(PAIRS.outerjoin(shown, shown.c.number == PAIRS.c.number))
+        .where(PAIRS.c.review == name)
+        .order_by(PAIRS.c.number)
+    )
+    voted: dict[int, int] = {}
+    for vote in votes:
+        if vote.answered != "skip":
+            voted[vote.number] = voted.get(vote.number, 0) + 1
+    return [
+        Standing(row[0], bool(row[1]), int(row[2]), voted.get(row[0], 0))
+        for row in connection.execute(query)
+    ]

@@ -1,0 +1,125 @@
+"""The tables of reviews and labels, the same in every database. A migration makes them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+import sqlalchemy as sa
+
+
+class Database(Protocol):
+    """What is asked of a database: transactions for looking and for writing in turn."""
+
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction for looking."""
+        ...
+
+    def writing(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that no other writer is inside at the same time."""
+        ...
+
+
+METADATA: Final = sa.MetaData()
+
+
+def _key(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, primary_key=True, autoincrement=False)
+
+
+REVIEWS: Final = sa.Table(
+    "reviews",
+    METADATA,
+    sa.Column("name", sa.String(128), primary_key=True),
+    sa.Column("plan", sa.LargeBinary, nullable=False),
+    sa.Column("commitment", sa.String(71), nullable=False),
+    sa.Column("sealed_key", sa.LargeBinary, nullable=False),
+    sa.Column("facts", sa.LargeBinary, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+)
+
+PAIRS: Final = sa.Table(
+    "review_pairs",
+    METADATA,
+    sa.Column("review", sa.String(128), primary_key=True),
+    _key("number"),
+    sa.Column("is_gold", sa.Boolean, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+)
+
+SHOWS: Final = sa.Table(
+    "review_shows",
+    METADATA,
+    sa.Column("review", sa.String(128), primary_key=True),
+    sa.Column("reviewer", sa.String(128), primary_key=True),
+    _key("ordinal"),
+    sa.Column("number", sa.BigInteger, nullable=False),
+    sa.Column("token", sa.String(32), nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+    sa.UniqueConstraint("review", "token"),
+)
+
+VOTES: Final = sa.Table(
+    "review_votes",
+    METADATA,
+    sa.Column("review", sa.String(128), primary_key=True),
+    sa.Column("reviewer", sa.String(128), primary_key=True),
+    _key("ordinal"),
+    _key("version"),
+    sa.Column("answered", sa.String(16), nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+)
+
+CLOSINGS: Final = sa.Table(
+    "review_closings",
+    METADATA,
+    sa.Column("review", sa.String(128), primary_key=True),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+)
+
+LABEL_SETS: Final = sa.Table(
+    "label_sets",
+    METADATA,
+    sa.Column("name", sa.String(128), primary_key=True),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.Column("created_by", sa.Text, nullable=False),
+    sa.Column("created_at", sa.String(40), nullable=False),
+)
+
+LABEL_ITEMS: Final = sa.Table(
+    "label_items",
+    METADATA,
+    sa.Column("label_set", sa.String(128), primary_key=True),
+    _key("number"),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("document", sa.LargeBinary, nullable=False),
+    sa.UniqueConstraint("label_set", "id"),
+)
+
+LABEL_MARKS: Final = sa.Table(
+    "label_marks",
+    METADATA,
+    sa.Column("label_set", sa.String(128), primary_key=True),
+    _key("number"),
+    sa.Column("reviewer", sa.String(128), primary_key=True),
+    _key("version"),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+)
+
+LABEL_ACCEPTANCES: Final = sa.Table(
+    "label_acceptances",
+    METADATA,
+    sa.Column("label_set", sa.String(128), primary_key=True),
+    _key("number"),
+    _key("version"),
+    sa.Column("label", sa.Text, nullable=False),
+    sa.Column("reviewers", sa.Text, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
+)

@@ -1,0 +1,123 @@
+"""From letters to arms: what the votes said, once the key may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import InvalidValueError
+from gatemark.review.plan import Answered, Pair
+from gatemark.review.sealed_key import is_swapped
+from gatemark.statistics.preference import Choice, majority
+
+GOLD_VOTES_MIN: Final = 3
+"""With fewer votes on gold pairs a rate says nothing, and nobody is left out by it."""
+
+
+class CastVote(msgspec.Struct, frozen=True):
+    """The newest version of one reviewer's vote on one pair, still in letters.
+
+    ``ordinal`` is how many pairs the reviewer had seen by then; it gives the positions.
+    """
+
+    number: int
+    reviewer: str
+    ordinal: int
+    version: int
+    answered: Answered
+    reason: str = ""
+
+
+class OpenVote(NamedTuple):
+    """A vote in terms of arms: ``choice`` and ``first`` are the pair's first or second arm."""
+
+    pair: Pair
+    number: int
+    reviewer: str
+    choice: Choice
+    first: Choice
+    answered: Answered
+
+
+class GoldRecord(msgspec.Struct, frozen=True):
+    """How a reviewer did on pairs whose right choice is known."""
+
+    reviewer: str
+    right_count: int
+    gold_count: int
+    is_left_out: bool
+
+    @property
+    def right_rate(self) -> float | None:
+        """The share of right choices; None without gold votes."""
+        return self.right_count / self.gold_count if self.gold_count else None
+
+
+def opened_choice(key: bytes, vote: CastVote) -> tuple[Choice, Choice]:
+    """What a vote chose, and what it was shown first; the pair's first arm is the candidate."""
+    swapped = is_swapped(key, vote.reviewer, vote.ordinal)
+    first: Choice = "baseline" if swapped else "candidate"
+    second: Choice = "candidate" if swapped else "baseline"
+    if vote.answered in {"a", "b"}:
+        return (first if vote.answered == "a" else second), first
+    return "tie", first
+
+
+def unblind(key: bytes, votes: Iterable[CastVote], pairs: Mapping[int, Pair]) -> list[OpenVote]:
+    """Every vote that is not a skip, by arms."""
+    opened = []
+    for vote in votes:
+        if vote.answered != "skip":
+            choice, first = opened_choice(key, vote)
+            opened.append(
+                OpenVote(
+                    pairs[vote.number], vote.number, vote.reviewer, choice, first, vote.answered
+                )
+            )
+    return opened
+
+
+def gold_records(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecord]:
+    """Each reviewer's record on gold pairs; the rule for leaving out was fixed with the plan."""
+    records = []
+    for reviewer in sorted({vote.reviewer for vote in votes}):
+        gold = [vote for vote in votes if vote.reviewer == reviewer and vote.pair.is_gold]
+        right = sum(
+            vote.choice == ("tie" if vote.pair.kind == "gold_same" else "candidate")
+            for vote in gold
+        )
+        is_poor = len(gold) >= GOLD_VOTES_MIN and right / len(gold) < least_rate
+        records.append(GoldRecord(reviewer, right, len(gold), is_poor))
+    return records
+
+
+def undecided(
+    key: bytes, votes: Iterable[CastVote], gold: Collection[int], votes_per_pair: int
+) -> frozenset[int]:
+    """Pairs that have all their votes, and no choice with most of them."""
+    by_pair: dict[int, list[Choice]] = {}
+    for vote in votes:
+        if vote.answered != "skip" and vote.number not in gold:
+            by_pair.setdefault(vote.number, []).append(opened_choice(key, vote)[0])
+    return frozenset(
+        number
+        for number, choices in by_pair.items()
+        if len(choices) >= max(2, votes_per_pair)
+        and majority(choices) == "tie"
+        and choices.count("tie") <= max(choices.count("candidate"), choices.count("baseline"))
+    )
+
+
+def ballots_digest(votes: Sequence[CastVote]) -> str:
+    """Names the votes as they were cast, before anybody knew what they meant."""
+    ordered = sorted(votes, key=lambda vote: (vote.number, vote.reviewer))
+    return digest_bytes(msgspec.json.encode(ordered))
+
+
+def check_answer(answered: Answered, reason: str) -> None:
+    """Refuse a skip without a reason."""
+    if answered == "skip" and not reason.strip():
+        raise InvalidValueError("a skipped pair needs a reason")

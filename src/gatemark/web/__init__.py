@@ -1,0 +1,1 @@
+"""The page and its interface: FastAPI over the journeys of flow, with nothing from elsewhere."""

@@ -1,0 +1,210 @@
+"""Sessions, people and tokens for programs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from gatemark.flow.accounts import (
+    NewToken,
+    PersonLine,
+    Scope,
+    Token,
+    add_person,
+    close_person,
+    drop_token,
+    form_mark,
+    join,
+    make_token,
+    my_tokens,
+    new_link,
+    people,
+    set_roles,
+    sign_in,
+    sign_out,
+)
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.pages.accounts import join_address
+from gatemark.web.pages.door import address_of, check_rate, let_in
+from gatemark.web.site import caller, check_origin, site_of
+
+router = APIRouter(tags=["accounts"], route_class=KeyedRoute)
+GrantedRole = Literal[
+    "viewer",
+    "author",
+    "evaluator",
+    "pack_owner",
+    "approver",
+    "security_approver",
+    "operator",
+    "auditor",
+    "admin",
+]
+PersonName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Secret = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+class Body(BaseModel):
+    """A body that says nothing beyond what it may say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SignIn(Body):
+    """Name and password."""
+
+    name: PersonName
+    password: Secret
+
+
+class Join(SignIn):
+    """A link's secret, and the password to set by it."""
+
+    secret: Secret
+
+
+class NewPerson(Body):
+    """Somebody to add."""
+
+    name: PersonName
+    roles: list[GrantedRole] = Field(max_length=9)
+
+
+class Roles(Body):
+    """The roles that somebody shall hold, and no others."""
+
+    roles: list[GrantedRole] = Field(max_length=9)
+
+
+class TokenWish(Body):
+    """What a token may do and for how long."""
+
+    label: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    scopes: list[Scope] = Field(min_length=1, max_length=3)
+    days: int = Field(ge=1, le=365)
+
+
+class Me(msgspec.Struct, frozen=True):
+    """Who is asking; ``csrf`` goes into X-CSRF-Token of what a session changes."""
+
+    person: str
+    roles: tuple[str, ...]
+    way: str
+    scopes: tuple[str, ...]
+    csrf: str | None = None
+
+
+class JoinLink(msgspec.Struct, frozen=True):
+    """A link that works once, for the only time it is shown."""
+
+    person: str
+    link: str | None
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It is done."""
+
+    done: bool = True
+
+
+@router.get("/session", responses=answers(Me))
+def me(request: Request) -> Response:
+    """Who is asking."""
+    found = caller(request, needs_role=False)
+    secret = request.cookies.get(site_of(request).cookie, "")
+    csrf = form_mark(secret) if found.way == "session" else None
+    return reply(Me(found.person, found.roles, found.way, found.scopes, csrf))
+
+
+@router.post("/session", responses=answers(Done))
+def start(request: Request, body: SignIn) -> Response:
+    """Sign in; the answer sets the session's cookie."""
+    site = site_of(request)
+    check_origin(request)
+    check_rate(site, request, body.name)
+    before = request.cookies.get(site.cookie)
+    where = address_of(request)
+    secret = sign_in(site.house, body.name, body.password, where=where, before=before)
+    return let_in(site, reply(Done()), secret)
+
+
+@router.delete("/session", responses=answers(Done))
+def end(request: Request) -> Response:
+    """Sign out."""
+    site = site_of(request)
+    caller(request, in_person=True, needs_role=False)
+    sign_out(site.house, request.cookies.get(site.cookie, ""))
+    return reply(Done())
+
+
+@router.post("/join", responses=answers(Done))
+def join_by_link(request: Request, body: Join) -> Response:
+    """Use a link: set a password and start a session."""
+    site = site_of(request)
+    check_origin(request)
+    check_rate(site, request, "")
+    secret = join(site.house, body.secret, body.name, body.password)
+    return let_in(site, reply(Done()), secret)
+
+
+@router.get("/people", responses=answers(tuple[PersonLine, ...]))
+def list_people(request: Request) -> Response:
+    """Everybody with an account or a role."""
+    return reply(people(site_of(request).house, caller(request)))
+
+
+@router.post("/people", responses=answers(JoinLink, 201), status_code=201)
+def add(request: Request, body: NewPerson) -> Response:
+    """Add somebody; the link leads them to a password."""
+    site = site_of(request)
+    identity = caller(request, in_person=True)
+    secret = add_person(site.house, identity, body.name, body.roles)
+    return reply(JoinLink(body.name, join_address(site, secret)), 201)
+
+
+@router.put("/people/{name}/roles", responses=answers(Done))
+def grant(request: Request, name: str, body: Roles) -> Response:
+    """Give somebody exactly these roles."""
+    set_roles(site_of(request).house, caller(request, in_person=True), name, body.roles)
+    return reply(Done())
+
+
+@router.post("/people/{name}/links", responses=answers(JoinLink, 201), status_code=201)
+def link(request: Request, name: str) -> Response:
+    """A link to a new password."""
+    site = site_of(request)
+    secret = new_link(site.house, caller(request, in_person=True), name)
+    return reply(JoinLink(name, join_address(site, secret)), 201)
+
+
+@router.delete("/people/{name}", responses=answers(Done))
+def close(request: Request, name: str) -> Response:
+    """Close an account."""
+    close_person(site_of(request).house, caller(request, in_person=True), name)
+    return reply(Done())
+
+
+@router.get("/tokens", responses=answers(tuple[Token, ...]))
+def list_tokens(request: Request) -> Response:
+    """The tokens of whoever asks."""
+    return reply(my_tokens(site_of(request).house, caller(request)))
+
+
+@router.post("/tokens", responses=answers(NewToken, 201), status_code=201)
+def new_token(request: Request, body: TokenWish) -> Response:
+    """A token; its secret is shown now and never again."""
+    identity = caller(request, in_person=True)
+    scopes: Any = body.scopes
+    made = make_token(site_of(request).house, identity, body.label, scopes, body.days)
+    return reply(made, 201)
+
+
+@router.delete("/tokens/{token}", responses=answers(Token))
+def revoke(request: Request, token: str) -> Response:
+    """The end of a token, at once."""
+    identity = caller(request, needs_role=False)
+    return reply(drop_token(site_of(request).house, identity, token))

@@ -1,0 +1,82 @@
+"""Requests that may come twice: with an Idempotency-Key the first answer is given again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from gatemark.core.canonical import digest
+from gatemark.web.problems import PROBLEM, Problem
+from gatemark.web.site import Site, site_of, visitor
+
+HEADER: Final = "idempotency-key"
+ONCE: Final = frozenset({"secret", "link"})
+"""Keys whose values are shown once: an answer that is given again has null there."""
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class KeyedRoute(APIRoute):
+    """A route whose POST can be repeated without harm."""
+
+    def get_route_handler(self) -> Handler:
+        """The usual handler, with answers kept by person and key."""
+        usual = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            key = request.headers.get(HEADER)
+            if request.method != "POST" or key is None:
+                return await usual(request)
+            if not _KEY.match(key):
+                raise Problem(
+                    HTTPStatus.BAD_REQUEST, "an Idempotency-Key has 1 to 128 visible characters"
+                )
+            return await _once(request, key, usual)
+
+        return handle
+
+
+async def _once(request: Request, key: str, usual: Handler) -> Response:
+    site = site_of(request)
+    identity = await run_sync(lambda: visitor(request))
+    if identity is None:
+        return await usual(request)
+    person = identity.person
+    body = await request.body()
+    name = digest({"path": request.url.path, "body": body.hex()})
+    kept = await run_sync(lambda: site.house.answers.begin(person, key, name, site.house.clock()))
+    if kept is not None:
+        if kept.request != name:
+            raise Problem(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "this Idempotency-Key was used for another request"
+            )
+        if kept.status is None:
+            raise Problem(HTTPStatus.CONFLICT, "the same request is still under way")
+        media_type = "application/json" if kept.status < 400 else PROBLEM
+        again = {"Idempotency-Replayed": "true"}
+        return Response(kept.body, kept.status, media_type=media_type, headers=again)
+    done = False
+    try:
+        response = await usual(request)
+        await run_sync(lambda: _keep(site, person, key, response))
+        done = True
+    finally:
+        # What was refused changed nothing, and may be asked again with the same key.
+        if not done:
+            await run_sync(lambda: site.house.answers.forget(person, key))
+    return response
+
+
+def _keep(site: Site, person: str, key: str, response: Response) -> None:
+    body = bytes(response.body)
+    plain = msgspec.json.decode(body) if body else None
+    if isinstance(plain, dict) and ONCE & plain.keys():
+        body = msgspec.json.encode({**plain, **dict.fromkeys(ONCE & plain.keys())})
+    site.house.answers.keep(person, key, response.status_code, body)

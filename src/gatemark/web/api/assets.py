@@ -1,0 +1,112 @@
+"""Assets for programs: where they stand, why, and what to route to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from gatemark.core.lifecycle import PRODUCTION, parse_version_ref
+from gatemark.flow.asset_history import asset_history
+from gatemark.flow.asset_views import asset_card
+from gatemark.flow.canary import CanaryState, canary_state
+from gatemark.flow.drift_policy_file import drift_policy
+from gatemark.flow.drift_view import drift_view
+from gatemark.flow.overview import asset_etag, open_steps, overview
+from gatemark.flow.routing import Route, route
+from gatemark.flow.schedule import ScheduleLine, list_schedules, read_plan
+from gatemark.flow.why import why
+from gatemark.report.drift_views import DriftView
+from gatemark.report.lifecycle_views import AssetCard, History, Why
+from gatemark.report.page_views import OpenStep, Overview
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["assets"], route_class=KeyedRoute)
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
+AssetPath = Annotated[str, Path(max_length=128, pattern=NAME)]
+VersionPath = Annotated[str, Path(max_length=64, pattern=NAME)]
+Place = Annotated[str, Query(max_length=128, pattern=NAME)]
+
+
+@router.get("/overview", responses=answers(Overview))
+def get_overview(
+    request: Request,
+    after: Annotated[str, Query(max_length=128)] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 100,
+) -> Response:
+    """Assets by stage, and what waits for whoever asks."""
+    identity = caller(request)
+    return reply(overview(site_of(request).house, identity, after=after, limit=limit))
+
+
+@router.get("/assets/{asset}", responses=answers(AssetCard))
+def get_asset(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
+    """The versions of an asset; the ETag is the lock for what changes it."""
+    caller(request)
+    house = site_of(request).house
+    tag = asset_etag(house, asset)
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return reply(asset_card(house, asset, environment), ETag=tag)
+
+
+@router.get("/assets/{asset}/history", responses=answers(History))
+def get_history(request: Request, asset: AssetPath) -> Response:
+    """What happened to an asset, the newest first."""
+    caller(request)
+    return reply(asset_history(site_of(request).house, asset))
+
+
+@router.get("/assets/{asset}/versions/{version}", responses=answers(Why))
+def get_why(
+    request: Request, asset: AssetPath, version: VersionPath, environment: Place = PRODUCTION
+) -> Response:
+    """Why a version is where it is."""
+    caller(request)
+    ref = parse_version_ref(f"{asset}@{version}")
+    return reply(why(site_of(request).house, ref, environment))
+
+
+@router.get("/assets/{asset}/route", responses=answers(Route))
+def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
+    """What a serving system should use now."""
+    caller(request)
+    house = site_of(request).house
+    tag = asset_etag(house, asset)
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return reply(route(house, asset, environment), ETag=tag)
+
+
+@router.get("/assets/{asset}/canary", responses=answers(CanaryState))
+def get_canary(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
+    """How a running canary or watch stands."""
+    caller(request)
+    return reply(canary_state(site_of(request).house, asset, environment))
+
+
+@router.get("/assets/{asset}/drift", responses=answers(DriftView))
+def get_drift(request: Request, asset: AssetPath) -> Response:
+    """The watched metrics of an asset."""
+    caller(request)
+    site = site_of(request)
+    policy = drift_policy(site.settings.drift_policy)
+    return reply(drift_view(site.house, policy, asset, site.house.clock()))
+
+
+@router.get("/steps", responses=answers(tuple[OpenStep, ...]))
+def get_steps(request: Request) -> Response:
+    """Every step that is up for a vote."""
+    identity = caller(request)
+    return reply(open_steps(site_of(request).house, identity))
+
+
+@router.get("/schedules", responses=answers(tuple[ScheduleLine, ...]))
+def get_schedules(request: Request) -> Response:
+    """Every schedule and when it fires next."""
+    caller(request)
+    site = site_of(request)
+    plan: Any = read_plan(site.settings.schedules)
+    return reply(list_schedules(site.house, plan, site.house.clock()))

@@ -1,0 +1,74 @@
+"""The OpenAPI document: shapes of answers from the views themselves, one form of problem."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from fastapi import FastAPI, Response
+from fastapi.openapi.utils import get_openapi
+
+from gatemark.web.problems import PROBLEM
+
+_DESCRIBED: Final[dict[str, Any]] = {}
+_REF: Final = "#/components/schemas/{name}"
+PROBLEM_SCHEMA: Final = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "reasons": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+def answers(kind: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """What a route answers with: a view, or a problem."""
+    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    _DESCRIBED.update(components)
+    return {
+        status: {"description": "Done", "content": {"application/json": {"schema": schema}}},
+        "4XX": {
+            "description": "A problem (RFC 9457)",
+            "content": {PROBLEM: {"schema": {"$ref": _REF.format(name="Problem")}}},
+        },
+    }
+
+
+def reply(value: Any, status: int = 200, **headers: str) -> Response:
+    """A view as a JSON document."""
+    return Response(
+        msgspec.json.encode(value),
+        status_code=status,
+        media_type="application/json",
+        headers={name.replace("_", "-"): text for name, text in headers.items()},
+    )
+
+
+def describe(app: FastAPI) -> None:
+    """Let the document tell of our views and of the ways to prove who one is."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            components = made.setdefault("components", {})
+            schemas = components.setdefault("schemas", {})
+            schemas.update(_DESCRIBED)
+            schemas["Problem"] = PROBLEM_SCHEMA
+            components["securitySchemes"] = {
+                "token": {"type": "http", "scheme": "bearer"},
+                "session": {"type": "apiKey", "in": "cookie", "name": "gatemark"},
+            }
+            made["security"] = [{"token": []}, {"session": []}]
+            for path in made["paths"].values():
+                for operation in path.values():
+                    operation["responses"].pop("422", None)
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]

@@ -1,0 +1,47 @@
+"""The ledger for programs: how far it goes, its events, and a check of all of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from gatemark.core.verified import Verified
+from gatemark.flow.ledger_pages import MAX_PAGE, event_page, ledger_head
+from gatemark.report.page_views import EventPage, LedgerHead
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.results import Cursor
+from gatemark.web.pages.ledger import verified
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["ledger"], route_class=KeyedRoute)
+Word = Annotated[str | None, Query(min_length=1, max_length=256)]
+
+
+@router.get("/ledger", responses=answers(LedgerHead))
+def head(request: Request) -> Response:
+    """The last event and every kept checkpoint."""
+    caller(request)
+    return reply(ledger_head(site_of(request).house))
+
+
+@router.get("/ledger/events", responses=answers(EventPage))
+def events(
+    request: Request,
+    before: Cursor = None,
+    kind: Word = None,
+    subject: Word = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+) -> Response:
+    """Events, the newest first; ``next`` is the cursor for the page after."""
+    caller(request)
+    house = site_of(request).house
+    return reply(event_page(house, before=before, kind=kind, subject=subject, limit=limit))
+
+
+@router.post("/ledger/verification", responses=answers(Verified))
+def verification(request: Request) -> Response:
+    """Check the whole ledger; one check at a time."""
+    caller(request)
+    return reply(verified(site_of(request)))

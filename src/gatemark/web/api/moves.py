@@ -1,0 +1,214 @@
+"""What changes assets: new versions, moves, votes. ETag and If-Match are the lock."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from fastapi import APIRouter, Header, Request, Response
+from pydantic import Field, StringConstraints
+
+from gatemark.core.change import AssetKind
+from gatemark.core.lifecycle import PRODUCTION, Decision, Gate, Risk, parse_version_ref
+from gatemark.flow.assets import NewVersion, add_version
+from gatemark.flow.lifecycle import Acted
+from gatemark.flow.overview import Ballot, asset_etag
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.assets import NAME, AssetPath, VersionPath
+from gatemark.web.api.document import answers, reply
+from gatemark.web.moves import Wish, acted_document, cast_vote, move
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["moves"], route_class=KeyedRoute)
+Tag = Annotated[str | None, Header(alias="If-Match", max_length=64)]
+Note = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
+Reference = Annotated[str, StringConstraints(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+Cites = Annotated[list[Reference], Field(max_length=32)]
+Place = Annotated[str, StringConstraints(max_length=128, pattern=NAME)]
+Name = Annotated[str, StringConstraints(max_length=64, pattern=NAME)]
+Target = Literal["evaluating", "rejected", "eligible", "shadow", "canary", "enabled", "retired"]
+Words = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class MoveDone(msgspec.Struct, frozen=True):
+    """What a move came to: the numbers of its events, none when it was so already."""
+
+    changed: bool
+    events: tuple[int, ...]
+
+
+class VersionBody(Body):
+    """A version by its digest, or by a result about it."""
+
+    kind: Literal[get_args(AssetKind)] | None = None  # type: ignore[valid-type]
+    risk: Risk | None = None
+    digest: Digest | None = None
+    result: Reference | None = None
+    parent: Name | None = None
+    pins: list[Words] = Field(default=[], max_length=64)
+    is_scope_change: bool = False
+    note: Note = ""
+
+
+class PromotionBody(Body):
+    """Where to, on what grounds; an incident breaks the glass."""
+
+    to: Target
+    result_ids: Cites = Field(default=[])
+    incident: Words | None = None
+    environment: Place = PRODUCTION
+    note: Note = ""
+
+
+class VoteBody(Body):
+    """A vote on exactly this: candidate, results, policy and stage."""
+
+    stage: Literal["canary_1", "enabled"]
+    decision: Decision
+    result_ids: Cites = Field(default=[])
+    candidate_digest: Digest
+    policy_digest: Digest
+    environment: Place = PRODUCTION
+    note: Annotated[Note, StringConstraints(min_length=1)]
+
+
+class PlainBody(Body):
+    """A word about why."""
+
+    environment: Place = PRODUCTION
+    note: Note = ""
+
+
+class WaiverBody(PlainBody):
+    """Which gate, and for how long."""
+
+    gate: Gate
+    days: float = Field(gt=0, le=366)
+
+
+class DemotionBody(Body):
+    """Which version, the enabled one when none is named; why is needed."""
+
+    version: Name | None = None
+    to: Literal["shadow", "demoted"] = "demoted"
+    environment: Place = PRODUCTION
+    note: Annotated[Note, StringConstraints(min_length=1)]
+
+
+class RollbackBody(PlainBody):
+    """Which version to leave and which to go back to; both may be left out."""
+
+    version: Name | None = None
+    to: Name | None = None
+
+
+@router.post("/assets/{asset}/versions/{version}", responses=answers(MoveDone))
+def post_version(
+    request: Request, asset: AssetPath, version: VersionPath, body: VersionBody
+) -> Response:
+    """Draft a version."""
+    identity = caller(request, "act")
+    house = site_of(request).house
+    new = NewVersion(
+        ref=parse_version_ref(f"{asset}@{version}"),
+        kind=body.kind,
+        risk=body.risk,
+        digest=body.digest,
+        result=body.result,
+        parent=body.parent,
+        pins=tuple(body.pins),
+        is_scope_change=body.is_scope_change,
+        note=body.note,
+    )
+    return _done(request, asset, add_version(house, new, actor=identity.person))
+
+
+def _done(request: Request, asset: str, acted: Acted) -> Response:
+    return reply(acted_document(acted), ETag=asset_etag(site_of(request).house, asset))
+
+
+def _move(request: Request, verb: str, wish: Wish, tag: str | None) -> Response:
+    identity = caller(request, "act", in_person=verb in ("review-glass", "waive"))
+    acted = move(site_of(request).house, identity, verb, wish, tag)
+    return _done(request, wish.asset, acted)
+
+
+@router.post("/assets/{asset}/versions/{version}/promotion", responses=answers(MoveDone))
+def post_promotion(
+    request: Request,
+    asset: AssetPath,
+    version: VersionPath,
+    body: PromotionBody,
+    tag: Tag = None,
+) -> Response:
+    """Take a version to a stage, citing results."""
+    wish = Wish(asset=asset, version=version, **_fields(body))
+    return _move(request, "promote", wish, tag)
+
+
+@router.post("/assets/{asset}/versions/{version}/votes", responses=answers(MoveDone))
+def post_vote(
+    request: Request, asset: AssetPath, version: VersionPath, body: VoteBody, tag: Tag = None
+) -> Response:
+    """Vote on a step, in person, with a comment. No token can."""
+    identity = caller(request, "act", in_person=True)
+    ballot = Ballot(asset=asset, version=version, **_fields(body))
+    house = site_of(request).house
+    return _done(request, asset, cast_vote(house, identity, ballot, tag))
+
+
+@router.post("/assets/{asset}/versions/{version}/pause", responses=answers(MoveDone))
+def post_pause(
+    request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
+) -> Response:
+    """Stop a version where it is; needs no lock."""
+    return _move(request, "pause", Wish(asset=asset, version=version, **_fields(body)), tag)
+
+
+@router.post("/assets/{asset}/versions/{version}/resumption", responses=answers(MoveDone))
+def post_resumption(
+    request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
+) -> Response:
+    """Let a paused version go on."""
+    return _move(request, "resume", Wish(asset=asset, version=version, **_fields(body)), tag)
+
+
+@router.post("/assets/{asset}/versions/{version}/glass-review", responses=answers(MoveDone))
+def post_review(
+    request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
+) -> Response:
+    """Confirm, as a second person, what was done behind broken glass."""
+    return _move(request, "review-glass", Wish(asset=asset, version=version, **_fields(body)), tag)
+
+
+@router.post("/assets/{asset}/versions/{version}/waiver", responses=answers(MoveDone))
+def post_waiver(
+    request: Request, asset: AssetPath, version: VersionPath, body: WaiverBody, tag: Tag = None
+) -> Response:
+    """Excuse a version from a gate that the policy lets people override."""
+    return _move(request, "waive", Wish(asset=asset, version=version, **_fields(body)), tag)
+
+
+@router.post("/assets/{asset}/demotion", responses=answers(MoveDone))
+def post_demotion(
+    request: Request, asset: AssetPath, body: DemotionBody, tag: Tag = None
+) -> Response:
+    """Take a version out of service; needs no lock."""
+    return _move(request, "demote", Wish(asset=asset, **_fields(body)), tag)
+
+
+@router.post("/assets/{asset}/rollback", responses=answers(MoveDone))
+def post_rollback(
+    request: Request, asset: AssetPath, body: RollbackBody, tag: Tag = None
+) -> Response:
+    """Go back at once; needs no lock."""
+    return _move(request, "rollback", Wish(asset=asset, **_fields(body)), tag)
+
+
+def _fields(body: Body) -> dict[str, Any]:
+    plain = body.model_dump()
+    if "result_ids" in plain:
+        plain["result_ids"] = tuple(plain["result_ids"])
+    return plain

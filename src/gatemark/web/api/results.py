@@ -1,0 +1,71 @@
+"""Results for programs: lists, one, its files, checked again, and two side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from gatemark.core.result import Result
+from gatemark.flow.result_pages import (
+    blob_pieces,
+    check_result,
+    compare_results,
+    get_result,
+    result_page,
+)
+from gatemark.report.page_views import ResultCheck, ResultDelta, ResultPage
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.pages.results import download
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["results"], route_class=KeyedRoute)
+REFERENCE = r"^(sha256:)?[0-9a-f]{8,64}$"
+ResultPath = Annotated[str, Path(pattern=REFERENCE)]
+ResultQuery = Annotated[str, Query(pattern=REFERENCE)]
+DigestPath = Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{64}$")]
+Cursor = Annotated[int | None, Query(ge=1, le=2**53)]
+
+
+@router.get("/results", responses=answers(ResultPage))
+def list_results(
+    request: Request, before: Cursor = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> Response:
+    """Results, the newest first; ``next`` is the cursor for the page after."""
+    caller(request)
+    return reply(result_page(site_of(request).house, before=before, limit=limit))
+
+
+@router.get("/results/{reference}", responses=answers(Result))
+def one_result(request: Request, reference: ResultPath) -> Response:
+    """A whole result (gatemark.result/1)."""
+    caller(request)
+    result = get_result(site_of(request).house, reference)
+    tag = f'"{result.stamp}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return reply(msgspec.to_builtins(result), ETag=tag)
+
+
+@router.post("/results/{reference}/verification", responses=answers(ResultCheck))
+def verify_result(request: Request, reference: ResultPath) -> Response:
+    """Check a result again: seal, files, and its place in the ledger."""
+    caller(request)
+    house = site_of(request).house
+    return reply(check_result(house, reference))
+
+
+@router.get("/results/{reference}/files/{digest}", responses=answers(bytes))
+def result_file(request: Request, reference: ResultPath, digest: DigestPath) -> Response:
+    """The bytes of a file that the result keeps."""
+    caller(request)
+    return download(blob_pieces(site_of(request).house, reference, digest), digest)
+
+
+@router.get("/comparison", responses=answers(ResultDelta))
+def compare(request: Request, before: ResultQuery, after: ResultQuery) -> Response:
+    """Two results side by side."""
+    caller(request)
+    return reply(compare_results(site_of(request).house, before, after))

@@ -1,0 +1,71 @@
+"""Runs for programs: packs, starting one, and its news as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field, StringConstraints
+
+from gatemark.flow.accounts import PageRun
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.site import caller, site_of
+from gatemark.web.stream import stream_steps
+
+router = APIRouter(tags=["runs"], route_class=KeyedRoute)
+RunPath = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+
+
+class RunWish(Body):
+    """Which pack; with a limit the run can never pass."""
+
+    pack: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    limit: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
+@router.get("/packs", responses=answers(tuple[str, ...]))
+def packs(request: Request) -> Response:
+    """The packs that this server may run."""
+    caller(request)
+    return reply(site_of(request).board.packs())
+
+
+@router.get("/runs", responses=answers(tuple[PageRun, ...]))
+def runs(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> Response:
+    """Runs, the newest first."""
+    caller(request)
+    site = site_of(request)
+    site.board.settle(site.house)
+    return reply(site.board.latest(site.house, limit))
+
+
+@router.post("/runs", responses=answers(PageRun, 202), status_code=202)
+def start(request: Request, body: RunWish) -> Response:
+    """Start a pack."""
+    identity = caller(request, "run")
+    site = site_of(request)
+    return reply(site.board.start(site.house, identity, body.pack, body.limit), 202)
+
+
+@router.get("/runs/{run}", responses=answers(PageRun))
+def one_run(request: Request, run: RunPath) -> Response:
+    """How a run stands."""
+    caller(request)
+    site = site_of(request)
+    return reply(site.board.get(site.house, run))
+
+
+@router.post("/runs/{run}/resumption", responses=answers(PageRun, 202), status_code=202)
+def resume(request: Request, run: RunPath) -> Response:
+    """Go on with an interrupted run."""
+    identity = caller(request, "run")
+    site = site_of(request)
+    return reply(site.board.resume(site.house, identity, run), 202)
+
+
+@router.get("/runs/{run}/steps", responses=answers(bytes))
+async def steps(request: Request, run: RunPath) -> Response:
+    """The news of a run (text/event-stream), after Last-Event-ID when it is sent."""
+    return await stream_steps(request, run)

@@ -1,0 +1,115 @@
+"""The application: routers of every area, one way to tell of problems, guards around it all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Final
+
+import anyio.to_thread
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from gatemark import __version__
+from gatemark.core.errors import GatemarkError
+from gatemark.web.api import accounts as accounts_api
+from gatemark.web.api import assets as assets_api
+from gatemark.web.api import ledger as ledger_api
+from gatemark.web.api import moves as moves_api
+from gatemark.web.api import results as results_api
+from gatemark.web.api import runs as runs_api
+from gatemark.web.api.document import describe
+from gatemark.web.guards import Guards
+from gatemark.web.pages import accounts, approvals, assets, door, ledger, results, runs, schedules
+from gatemark.web.problems import Problem, problem_of
+from gatemark.web.render import STATIC, SignInFirst, page, static_file
+from gatemark.web.settings import ServerSettings
+from gatemark.web.site import OpenHouse, Site, visitor
+
+API: Final = "/api/v1"
+PAGES: Final = (door, assets, results, approvals, ledger, runs, accounts, schedules)
+INTERFACES: Final = (accounts_api, assets_api, moves_api, results_api, ledger_api, runs_api)
+
+
+def create_app(settings: ServerSettings, open_house: OpenHouse) -> FastAPI:
+    """A server over the houses that ``open_house`` opens: for reading, or for somebody by name."""
+    site = Site(settings, open_house)
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
+        await anyio.to_thread.run_sync(lambda: site.board.settle(site.house))
+        yield
+        site.board.stop()
+
+    app = FastAPI(
+        title="Gatemark",
+        version=__version__,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=life,
+    )
+    app.state.site = site
+    app.state.drawn = {}
+    for module in INTERFACES:
+        app.include_router(module.router, prefix=API)
+    for module in PAGES:
+        app.include_router(module.router, include_in_schema=False)
+    app.add_api_route("/static/{name}", _static, include_in_schema=False)
+    describe(app)
+    _tell_problems(app)
+    app.add_middleware(Guards, settings=settings, clock=time.monotonic)
+    return app
+
+
+def _static(name: str) -> Response:
+    if name not in STATIC:
+        raise Problem(HTTPStatus.NOT_FOUND, "there is no such file")
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(static_file(name), media_type=STATIC[name], headers=kept)
+
+
+def _tell_problems(app: FastAPI) -> None:
+    def tell(request: Request, problem: Problem) -> Response:
+        if request.url.path.startswith("/api/"):
+            return problem.response()
+        try:
+            identity = visitor(request)
+        except Problem:
+            identity = None
+        found = page(request, "error.html", identity, {"problem": problem}, int(problem.status))
+        found.headers.update(problem.headers)
+        return found
+
+    def ours(request: Request, error: Exception) -> Response:
+        # What ends a body while it is read arrives wrapped up.
+        error = error.__cause__ if isinstance(error.__cause__, Problem) else error
+        if isinstance(error, Problem):
+            return tell(request, error)
+        if isinstance(error, SignInFirst):
+            return error.response()
+        if isinstance(error, GatemarkError):
+            return tell(request, problem_of(error))
+        if isinstance(error, RequestValidationError):
+            reasons = tuple(
+                f"{'.'.join(str(step) for step in one['loc'])}: {one['msg']}"
+                for one in error.errors()[:20]
+            )
+            status = HTTPStatus.UNPROCESSABLE_ENTITY
+            return tell(
+                request, Problem(status, "the request is not as described", reasons=reasons)
+            )
+        if isinstance(error, HTTPException):
+            status = HTTPStatus(error.status_code)
+            headers = dict(error.headers or {})
+            return tell(request, Problem(status, str(error.detail), headers=headers))
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        return Problem(status, "something went wrong here; the server's log tells more").response()
+
+    for kind in (Problem, SignInFirst, GatemarkError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, ours)
+    app.add_exception_handler(Exception, ours)

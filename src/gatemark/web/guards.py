@@ -1,0 +1,148 @@
+"""What every request passes first: the right name, not too often, not too large, not too slow."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from math import ceil
+from typing import Any, Final
+
+from gatemark.web.limiter import Limiter
+from gatemark.web.problems import Problem
+from gatemark.web.settings import ServerSettings
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    # Not no-referrer: browsers would then hide the origin of our own forms as well.
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+)
+
+
+class Guards:
+    """The outermost layer of the server."""
+
+    def __init__(self, app: App, settings: ServerSettings, clock: Callable[[], float]) -> None:
+        self._app = app
+        self._settings = settings
+        self._addresses = Limiter(settings.visits_per_address, clock)
+        self._people = Limiter(settings.visits_per_person, clock)
+        self._headers = HEADERS
+        if settings.is_https:
+            self._headers += ((b"strict-transport-security", b"max-age=31536000"),)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it here."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sending = self._with_headers(send)
+        problem = self._problem(scope)
+        if problem is not None:
+            await problem.response()(scope, receive, sending)
+            return
+        body = _Body(receive, self._settings)
+        started = False
+
+        async def tell(message: Message) -> None:
+            nonlocal started
+            started = True
+            await sending(message)
+
+        try:
+            await self._app(scope, body.receive, tell)
+        except Problem as found:
+            if started:
+                raise
+            await found.response()(scope, receive, sending)
+
+    def _problem(self, scope: Scope) -> Problem | None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        host = _host_name(headers.get(b"host", b""))
+        if host not in self._settings.host_names:
+            return Problem(HTTPStatus.MISDIRECTED_REQUEST, "this server does not go by that name")
+        address = scope["client"][0] if scope.get("client") else "unknown"
+        credentials = headers.get(b"authorization") or headers.get(b"cookie")
+        waits = [self._addresses.take(address)]
+        if credentials is not None:
+            waits.append(self._people.take(hashlib.sha256(credentials).hexdigest()))
+        if max(waits) > 0:
+            after = {"Retry-After": str(ceil(max(waits)))}
+            return Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", headers=after)
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit():
+            return Problem(HTTPStatus.BAD_REQUEST, "Content-Length must be a number")
+        if int(length) > self._settings.max_body_bytes:
+            return too_large(self._settings)
+        return None
+
+    def _with_headers(self, send: Send) -> Send:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name.lower() for name, _ in message.get("headers", ())}
+                more = [one for one in self._headers if one[0] not in known]
+                if b"cache-control" not in known:
+                    more.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*message.get("headers", ()), *more]}
+            await send(message)
+
+        return sending
+
+
+class _Body:
+    """The body of a request, counted and timed while it arrives."""
+
+    def __init__(self, receive: Receive, settings: ServerSettings) -> None:
+        self._receive = receive
+        self._settings = settings
+        self._left = settings.body_seconds
+        self._bytes = 0
+        self._is_over = False
+
+    async def receive(self) -> Message:
+        """The next piece; a body that comes too slowly or is too large ends the request."""
+        if self._is_over:
+            return await self._receive()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            message = await asyncio.wait_for(self._receive(), self._left)
+        except TimeoutError as error:
+            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time") from error
+        self._left = max(0.001, self._left - (loop.time() - started))
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > self._settings.max_body_bytes:
+            raise too_large(self._settings)
+        self._is_over = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+
+def too_large(settings: ServerSettings) -> Problem:
+    """The problem of a body that nobody asked for."""
+    return Problem(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        f"a body must be at most {settings.max_body_bytes} bytes",
+    )
+
+
+def _host_name(value: bytes) -> str:
+    text = value.decode("latin-1").lower()
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0]

@@ -1,0 +1,165 @@
+"""Moves of versions as the page and the interface ask for them, each under its lock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import GatemarkError, RefusedError, UsageError
+from gatemark.core.lifecycle import PRODUCTION
+from gatemark.flow.accounts import Identity
+from gatemark.flow.citations import result_ids
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import (
+    Acted,
+    Command,
+    Demote,
+    PauseVersion,
+    Promote,
+    ResumeVersion,
+    ReviewGlass,
+    RollBack,
+    Waive,
+    act,
+)
+from gatemark.flow.overview import Ballot, asset_etag, vote
+from gatemark.web.problems import Problem
+
+_TAG: Final = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"\Z')
+
+
+def locked(
+    house: House, asset: str, tag: str | None, do: Callable[[int], Acted], *, needs: bool = True
+) -> Acted:
+    """Do something to an asset that nobody changed since it was looked at.
+
+    Without a tag: 428, unless none is needed; with an old one: 412, and nothing was done.
+    """
+    if tag is None or tag == "*":
+        if needs:
+            raise Problem(
+                HTTPStatus.PRECONDITION_REQUIRED,
+                "say what you looked at: If-Match with the ETag of the asset",
+            )
+        tag = asset_etag(house, asset)
+    found = _TAG.match(tag)
+    if found is None or tag != asset_etag(house, asset):
+        raise _changed(house, asset)
+    try:
+        return do(int(found[1]))
+    except RefusedError:
+        if tag != asset_etag(house, asset):
+            raise _changed(house, asset) from None
+        raise
+
+
+def _changed(house: House, asset: str) -> Problem:
+    headers: dict[str, str] = {}
+    try:
+        headers = {"ETag": asset_etag(house, asset)}
+    except GatemarkError as error:
+        return Problem(HTTPStatus.NOT_FOUND, str(error))
+    return Problem(
+        HTTPStatus.PRECONDITION_FAILED,
+        f"{asset} changed since you looked; look again and decide anew",
+        headers=headers,
+    )
+
+
+def acted_document(acted: Acted) -> dict[str, Any]:
+    """What a move came to, for programs."""
+    return {
+        "changed": acted.is_change,
+        "events": [event.seq for event in acted.events],
+    }
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants of a version; which fields count depends on the verb."""
+
+    asset: str
+    version: str | None = None
+    environment: str = PRODUCTION
+    to: str | None = None
+    result_ids: tuple[str, ...] = ()
+    gate: str | None = None
+    days: float | None = None
+    incident: str | None = None
+    note: str = ""
+
+
+FREE: Final = frozenset({"demote", "rollback", "pause"})
+"""Verbs that take authority away: no lock may stop them."""
+
+
+def move(house: House, identity: Identity, verb: str, wish: Wish, tag: str | None) -> Acted:
+    """Carry out what somebody wants of a version."""
+    build = _VERBS[verb]
+    asset_etag(house, wish.asset)
+
+    def do(expected: int) -> Acted:
+        common: dict[str, Any] = {
+            "actor": identity.person,
+            "asset": wish.asset,
+            "environment": wish.environment,
+            "note": wish.note,
+            "expected_revision": expected,
+        }
+        return act(house, build(house, wish, common))
+
+    return locked(house, wish.asset, tag, do, needs=verb not in FREE)
+
+
+def _promote(house: House, wish: Wish, common: dict[str, Any]) -> Command:
+    to = "canary_1" if wish.to == "canary" else wish.to
+    if wish.incident and to != "enabled":
+        raise UsageError("breaking the glass only enables")
+    return Promote(
+        version=_version(wish),
+        to=to,  # type: ignore[arg-type]
+        result_ids=result_ids(house, wish.result_ids),
+        incident=wish.incident or None,
+        **common,
+    )
+
+
+def _demote(_: House, wish: Wish, common: dict[str, Any]) -> Command:
+    if not wish.note.strip():
+        raise UsageError("say why it is demoted")
+    return Demote(version=wish.version, to=wish.to or "demoted", **common)  # type: ignore[arg-type]
+
+
+def _waive(house: House, wish: Wish, common: dict[str, Any]) -> Command:
+    expires_at = house.clock() + timedelta(days=wish.days or 0)
+    return Waive(version=_version(wish), gate=wish.gate, expires_at=expires_at, **common)  # type: ignore[arg-type]
+
+
+def _version(wish: Wish) -> str:
+    if wish.version is None:
+        raise UsageError("name the version")
+    return wish.version
+
+
+_VERBS: Final[dict[str, Callable[[House, Wish, dict[str, Any]], Command]]] = {
+    "promote": _promote,
+    "demote": _demote,
+    "rollback": lambda _, wish, common: RollBack(version=wish.version, to=wish.to, **common),
+    "pause": lambda _, wish, common: PauseVersion(
+        version=_version(wish), reason="operator", **common
+    ),
+    "resume": lambda _, wish, common: ResumeVersion(version=_version(wish), **common),
+    "review-glass": lambda _, wish, common: ReviewGlass(version=_version(wish), **common),
+    "waive": _waive,
+}
+VERBS: Final = tuple(_VERBS)
+
+
+def cast_vote(house: House, identity: Identity, ballot: Ballot, tag: str | None) -> Acted:
+    """Vote on a step; only on what was looked at."""
+    full = msgspec.structs.replace(ballot, result_ids=result_ids(house, ballot.result_ids))
+    return locked(house, ballot.asset, tag, lambda expected: vote(house, identity, full, expected))

@@ -1,0 +1,1 @@
+"""What people see: one module of routes per area."""

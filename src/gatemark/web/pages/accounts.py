@@ -1,0 +1,119 @@
+"""People and their roles for admins; tokens for everybody."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from gatemark.core.errors import UnknownNameError
+from gatemark.core.lifecycle import Role
+from gatemark.flow.accounts import (
+    Identity,
+    Scope,
+    add_person,
+    close_person,
+    drop_token,
+    make_token,
+    my_tokens,
+    new_link,
+    people,
+    set_roles,
+)
+from gatemark.web.render import back, form, one, page, person
+from gatemark.web.site import Site, site_of
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+ROLES = tuple(role for role in get_args(Role) if role != "system")
+
+
+def join_address(site: Site, secret: str) -> str:
+    """The link that works once."""
+    return f"{site.settings.base_url}/join/{secret}"
+
+
+@router.get("/people")
+def people_page(request: Request) -> Response:
+    """Who may do what."""
+    identity = person(request)
+    return _people(request, identity)
+
+
+def _people(request: Request, identity: Identity, **more: Any) -> Response:
+    context = {
+        "title": "People",
+        "people": people(site_of(request).house, identity),
+        "role_names": ROLES,
+        "link": None,
+        **more,
+    }
+    return page(request, "people.html", identity, context)
+
+
+@router.post("/people")
+def people_post(request: Request, fields: Fields) -> Response:
+    """Add somebody; the link to a password is shown once."""
+    identity = person(request)
+    site = site_of(request)
+    roles: Any = tuple(role for role in fields.get("role", ()) if role in ROLES)
+    name = one(fields, "name")
+    secret = add_person(site.house, identity, name, roles)
+    return _people(request, identity, link=join_address(site, secret), linked=name)
+
+
+@router.post("/people/{name}/{verb}")
+def person_post(request: Request, name: str, verb: str, fields: Fields) -> Response:
+    """Change roles, make a new link, or close an account."""
+    identity = person(request)
+    site = site_of(request)
+    if verb == "roles":
+        roles: Any = tuple(role for role in fields.get("role", ()) if role in ROLES)
+        set_roles(site.house, identity, name, roles)
+    elif verb == "link":
+        secret = new_link(site.house, identity, name)
+        return _people(request, identity, link=join_address(site, secret), linked=name)
+    elif verb == "close":
+        close_person(site.house, identity, name)
+    else:
+        raise UnknownNameError(f"nothing here is called {verb}")
+    return back("/people", "saved")
+
+
+@router.get("/tokens")
+def tokens_page(request: Request) -> Response:
+    """The tokens of whoever looks."""
+    return _tokens(request, person(request))
+
+
+def _tokens(request: Request, identity: Identity, **more: Any) -> Response:
+    context = {
+        "title": "Tokens",
+        "tokens": my_tokens(site_of(request).house, identity),
+        "scopes": get_args(Scope),
+        "now": site_of(request).house.clock(),
+        "fresh": None,
+        **more,
+    }
+    return page(request, "tokens.html", identity, context)
+
+
+@router.post("/tokens")
+def tokens_post(request: Request, fields: Fields) -> Response:
+    """A new token; its secret is shown once."""
+    identity = person(request)
+    scopes: Any = tuple(scope for scope in fields.get("scope", ()) if scope in get_args(Scope))
+    days = one(fields, "days")
+    label = one(fields, "label")
+    made = make_token(
+        site_of(request).house, identity, label, scopes, int(days) if days.isdigit() else 0
+    )
+    return _tokens(request, identity, fresh=made)
+
+
+@router.post("/tokens/{token}/revoke", dependencies=[Depends(form)])
+def token_post(request: Request, token: str) -> Response:
+    """The end of a token."""
+    identity = person(request)
+    drop_token(site_of(request).house, identity, token)
+    return back("/tokens", "revoked")

@@ -1,0 +1,52 @@
+"""Steps that people vote on, each with exactly what a vote is bound to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from gatemark.flow.overview import Ballot, open_step, open_steps
+from gatemark.web.moves import cast_vote
+from gatemark.web.render import back, form, member, one, page
+from gatemark.web.site import site_of
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+
+
+@router.get("/approvals")
+def approvals_page(request: Request) -> Response:
+    """Every open step."""
+    identity = member(request)
+    steps = open_steps(site_of(request).house, identity)
+    context = {"title": "Approvals", "steps": steps}
+    return page(request, "approvals.html", identity, context)
+
+
+@router.get("/approvals/{asset}/{version}")
+def step_page(request: Request, asset: str, version: str) -> Response:
+    """One open step and the form for a vote."""
+    identity = member(request)
+    step = open_step(site_of(request).house, identity, asset, version)
+    may_vote = bool({"approver", "security_approver"} & set(identity.roles))
+    context = {"title": f"{asset}@{version}: to {step.to}", "step": step, "may_vote": may_vote}
+    return page(request, "step.html", identity, context)
+
+
+@router.post("/approvals/{asset}/{version}")
+def step_post(request: Request, asset: str, version: str, fields: Fields) -> Response:
+    """Vote."""
+    identity = member(request)
+    ballot = Ballot(
+        asset=asset,
+        version=version,
+        stage=one(fields, "stage"),  # type: ignore[arg-type]
+        decision=one(fields, "decision"),
+        result_ids=tuple(fields.get("cite", ())),
+        candidate_digest=one(fields, "candidate_digest"),
+        policy_digest=one(fields, "policy_digest"),
+        note=one(fields, "note"),
+    )
+    cast_vote(site_of(request).house, identity, ballot, one(fields, "tag"))
+    return back("/approvals", "voted")

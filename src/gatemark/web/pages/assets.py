@@ -1,0 +1,191 @@
+"""An asset: where it stands, what that rests on, what is routed, and what can be done."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, get_args
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from gatemark.core.change import AssetKind
+from gatemark.core.errors import UnknownNameError, UsageError
+from gatemark.core.lifecycle import PRODUCTION, Gate, VersionRef, parse_version_ref
+from gatemark.flow.accounts import Identity
+from gatemark.flow.asset_history import asset_history
+from gatemark.flow.asset_views import asset_card
+from gatemark.flow.assets import NewVersion, add_version, set_exam
+from gatemark.flow.canary import CanaryState, canary_state
+from gatemark.flow.drift_policy_file import drift_policy
+from gatemark.flow.drift_view import drift_view
+from gatemark.flow.house import House
+from gatemark.flow.overview import asset_etag, offered_results
+from gatemark.flow.routing import route
+from gatemark.flow.why import why
+from gatemark.report.drift_page import drift_context
+from gatemark.report.drift_views import DriftView
+from gatemark.report.lifecycle_page import history_context, why_context
+from gatemark.report.ramp import ramp
+from gatemark.report.timeline import timeline
+from gatemark.web.moves import VERBS, Wish, locked, move
+from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.site import site_of
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+HISTORY_SHOWN = 15
+TARGETS = ("evaluating", "rejected", "eligible", "shadow", "canary", "enabled", "retired")
+FALLS = ("demote", "rollback")
+
+
+@router.get("/assets/{asset}")
+def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> Response:
+    """Everything about an asset on one page."""
+    identity = member(request)
+    context = asset_context(site_of(request).house, identity, asset, environment)
+    policy = drift_policy(site_of(request).settings.drift_policy)
+    drift = _drift(site_of(request).house, asset, policy)
+    shown = None if drift is None else drift_context(drift)
+    return page(request, "asset.html", identity, {**context, "drift": shown})
+
+
+def asset_context(house: House, identity: Identity, asset: str, environment: str) -> dict[str, Any]:
+    """What the page of an asset is filled with."""
+    tag = asset_etag(house, asset)
+    card = asset_card(house, asset, environment)
+    history = asset_history(house, asset, limit=HISTORY_SHOWN)
+    offered = {
+        line.version: offered_results(house, asset, line.digest, line.result_ids)
+        for line in card.versions
+        if line.stage not in ("retired", "superseded")
+    }
+    canary = _canary(house, asset, environment)
+    fallen = [line for line in card.versions if line.stage in ("demoted", "rolled_back")]
+    return {
+        "title": asset,
+        "card": card,
+        "tag": tag,
+        "history": history,
+        "picture": timeline(history.segments, history.at),
+        "route": route(house, asset, environment),
+        "canary": canary,
+        "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
+        "offered": offered,
+        "fallen": fallen[0] if fallen and card.enabled != fallen[0].version else None,
+        "why": {
+            line.version: why(house, VersionRef(asset=asset, version=line.version), environment)
+            for line in card.versions[:3]
+        },
+        "targets": TARGETS,
+        "gates": get_args(Gate),
+        "roles": set(identity.roles),
+    }
+
+
+def _canary(house: House, asset: str, environment: str) -> CanaryState | None:
+    try:
+        return canary_state(house, asset, environment)
+    except UnknownNameError:
+        return None
+
+
+def _drift(house: House, asset: str, policy: Any) -> DriftView | None:
+    try:
+        return drift_view(house, policy, asset, house.clock())
+    except UsageError:
+        return None
+
+
+@router.get("/assets/{asset}/history")
+def history_page(request: Request, asset: str) -> Response:
+    """What was live when, and why."""
+    identity = member(request)
+    context = history_context(asset_history(site_of(request).house, asset))
+    return page(request, "history.html", identity, context)
+
+
+@router.get("/assets/{asset}/versions/{version}")
+def why_page(request: Request, asset: str, version: str, environment: str = PRODUCTION) -> Response:
+    """Why a version is where it is."""
+    identity = member(request)
+    ref = parse_version_ref(f"{asset}@{version}")
+    return page(
+        request,
+        "why.html",
+        identity,
+        why_context(why(site_of(request).house, ref, environment)),
+    )
+
+
+@router.get("/assets/{asset}/drift")
+def drift_page(request: Request, asset: str) -> Response:
+    """The watched metrics of an asset, their episodes and what was done."""
+    identity = member(request)
+    site = site_of(request)
+    policy = drift_policy(site.settings.drift_policy)
+    view = _drift(site.house, asset, policy)
+    if view is None:
+        raise UnknownNameError(f"no metric of {asset} was ever pushed")
+    return page(request, "drift.html", identity, drift_context(view))
+
+
+@router.post("/assets/{asset}/{verb}")
+def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Response:
+    """Move a version, or take it back."""
+    identity = member(request)
+    if verb not in VERBS:
+        raise UnknownNameError(f"nothing here is called {verb}")
+    days = one(fields, "days")
+    wish = Wish(
+        asset=asset,
+        version=one(fields, "version") or None,
+        environment=one(fields, "environment") or PRODUCTION,
+        to=one(fields, "to") or None,
+        result_ids=tuple(fields.get("cite", ())),
+        gate=one(fields, "gate") or None,
+        days=float(days) if days.isdigit() else None,
+        incident=one(fields, "incident") or None,
+        note=one(fields, "note"),
+    )
+    tag = None if verb in FALLS else one(fields, "tag")
+    acted = move(site_of(request).house, identity, verb, wish, tag)
+    words = {"pause": "paused", "resume": "resumed", "review-glass": "reviewed", "waive": "waived"}
+    return back(f"/assets/{part(asset)}", words.get(verb, "moved") if acted.events else "nothing")
+
+
+@router.get("/new-version")
+def new_version_page(request: Request) -> Response:
+    """The form for a new version."""
+    identity = member(request)
+    context = {"title": "Add a version", "kinds": get_args(AssetKind)}
+    return page(request, "new_version.html", identity, context)
+
+
+@router.post("/new-version")
+def new_version_post(request: Request, fields: Fields) -> Response:
+    """Draft a version by its digest or by a result about it."""
+    identity = member(request)
+    ref = parse_version_ref(f"{one(fields, 'asset')}@{one(fields, 'version')}")
+    new = NewVersion(
+        ref=ref,
+        kind=one(fields, "kind") or None,  # type: ignore[arg-type]
+        risk=one(fields, "risk") or None,  # type: ignore[arg-type]
+        digest=one(fields, "digest") or None,
+        result=one(fields, "result") or None,
+        pins=tuple(line.strip() for line in one(fields, "pins").splitlines() if line.strip()),
+        note=one(fields, "note"),
+    )
+    add_version(site_of(request).house, new, actor=identity.person)
+    return back(f"/assets/{part(ref.asset)}", "added")
+
+
+@router.post("/assets/{asset}/exam/set")
+def exam_post(request: Request, asset: str, fields: Fields) -> Response:
+    """Make one of the server's packs the full pack of an asset."""
+    identity = member(request)
+    site = site_of(request)
+    path = site.board.path_of(one(fields, "pack"))
+
+    def do(_: int) -> Any:
+        return set_exam(site.house, asset, path, actor=identity.person, note=one(fields, "note"))
+
+    locked(site.house, asset, one(fields, "tag"), do)
+    return back(f"/assets/{part(asset)}", "saved")

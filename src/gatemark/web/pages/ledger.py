@@ -1,0 +1,72 @@
+"""The ledger: events, checkpoints, and a check of all of it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Request, Response
+
+from gatemark.flow.ledger import VerifyRequest, verify
+from gatemark.flow.ledger_pages import event_page, ledger_head
+from gatemark.web.problems import Problem
+from gatemark.web.render import form, member, page
+from gatemark.web.site import Site, site_of
+
+router = APIRouter()
+SHOWN = 50
+
+
+@router.get("/ledger")
+def ledger_page(
+    request: Request, before: int | None = None, kind: str = "", subject: str = ""
+) -> Response:
+    """Events, the newest first."""
+    identity = member(request)
+    context = _context(site_of(request), before, kind, subject)
+    return page(request, "ledger.html", identity, context)
+
+
+def _context(site: Site, before: int | None, kind: str, subject: str) -> dict[str, Any]:
+    view = event_page(
+        site.house, before=before, kind=kind or None, subject=subject or None, limit=SHOWN
+    )
+    payloads = {
+        event.seq: msgspec.json.format(msgspec.json.encode(event.payload), indent=2).decode()
+        for event in view.items
+        if event.payload is not None
+    }
+    return {
+        "title": "Ledger",
+        "view": view,
+        "payloads": payloads,
+        "head": ledger_head(site.house),
+        "kind": kind,
+        "subject": subject,
+        "report": None,
+    }
+
+
+@router.post("/ledger/verify", dependencies=[Depends(form)])
+def verify_post(request: Request) -> Response:
+    """Check the whole ledger, one check at a time."""
+    identity = member(request)
+    site = site_of(request)
+    report = verified(site)
+    context = {**_context(site, None, "", ""), "report": report}
+    return page(request, "ledger.html", identity, context)
+
+
+def verified(site: Site) -> Any:
+    """The report of a check; while one runs, no second is started."""
+    if not site.verifying.acquire(blocking=False):
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "the ledger is being checked right now",
+            headers={"Retry-After": "5"},
+        )
+    try:
+        return verify(site.house, VerifyRequest())
+    finally:
+        site.verifying.release()

@@ -1,0 +1,94 @@
+"""Results: lists, one with its verdict first, checked again, and two side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import StreamingResponse
+
+from gatemark.flow.result_pages import (
+    blob_pieces,
+    check_result,
+    compare_results,
+    get_result,
+    result_page,
+)
+from gatemark.report.html import result_context
+from gatemark.web.render import form, member, page
+from gatemark.web.site import site_of
+
+router = APIRouter()
+SHOWN = 50
+DRAWN = 64
+
+
+@router.get("/results")
+def results_page(request: Request, before: int | None = None) -> Response:
+    """The newest results."""
+    identity = member(request)
+    view = result_page(site_of(request).house, before=before, limit=SHOWN)
+    return page(request, "results.html", identity, {"title": "Results", "view": view})
+
+
+@router.get("/results/{reference}")
+def one_result_page(request: Request, reference: str) -> Response:
+    """One result, verdict first."""
+    identity = member(request)
+    return page(request, "result.html", identity, _context(request, reference))
+
+
+def _context(request: Request, reference: str) -> dict[str, Any]:
+    result = get_result(site_of(request).house, reference)
+    drawn: dict[str, dict[str, Any]] = request.app.state.drawn
+    if result.stamp not in drawn:
+        while len(drawn) >= DRAWN:
+            drawn.pop(next(iter(drawn)))
+        drawn[result.stamp] = result_context(result)
+    others = result_page(site_of(request).house, before=None, limit=SHOWN).items
+    return {**drawn[result.stamp], "check": None, "others": others}
+
+
+@router.post("/results/{reference}/verify", dependencies=[Depends(form)])
+def verify_post(request: Request, reference: str) -> Response:
+    """The result checked again, now."""
+    identity = member(request)
+    check = check_result(site_of(request).house, reference)
+    if check.verdict == "fail" and len(check.lines) == 1:
+        return page(request, "check.html", identity, {"title": "Check", "check": check})
+    return page(request, "result.html", identity, {**_context(request, reference), "check": check})
+
+
+@router.get("/results/{reference}/files/{digest}")
+def file_page(request: Request, reference: str, digest: str) -> Response:
+    """A file that a result keeps, as a download and nothing else."""
+    member(request)
+    pieces = blob_pieces(site_of(request).house, reference, digest)
+    return download(pieces, digest)
+
+
+def download(pieces: Any, digest: str) -> Response:
+    """Bytes that no browser may run."""
+    name = digest.removeprefix("sha256:")[:16]
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
+
+
+@router.get("/compare")
+def compare_page(request: Request, before: str = "", after: str = "") -> Response:
+    """Two results side by side."""
+    identity = member(request)
+    house = site_of(request).house
+    view = compare_results(house, before, after) if before and after else None
+    others = result_page(house, before=None, limit=SHOWN).items
+    context = {
+        "title": "Compare",
+        "view": view,
+        "others": others,
+        "before": before,
+        "after": after,
+    }
+    return page(request, "compare.html", identity, context)

@@ -1,0 +1,83 @@
+"""Packs: what can be started, what runs, and how it goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+
+from gatemark.flow.run_board import GOING, RUNNERS
+from gatemark.web.render import form, member, one, page
+from gatemark.web.site import site_of
+from gatemark.web.stream import stream_steps
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+
+
+@router.get("/runs")
+def runs_page(request: Request) -> Response:
+    """Packs and runs."""
+    identity = member(request)
+    site = site_of(request)
+    site.board.settle(site.house)
+    context = {
+        "title": "Runs",
+        "packs": site.board.packs(),
+        "runs": site.board.latest(site.house),
+        "may_run": bool(RUNNERS & set(identity.roles)),
+    }
+    return page(request, "runs.html", identity, context)
+
+
+@router.post("/runs")
+def runs_post(request: Request, fields: Fields) -> Response:
+    """Start a pack."""
+    identity = member(request)
+    site = site_of(request)
+    limit = one(fields, "limit")
+    run = site.board.start(
+        site.house, identity, one(fields, "pack"), int(limit) if limit.isdigit() else None
+    )
+    return RedirectResponse(f"/runs/{run.id}", status_code=303)
+
+
+@router.get("/runs/{run}")
+def run_page(request: Request, run: str) -> Response:
+    """One run, told while it goes on."""
+    identity = member(request)
+    site = site_of(request)
+    found = site.board.get(site.house, run)
+    context = {
+        "title": f"Run of {found.pack}",
+        "run": found,
+        "is_going": found.state in GOING,
+        "steps": latest_progress(site.board.steps(run, 0)),
+        "may_run": bool(RUNNERS & set(identity.roles)),
+    }
+    return page(request, "run.html", identity, context)
+
+
+def latest_progress(steps: object) -> list[dict[str, object]]:
+    """The last news of each suite and arm."""
+    found: dict[str, dict[str, object]] = {}
+    for step in steps:  # type: ignore[attr-defined]
+        if step.kind == "progress":
+            found[step.data["name"]] = step.data
+    return list(found.values())
+
+
+@router.post("/runs/{run}/resume", dependencies=[Depends(form)])
+def resume_post(request: Request, run: str) -> Response:
+    """Go on with an interrupted run."""
+    identity = member(request)
+    site = site_of(request)
+    site.board.resume(site.house, identity, run)
+    return RedirectResponse(f"/runs/{run}", status_code=303)
+
+
+@router.get("/runs/{run}/steps")
+async def steps_stream(request: Request, run: str) -> Response:
+    """The news of a run as server-sent events."""
+    return await stream_steps(request, run)

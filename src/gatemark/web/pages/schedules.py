@@ -1,0 +1,26 @@
+"""Schedules: what fires when, and what became of the latest occasions."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from gatemark.flow.schedule import list_schedules, read_plan, recent_runs
+from gatemark.web.render import member, page
+from gatemark.web.site import site_of
+
+router = APIRouter()
+SHOWN = 50
+
+
+@router.get("/schedules")
+def schedules_page(request: Request) -> Response:
+    """Every schedule and the latest runs."""
+    identity = member(request)
+    site = site_of(request)
+    plan = read_plan(site.settings.schedules)
+    context = {
+        "title": "Schedules",
+        "lines": list_schedules(site.house, plan, site.house.clock()),
+        "runs": recent_runs(site.house, SHOWN),
+    }
+    return page(request, "schedules.html", identity, context)

@@ -1,0 +1,81 @@
+"""Everything that can go wrong, as problem+json (RFC 9457) for programs."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from fastapi import Response
+
+from gatemark.core.errors import (
+    BadInputError,
+    ConflictError,
+    GatemarkError,
+    IncomparableError,
+    IntegrityError,
+    InvalidValueError,
+    NotAllowedError,
+    RefusedError,
+    UnknownNameError,
+    UsageError,
+)
+
+PROBLEM: Final = "application/problem+json"
+STATUS: Final[tuple[tuple[type[GatemarkError], HTTPStatus], ...]] = (
+    (UnknownNameError, HTTPStatus.NOT_FOUND),
+    (NotAllowedError, HTTPStatus.FORBIDDEN),
+    (ConflictError, HTTPStatus.CONFLICT),
+    (RefusedError, HTTPStatus.CONFLICT),
+    (IncomparableError, HTTPStatus.CONFLICT),
+    (IntegrityError, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (BadInputError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (InvalidValueError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
+    """An answer that is not what was asked for."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        headers: dict[str, str] | None = None,
+        reasons: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = headers or {}
+        self.reasons = reasons
+
+    def document(self) -> dict[str, Any]:
+        """The document that a program reads."""
+        plain: dict[str, Any] = {
+            "type": "about:blank",
+            "title": self.status.phrase,
+            "status": int(self.status),
+            "detail": self.detail,
+        }
+        return plain | ({"reasons": list(self.reasons)} if self.reasons else {})
+
+    def response(self) -> Response:
+        """The answer itself."""
+        return Response(
+            msgspec.json.encode(self.document()),
+            status_code=int(self.status),
+            media_type=PROBLEM,
+            headers=self.headers,
+        )
+
+
+def problem_of(error: GatemarkError) -> Problem:
+    """What an error of ours is to the outside."""
+    status = next(
+        (status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST
+    )
+    first, *reasons = error.lines()
+    return Problem(status, first, reasons=tuple(reasons))

@@ -1,0 +1,168 @@
+"""Pages from templates: those of the server first, then those of the reports, in one shell."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, PackageLoader
+
+from gatemark import __version__
+from gatemark.flow.accounts import Identity, form_mark, new_secret
+from gatemark.report import words
+from gatemark.report.lifecycle_text import short
+from gatemark.report.pages import page_environment
+from gatemark.web.problems import Problem
+from gatemark.web.site import FORM_FIELD, check_mark, site_of, visitor
+
+STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "page.css")
+STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+PRE_COOKIE: Final = "gatemark-form"
+DONE: Final = {
+    "added": "The version was added.",
+    "moved": "Done: the version moved.",
+    "voted": "Your vote is in the ledger.",
+    "paused": "The version is paused.",
+    "resumed": "The version goes on.",
+    "reviewed": "Your review is in the ledger.",
+    "waived": "The gate is excused for this version.",
+    "nothing": "Nothing had to be done: it is so already.",
+    "saved": "Saved.",
+    "revoked": "The token was revoked.",
+}
+
+
+@cache
+def environment() -> Environment:
+    """The templates, loaded once."""
+    found = page_environment(PackageLoader("gatemark.web", "templates"))
+    found.globals.update(
+        moment=words.moment,
+        short=short,
+        counted=words.counted,
+        number=words.number,
+        version=__version__,
+        static=static_address,
+        part=part,
+        is_signed=False,
+        more_css="",
+    )
+    return found
+
+
+@cache
+def static_file(name: str) -> bytes:
+    """One of the few files that pages load."""
+    if name == "page.css":
+        source = environment()
+        texts = [source.loader.get_source(source, one)[0] for one in STYLES]  # type: ignore[union-attr]
+        return "\n".join(texts).encode()
+    return (files("gatemark.web") / "static" / name).read_bytes()
+
+
+@cache
+def static_address(name: str) -> str:
+    """Where a file is, with a digest so that browsers may keep it for ever."""
+    return f"/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
+
+
+def part(text: str) -> str:
+    """A text as one part of an address."""
+    return quote(text, safe="")
+
+
+def person(request: Request) -> Identity:
+    """Who looks at a page; everybody else is sent to sign in."""
+    found = visitor(request)
+    if found is None or found.way != "session":
+        there = request.url.path if request.method == "GET" else "/"
+        raise SignInFirst(there)
+    return found
+
+
+def member(request: Request) -> Identity:
+    """Who looks at a page that needs a role."""
+    found = person(request)
+    if not found.roles:
+        raise Problem(
+            HTTPStatus.FORBIDDEN, f"{found.person} has no role yet; an admin grants roles"
+        )
+    return found
+
+
+class SignInFirst(Exception):  # noqa: N818 - no error, a way
+    """The page is for people who are signed in."""
+
+    def __init__(self, there: str) -> None:
+        super().__init__(there)
+        self.there = there
+
+    def response(self) -> RedirectResponse:
+        """The way to the door."""
+        tail = "" if self.there == "/" else f"?to={quote(self.there, safe='/')}"
+        return RedirectResponse(f"/sign-in{tail}", status_code=303)
+
+
+async def form(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, checked to be of this session."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind != "application/x-www-form-urlencoded":
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "forms come as urlencoded fields")
+    fields: dict[str, list[str]] = {}
+    for name, value in (await request.form(max_fields=200)).multi_items():
+        fields.setdefault(name, []).append(str(value))
+    is_signed = site_of(request).cookie in request.cookies
+    cookie = None if is_signed else PRE_COOKIE
+    check_mark(request, one(fields, FORM_FIELD), cookie=cookie)
+    return fields
+
+
+def one(fields: dict[str, list[str]], name: str) -> str:
+    """One field, empty when it is not there."""
+    return fields.get(name, [""])[0].strip() if name != "password" else fields.get(name, [""])[0]
+
+
+def page(
+    request: Request,
+    template: str,
+    identity: Identity | None,
+    context: dict[str, Any],
+    status: int = 200,
+) -> HTMLResponse:
+    """A page in the shell."""
+    site = site_of(request)
+    is_signed = identity is not None
+    secret = request.cookies.get(site.cookie if is_signed else PRE_COOKIE, "")
+    fresh = ""
+    if not secret and not is_signed:
+        secret = fresh = new_secret()
+    shell = {
+        "identity": identity,
+        "mark": form_mark(secret) if secret else "",
+        "path": request.url.path,
+        "done": DONE.get(request.query_params.get("done", "")),
+        "has_packs": bool(site.settings.packs),
+    }
+    text = environment().get_template(template).render({**shell, **context})
+    response = HTMLResponse(text, status_code=status)
+    if fresh:
+        response.set_cookie(
+            PRE_COOKIE,
+            fresh,
+            max_age=3600,
+            secure=site.settings.is_https,
+            httponly=True,
+            samesite="strict",
+        )
+    return response
+
+
+def back(address: str, done: str) -> RedirectResponse:
+    """To a page again after something was done there."""
+    return RedirectResponse(f"{address}?done={done}", status_code=303)

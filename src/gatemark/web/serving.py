@@ -1,0 +1,77 @@
+"""Running the server: the socket, the first link, and uvicorn with time limits."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import msgspec
+import uvicorn
+
+from gatemark.core.errors import UsageError
+from gatemark.flow.accounts import first_link, link_for
+from gatemark.flow.house import House
+from gatemark.web.app import create_app
+from gatemark.web.protocol import protocol_with_timeout
+from gatemark.web.settings import ServerSettings, check_settings
+
+MAX_CONNECTIONS = 1_000
+
+
+def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) -> int:
+    """Listen until told to stop."""
+    check_settings(settings)
+    house = House(store=store)
+    listener = _listen(settings)
+    settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
+    app = create_app(settings, lambda person: House(store=store, actor=person))
+    secret = first_link(house)
+    say(f"Gatemark serves {house.address} at {settings.base_url}")
+    if secret is not None:
+        say(f"First sign-in, works once, for a day: {settings.base_url}/join/{secret}")
+    config = uvicorn.Config(
+        app,
+        http=protocol_with_timeout(settings.head_seconds),
+        ws="none",
+        # Addresses of links hold secrets, so requests are not logged; the ledger has the acts.
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=settings.is_behind_proxy,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=5,
+    )
+    server = uvicorn.Server(config)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        listener.close()
+        house.store.close()
+    return 0
+
+
+def print_link(
+    settings: ServerSettings, store: str, person: str, say: Callable[[str], object]
+) -> int:
+    """A link to a new password for somebody, for whoever holds the store."""
+    house = House(store=store)
+    house.existing_store()
+    say(f"{settings.base_url}/join/{link_for(house, person)}")
+    return 0
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        where = f"{settings.host}:{settings.port}"
+        raise UsageError(f"cannot listen at {where}: {error.strerror or error}") from error
+    return listener

@@ -1,0 +1,88 @@
+"""What a server may do, and where it may be reached."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+
+LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is set up. Limits are per minute."""
+
+    host: str = "127.0.0.1"
+    port: int = 8787
+    packs: tuple[str, ...] = ()
+    schedules: str | None = None
+    drift_policy: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    is_behind_proxy: bool = False
+    public_url: str | None = None
+    max_body_bytes: int = 1024 * 1024
+    body_seconds: float = 20.0
+    head_seconds: float = 10.0
+    sign_ins: int = 10
+    visits_per_person: int = 1_200
+    visits_per_address: int = 12_000
+    threads: int = 8
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether this server speaks TLS itself."""
+        return self.tls_cert is not None and self.tls_key is not None
+
+    @property
+    def is_https(self) -> bool:
+        """Whether people reach it by https."""
+        return self.has_tls or (self.public_url or "").startswith("https://")
+
+    @property
+    def base_url(self) -> str:
+        """Where people reach it."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.has_tls else 'http'}://{host}:{self.port}"
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """The names that a request may call this server by; others are somebody's trick."""
+        public = urlsplit(self.public_url).hostname if self.public_url else None
+        names = {self.host.lower(), *(LOCAL_NAMES if is_loopback(self.host) else ())}
+        return frozenset(names | ({public} if public else set()))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_settings(settings: ServerSettings) -> None:
+    """Refuse a set-up that would send passwords over a network in clear."""
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        raise UsageError("TLS needs both --tls-cert and --tls-key")
+    if settings.public_url is not None:
+        parts = urlsplit(settings.public_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
+            raise UsageError(f"--public-url {settings.public_url!r} must be https://NAME")
+    if settings.is_behind_proxy:
+        if not (settings.public_url or "").startswith("https://"):
+            raise UsageError("--behind-proxy needs --public-url https://NAME, where the proxy is")
+        return
+    if not is_loopback(settings.host) and not settings.has_tls:
+        raise UsageError(
+            f"{settings.host} can be reached from elsewhere, and passwords would travel in clear: "
+            "give --tls-cert and --tls-key, or say --behind-proxy with --public-url"
+        )

@@ -1,0 +1,122 @@
+"""One running server: its settings, a house per thread, its runs, and who is asking."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import Request
+
+from gatemark.core.errors import NotAllowedError
+from gatemark.flow.accounts import Identity, Scope, by_session, by_token, form_mark, same_hash
+from gatemark.flow.house import House
+from gatemark.flow.run_board import RunBoard
+from gatemark.web.limiter import Limiter
+from gatemark.web.problems import Problem
+from gatemark.web.settings import ServerSettings
+
+FORM_FIELD: Final = "form_mark"
+MARK_HEADER: Final = "x-csrf-token"
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+OpenHouse = Callable[[str | None], House]
+
+
+class Site:
+    """What every route needs."""
+
+    def __init__(self, settings: ServerSettings, open_house: OpenHouse) -> None:
+        self.settings = settings
+        self.board = RunBoard(open_house, settings.packs)
+        self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
+        self.verifying = threading.Lock()
+        self._open_house = open_house
+        self._mine = threading.local()
+
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie; browsers keep a __Host- cookie to this very host."""
+        return "__Host-gatemark" if self.settings.is_https else "gatemark"
+
+    @property
+    def house(self) -> House:
+        """The house of this thread: what it has read of the ledger is nobody else's to change."""
+        found: House | None = getattr(self._mine, "house", None)
+        if found is None:
+            found = self._mine.house = self._open_house(None)
+        return found
+
+    def house_of(self, person: str) -> House:
+        """A house in which somebody acts by name."""
+        return self._open_house(person)
+
+
+def site_of(request: Request) -> Site:
+    """The server that a request came to."""
+    found: Site = request.app.state.site
+    return found
+
+
+def visitor(request: Request) -> Identity | None:
+    """Who is asking, by token or session; None when nobody says."""
+    site = site_of(request)
+    header = request.headers.get("authorization")
+    if header is not None:
+        kind, _, text = header.partition(" ")
+        found = by_token(site.house, text.strip()) if kind.lower() == "bearer" else None
+        if found is None:
+            raise Problem(
+                HTTPStatus.UNAUTHORIZED,
+                "this token is unknown, has expired or was revoked",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return found
+    secret = request.cookies.get(site.cookie)
+    return None if not secret else by_session(site.house, secret)
+
+
+def caller(
+    request: Request,
+    scope: Scope = "read",
+    *,
+    in_person: bool = False,
+    needs_role: bool = True,
+) -> Identity:
+    """Who is asking the interface, if they may; forms and fetches must carry their mark."""
+    found = visitor(request)
+    if found is None:
+        raise Problem(
+            HTTPStatus.UNAUTHORIZED,
+            "sign in, or send a token as Authorization: Bearer",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    if found.way == "session" and request.method not in SAFE:
+        check_mark(request, request.headers.get(MARK_HEADER))
+    if found.way == "token" and (in_person or scope not in found.scopes):
+        what = "this is done in person, not by a token" if in_person else f"it lacks {scope}"
+        raise NotAllowedError(f"the token may not do this: {what}")
+    if needs_role and not found.roles:
+        raise NotAllowedError(f"{found.person} has no role; an admin grants roles")
+    return found
+
+
+def check_mark(request: Request, mark: str | None, *, cookie: str | None = None) -> None:
+    """Refuse what another site could have made a browser send."""
+    check_origin(request)
+    secret = request.cookies.get(cookie or site_of(request).cookie, "")
+    if not secret or mark is None or not same_hash(form_mark(secret), mark):
+        raise Problem(HTTPStatus.FORBIDDEN, "the form is not of this session: load the page again")
+
+
+def check_origin(request: Request) -> None:
+    """Refuse a request that a page of another site makes."""
+    fetched = request.headers.get("sec-fetch-site")
+    if fetched is not None and fetched not in ("same-origin", "none"):
+        raise Problem(HTTPStatus.FORBIDDEN, "requests from other sites are refused")
+    origin = request.headers.get("origin")
+    if origin is not None and origin != f"{request.url.scheme}://{request.headers.get('host')}":
+        public = site_of(request).settings.base_url
+        if origin != public:
+            raise Problem(HTTPStatus.FORBIDDEN, "requests from other sites are refused")

@@ -1,0 +1,80 @@
+"""The page about the lifecycle shows the table of moves as it is, and the policy's defaults."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from gatemark.core.governance import APPROVED_STAGES, RANK
+from gatemark.core.lifecycle import CANARY_SHARES, Stage
+from gatemark.lifecycle.release_policy import DEFAULT_GATES, GATES
+from gatemark.lifecycle.stages import EVIDENCE_WORDS, MOVES, Move
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "lifecycle.md"
+
+
+def move_rows() -> list[str]:
+    """One row per kind of move, those that differ only in where they start together."""
+
+    def kind(row: Move) -> tuple[object, ...]:
+        return (row.after, row.cause, row.roles, row.evidence, row.is_approved, row.only_if)
+
+    rows = []
+    for _, several in groupby(MOVES, key=kind):
+        moves = list(several)
+        first = moves[0]
+        starts = ", ".join(row.before for row in moves)
+        who = ", ".join(first.roles)
+        approvals = "needed" if first.is_approved else "none"
+        evidence = EVIDENCE_WORDS[first.evidence]
+        if first.only_if:
+            evidence += f"; only while {first.only_if}"
+        rows.append(
+            f"| {starts} | {first.after} | {first.cause} | {who} | {evidence} | {approvals} |"
+        )
+    return rows
+
+
+def gate_rows() -> list[str]:
+    rows = []
+    for gate in GATES:
+        rule = DEFAULT_GATES[gate]
+        stages = ", ".join(rule.stages)
+        over = "yes, with a note" if rule.overridable else "no"
+        rows.append(f"| {gate} | {stages} | {rule.on_fail} | {rule.on_unjudged} | {over} |")
+    return rows
+
+
+def test_the_page_shows_every_move() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    table = text.partition("| From | To |")[2].partition("\n\n")[0]
+    assert [line for line in table.splitlines() if line.startswith("| ")] == move_rows()
+
+
+def test_the_page_shows_every_gate_with_its_defaults() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    table = text.partition("| Gate | Stands before |")[2].partition("\n\n")[0]
+    assert [line for line in table.splitlines() if line.startswith("| ")] == gate_rows()
+
+
+def test_the_ledger_and_the_lifecycle_know_the_same_stages() -> None:
+    stages = set(Stage.__args__)  # type: ignore[attr-defined]
+    assert stages == set(RANK)
+    assert {row.before for row in MOVES} | {row.after for row in MOVES} == stages
+    assert set(CANARY_SHARES) <= stages
+    approved = {row.after for row in MOVES if row.is_approved}
+    assert approved == APPROVED_STAGES
+
+
+def test_no_move_is_listed_twice() -> None:
+    keys = [(row.before, row.after, row.cause) for row in MOVES]
+    assert len(keys) == len(set(keys))
+
+
+def test_every_step_up_in_authority_rests_on_evidence() -> None:
+    for row in MOVES:
+        if RANK[row.after] > RANK[row.before] and RANK[row.after] >= RANK["eligible"]:
+            assert row.evidence != "none", row
+        if row.after in ("canary_1", "enabled") and row.cause == "promote":
+            assert row.is_approved, row
+            assert "system" not in row.roles, row

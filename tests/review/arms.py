@@ -1,0 +1,86 @@
+"""Synthetic arms and reviewers for the tests of reviews."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gatemark.flow.house import House
+from gatemark.flow.review import (
+    CreateReview,
+    ReviewPlan,
+    ShownPair,
+    VoteRequest,
+    cast_vote,
+    create_review,
+    next_pair,
+)
+
+KEY = bytes(range(32))
+
+
+def write_arm(folder: Path, name: str, count: int, **more: Any) -> str:
+    """Samples whose output names its arm, so that a test can see what a reviewer must not."""
+    path = folder / f"{name}.jsonl"
+    rows = [
+        {
+            "schema": "gatemark.sample/1",
+            "id": f"q{at:03}",
+            "input": f"question {at}",
+            "output": f"{name} {at}",
+            "scores": {},
+            **more,
+        }
+        for at in range(count)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def write_gold(folder: Path, better: int, same: int) -> str:
+    path = folder / "gold.jsonl"
+    rows: list[dict[str, Any]] = [
+        {"id": f"g{at}", "input": "gold", "better": f"good {at}", "worse": f"poor {at}"}
+        for at in range(better)
+    ]
+    rows += [{"id": f"s{at}", "input": "gold", "same": f"same {at}"} for at in range(same)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def make_review(house: House, folder: Path, count: int = 24, **plan: Any) -> None:
+    gold = plan.pop("gold", None)
+    arms = plan.pop("arms", ("new", "old"))
+    settled = ReviewPlan(name="letters", candidates=arms[:-1], baseline=arms[-1], **plan)
+    files = {arm: write_arm(folder, arm, count) for arm in arms}
+    create_review(house, CreateReview(plan=settled, files=files, gold=gold), key=KEY)
+
+
+def prefers(*order: str) -> Callable[[ShownPair], str]:
+    """A reviewer who likes the first of these words best; equal answers are both good."""
+
+    def choose(pair: ShownPair) -> str:
+        ranks = [
+            next((at for at, word in enumerate(order) if str(text).startswith(word)), len(order))
+            for text in (pair.a, pair.b)
+        ]
+        if ranks[0] == ranks[1]:
+            return "both_good"
+        return "a" if ranks[0] < ranks[1] else "b"
+
+    return choose
+
+
+def vote_all(house: House, reviewer: str, choose: Callable[[ShownPair], str]) -> list[ShownPair]:
+    """Vote until nothing is left; gives every pair that was shown."""
+    seen = []
+    while (pair := next_pair(house, "letters", reviewer)) is not None:
+        seen.append(pair)
+        answered: Any = choose(pair)
+        cast_vote(
+            house,
+            VoteRequest(review="letters", reviewer=reviewer, token=pair.token, answered=answered),
+        )
+    return seen

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemark.core.errors import IntegrityError, InvalidValueError
+from gatemark.review.plan import MAX_PAIR_BYTES, Pair, ReviewPlan
+from gatemark.review.queue import Standing, next_number
+from gatemark.review.sealed_key import Sealed, check_key, commitment, is_swapped, token
+from gatemark.review.tells import find_tells
+from gatemark.review.unblind import CastVote, undecided
+
+from .arms import KEY
+
+keys = st.binary(min_size=32, max_size=32)
+
+
+@settings(deadline=None, max_examples=25)
+@given(keys, st.text(min_size=1, max_size=10), st.integers(1, 200))
+def test_each_way_comes_once_in_every_block_of_two(key: bytes, reviewer: str, block: int) -> None:
+    assert is_swapped(key, reviewer, 2 * block - 1) != is_swapped(key, reviewer, 2 * block)
+
+
+def test_the_first_of_each_block_is_a_fair_coin() -> None:
+    swapped = sum(is_swapped(KEY, f"r{at % 7}", 2 * at + 1) for at in range(2000))
+    assert 900 < swapped < 1100
+
+
+@settings(deadline=None, max_examples=30)
+@given(keys, keys)
+def test_a_commitment_opens_only_with_its_key(key: bytes, other: bytes) -> None:
+    sealed = Sealed("letters", "sha256:" + "1" * 64, "sha256:" + "2" * 64)
+    committed = commitment(sealed, key)
+    check_key(sealed, key, committed)
+    if other != key:
+        with pytest.raises(IntegrityError):
+            check_key(sealed, other, committed)
+    with pytest.raises(IntegrityError):
+        check_key(Sealed("letters", sealed.plan_digest, "sha256:" + "3" * 64), key, committed)
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="32 bytes"):
+        commitment(Sealed("a", "b", "c"), b"short")
+
+
+def test_tokens_differ_between_reviewers() -> None:
+    assert len({token(KEY, reviewer, 1) for reviewer in ("a", "b", "c")}) == 3
+
+
+def test_pairs_in_other_hands_come_last_but_come() -> None:
+    standings = [Standing(1, is_gold=False, shown_count=1), Standing(2, is_gold=False)]
+    assert next_number(KEY, "bob", standings, (), votes_per_pair=1) == 2
+    assert next_number(KEY, "bob", standings, (2,), votes_per_pair=1) == 1
+    done = [Standing(1, is_gold=False, shown_count=1, vote_count=1)]
+    assert next_number(KEY, "bob", done, (), votes_per_pair=1) is None
+    gold = [Standing(1, is_gold=True, shown_count=9, vote_count=9)]
+    assert next_number(KEY, "bob", gold, (), votes_per_pair=1) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (["candidate", "baseline"], True),
+        (["candidate", "candidate"], False),
+        (["tie", "tie"], False),
+        (["candidate", "tie"], True),
+        (["candidate"], False),
+        (["tie", "tie", "candidate"], False),
+        (["tie", "baseline", "candidate"], True),
+    ],
+)
+def test_undecided_means_that_no_choice_leads(answers: list[str], expected: bool) -> None:
+    votes = []
+    for at, wanted in enumerate(answers):
+        reviewer = f"r{at}"
+        swapped = is_swapped(KEY, reviewer, 1)
+        letters: dict[str, Any] = {
+            "candidate": "b" if swapped else "a",
+            "baseline": "a" if swapped else "b",
+            "tie": "both_good",
+        }
+        votes.append(CastVote(1, reviewer, 1, 1, letters[wanted]))
+    found = undecided(KEY, votes, gold=(), votes_per_pair=2)
+    assert (1 in found) is expected
+    assert undecided(KEY, votes, gold=(1,), votes_per_pair=2) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"baseline": "new"}, "different names"),
+        ({"alpha": 0.5}, "alpha"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"reviewers": ("a",), "arbiter": "a"}, "reviewer and arbiter"),
+        ({"reviewers": ("a",), "votes_per_pair": 2}, "as many reviewers"),
+    ],
+)
+def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], problem: str) -> None:
+    fields: dict[str, Any] = {"name": "letters", "candidates": ("new",), "baseline": "old"}
+    with pytest.raises(InvalidValueError, match=problem):
+        ReviewPlan(**(fields | change))
+
+
+def test_a_giant_answer_is_refused() -> None:
+    pair = Pair(item="q", arms=("a", "b"), input="", answers=("x" * MAX_PAIR_BYTES, ""))
+    with pytest.raises(InvalidValueError, match="at most"):
+        pair.document()
+
+
+def test_tells_are_named_and_nothing_is_edited() -> None:
+    pairs = [
+        Pair(item=f"q{at}", arms=("alpaca", "llama"), input="", answers=("yes ", "no"))
+        for at in range(6)
+    ]
+    assert find_tells(pairs, ("alpaca", "llama")) == (
+        "answers have blanks at their ends: 100% of alpaca, 0% of llama",
+    )
+    signed = [Pair(item="q", arms=("alpaca", "llama"), input="", answers=("I am Alpaca", "hi"))]
+    assert find_tells(signed, ("alpaca", "llama")) == ("1 answers of alpaca name an arm",)
+    plain = [Pair(item="q", arms=("alpaca", "llama"), input="", answers=("yes", "no"))] * 6
+    assert find_tells(plain, ("alpaca", "llama")) == ()

@@ -1,0 +1,313 @@
+"""Probes on a real store with a live asset: what is judged, done, told and done only once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatemark.core.errors import RefusedError, UsageError
+from gatemark.flow.drift_close import CloseRequest, close_episode
+from gatemark.flow.drift_probe import Probe
+from gatemark.ledger.verify import verify_ledger
+from gatemark.watch.policy import DriftPolicy, Watch
+
+from .live import ASSET, METRIC, Live, lively, point
+from .series import day
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Live:
+    found = Live(str(tmp_path / "store"), tmp_path)
+    found.enable()
+    return found
+
+
+def level(found: Probe, metric: str = METRIC) -> str:
+    return next(signal.level for signal in found.signals if signal.metric == metric)
+
+
+def moves(found: Probe) -> list[tuple[str, str]]:
+    return [(d.act, d.outcome) for d in found.actions if d.act not in ("tell", "close")]
+
+
+def test_a_warning_moves_an_enabled_asset_to_shadow_and_a_breach_demotes_it(live: Live) -> None:
+    live.push(0, [*lively(), 6.0, 3.0])
+    warned = live.probe(17)
+    assert level(warned) == "WARN"
+    assert moves(warned) == [("shadow", "1.0.0 was moved to shadow")]
+    assert live.stage() == "shadow"
+    breached = live.probe(18)
+    assert level(breached) == "BREACH"
+    assert moves(breached) == [("demote", "1.0.0 was demoted")]
+    assert live.stage() == "demoted"
+    assert verify_ledger(live.house.store).troubles == ()
+
+
+def test_every_act_is_an_event_that_cites_signal_and_baseline(live: Live) -> None:
+    live.push(0, [*lively(), 3.0])
+    found = live.probe(17)
+    (episode,) = found.episodes
+    told = [payload for _, payload in live.events("drift_signal") if payload["episode"]]
+    (payload,) = told
+    assert payload["level"] == "WARN"
+    assert payload["signal"]["sigma"] == episode.signal.sigma
+    assert payload["baseline_ids"] == list(episode.baseline_ids)
+    assert len(payload["baseline_ids"]) == 14
+    assert payload["baseline_ids"][-1] == "2026-03-15T00:00:00Z/86400s#1", "one window is left out"
+    assert payload["baseline_digest"] == episode.baseline_digest
+    assert payload["drift_policy_digest"] == DriftPolicy().digest
+    signal_seq = next(seq for seq, p in live.events("drift_signal") if p["episode"])
+    *_, (_, moved) = live.events("transition")
+    assert (moved["after"], moved["cause"]) == ("shadow", "demote")
+    assert moved["signals"] == [signal_seq]
+
+
+def test_probing_again_does_nothing_again(live: Live) -> None:
+    live.push(0, [*lively(), 3.0, 3.0])
+    live.probe(17)
+    first = live.probe(18)
+    head = live.house.events.head()
+    again = live.probe(18)
+    assert again.signals == first.signals
+    assert again.actions == ()
+    assert live.house.events.head() == head
+
+
+def test_a_probe_that_died_before_it_acted_is_made_up_for(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gatemark.flow import drift_probe
+
+    live.push(0, [*lively(), 3.0])
+
+    def die(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drift_probe, "act_on", die)
+        with pytest.raises(KeyboardInterrupt):
+            live.probe(17)
+    assert live.stage() == "enabled"
+    live.probe(17)
+    assert live.stage() == "shadow"
+
+
+def test_a_dry_run_and_a_clock_that_went_back_change_nothing(live: Live) -> None:
+    live.push(0, [*lively(), 3.0])
+    assert level(live.probe(17, dry_run=True)) == "WARN"
+    assert live.stage() == "enabled"
+    live.push(17, [10.0])
+    live.probe(18)
+    head = live.house.events.head()
+    back = live.probe(17)
+    assert "the clock went back" in back.notes[0]
+    assert back.actions == ()
+    assert live.house.events.head() == head
+
+
+def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:
+    live.push(0, lively())
+    found = live.probe(400)
+    assert level(found) == "STALE"
+    assert live.stage() == "enabled"
+
+
+def test_a_canary_is_paused_by_a_warning_and_rolled_back_by_a_breach(live: Live) -> None:
+    live.push(0, lively())
+    live.probe(16)
+    live.to_canary("2.0.0")
+    live.push(16, [3.0, 3.0])
+    warned = live.probe(17)
+    assert moves(warned) == [("pause", "2.0.0 was paused")]
+    assert live.place.tracks["2.0.0"].paused.reason == "warn"
+    breached = live.probe(18)
+    assert moves(breached) == [("roll_back", "2.0.0 was rolled back")]
+    assert (live.stage("2.0.0"), live.stage("1.0.0")) == ("rolled_back", "enabled")
+    live.push(18, [10.0])
+    after = live.probe(19)
+    assert level(after) == "OK", "what drifted is gone, and the baseline is the one before"
+    assert after.closed[0].closed_because == "canary 2.0.0 was rolled back"
+    assert live.stage("1.0.0") == "enabled"
+
+
+def test_the_version_that_takes_over_starts_with_its_own_baseline(live: Live) -> None:
+    live.push(0, lively())
+    live.probe(16)
+    live.to_canary("2.0.0")
+    track = live.place
+    assert track.canary == "2.0.0"
+    live.push(16, [3.0, 3.0])
+    live.probe(18)
+    found = live.probe(18.5)
+    assert found.closed or level(found) != "BREACH"
+
+
+def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> None:
+    live.push(0, [*lively(), 3.0, 3.0])
+    live.probe(17)
+    live.probe(18)
+    old = live.house.results.lines(10)[-1].id
+    live.promote("1.0.0", "evaluating", actor="ann")
+    with pytest.raises(RefusedError, match=r"1\.0\.0"):
+        live.promote("1.0.0", "eligible", old, actor="eve")
+    live.promote("1.0.0", "eligible", live.seal("1.0.0"), actor="eve")
+    assert level(live.probe(18)) == "BREACH", "eligible is not yet back"
+    live.promote("1.0.0", "shadow")
+    live.push(18, [3.0])
+    found = live.probe(19)
+    assert level(found) == "INSUFFICIENT_BASELINE"
+    assert "entered shadow, citing sha256:" in str(found.closed[0].closed_because)
+    live.do(
+        __import__("gatemark.flow.lifecycle", fromlist=["Approve"]).Approve,
+        "bob",
+        "1.0.0",
+        stage="enabled",
+    )
+    live.promote("1.0.0", "enabled")
+    assert live.stage() == "enabled"
+
+
+def test_an_open_breach_holds_a_promotion(live: Live) -> None:
+    live.push(0, lively())
+    live.probe(16)
+    live.to_shadow("2.0.0")
+    live.push(16, [3.0, 3.0])
+    live.probe(17, policy=DriftPolicy(responses=()))
+    live.probe(18, policy=DriftPolicy(responses=()))
+    assert live.stage("1.0.0") == "enabled", "this policy only looks"
+    from gatemark.core.canonical import digest
+    from gatemark.flow.lifecycle import Approve
+
+    compared = live.seal("2.0.0", baseline=digest("1.0.0"))
+    live.do(Approve, "bob", "2.0.0", stage="canary_1", result_ids=(compared,))
+    with pytest.raises(RefusedError) as refused:
+        live.promote("2.0.0", "canary_1", compared)
+    assert "drift" in " ".join(refused.value.lines())
+
+
+def test_a_person_closes_a_warning_with_a_reason_and_a_breach_only_with_a_result(
+    live: Live,
+) -> None:
+    live.push(0, [*lively(), 3.0, 3.0])
+    (warned,) = live.probe(17).episodes
+    (breached,) = live.probe(18).episodes
+    assert warned.id == breached.id
+
+    def close(**more: Any) -> Any:
+        request = CloseRequest(episode=breached.id[7:17], actor="olu", **more)
+        return close_episode(live.house, request, day(18.5))
+
+    live.now = day(18.5)
+    with pytest.raises(RefusedError, match="closes by a fresh result only"):
+        close(reason="new normal")
+    old = live.house.results.lines(10)[-1].id
+    with pytest.raises(RefusedError, match="before the episode showed"):
+        close(reason="new normal", cite=old)
+    failed = live.seal("1.0.0", verdict="fail")
+    with pytest.raises(RefusedError, match="did not pass"):
+        close(reason="new normal", cite=failed)
+    fresh = live.seal("1.0.0")
+    over = close(reason="new normal", cite=fresh)
+    assert over.closed_because == f"closed by olu: new normal (citing {fresh})"
+    with pytest.raises(UsageError, match="names 0 open episodes"):
+        close(reason="twice")
+    assert live.stage() == "demoted", "nothing comes back by itself"
+    live.push(18, [3.0])
+    found = live.probe(19)
+    assert (level(found), found.signals[0].baseline_windows) == ("INSUFFICIENT_BASELINE", 0)
+
+
+def test_a_metric_that_never_came_is_stale_for_registered_assets(live: Live) -> None:
+    found = live.probe(3)
+    (signal,) = found.signals
+    assert (signal.asset, signal.metric, signal.level) == (ASSET, METRIC, "STALE")
+    assert "never" in signal.reason or "ever" in signal.reason
+
+
+def test_assets_nobody_registered_are_judged_and_told_but_not_moved(tmp_path: Path) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    live.push(0, [*lively(), 3.0, 3.0])
+    live.probe(17)
+    found = live.probe(18)
+    assert level(found) == "BREACH"
+    assert moves(found) == []
+    assert [p["level"] for _, p in live.events("drift_signal")] == ["WARN", "BREACH"]
+
+
+def test_another_policy_judges_the_same_windows_anew(live: Live) -> None:
+    live.push(0, [*lively(), 3.0, 3.0, 3.0])
+    literal = live.probe(19, policy=DriftPolicy(mode="literal"))
+    assert level(literal) == "WARN", "the trailing baseline has swallowed the shift"
+    found = live.probe(19)
+    assert level(found) == "BREACH"
+    assert found.signals[0].z is not None
+    assert found.episodes[0].id == literal.episodes[0].id, "still the same trouble"
+    assert live.stage() == "demoted"
+    again = live.probe(19, policy=DriftPolicy(mode="literal"))
+    assert level(again) == "WARN", "literal is the formula and nothing else"
+    assert again.episodes[0].level == "BREACH"
+
+
+def test_an_episode_outlives_a_policy_that_would_not_have_opened_it(live: Live) -> None:
+    live.push(0, [*lively(), 7.0])
+    assert level(live.probe(17)) == "WARN"
+    patient = DriftPolicy(watches=(Watch(metric="*", warn=9.0, breach=9.0),))
+    found = live.probe(17, policy=patient)
+    assert (found.signals[0].level, found.signals[0].episode) == ("WARN", found.episodes[0].id)
+    live.push(17, [10.0, 10.0, 10.0])
+    assert level(live.probe(20, policy=patient)) == "OK"
+
+
+def test_a_series_under_two_detectors_has_two_signals(live: Live) -> None:
+    policy = DriftPolicy(
+        watches=(
+            Watch(metric=METRIC, harm="down"),
+            Watch(metric=METRIC, harm="down", detector="ewma", warn_only=True),
+        )
+    )
+    live.push(0, lively())
+    found = live.probe(16, policy=policy)
+    assert [signal.detector for signal in found.signals] == ["ewma", "sigma"]
+
+
+def test_shorter_windows_are_merged_into_the_watched_one(live: Live) -> None:
+    lines = []
+    for number in range(17):
+        for hour in range(24):
+            line = point(number, 1.0 if hour < 12 else 0.0, n=10)
+            start = day(number + hour / 24)
+            line["start"] = start.strftime("%Y-%m-%dT%H:%M:%SZ")
+            line["end"] = day(number + (hour + 1) / 24).strftime("%Y-%m-%dT%H:%M:%SZ")
+            lines.append(line)
+    live.push_lines(lines, day(17))
+    signal = live.probe(17).signals[0]
+    assert (signal.value, signal.n, signal.baseline_windows) == (pytest.approx(0.5), 240, 14)
+    assert signal.window is not None
+    assert signal.window.id == "2026-03-17T00:00:00Z/86400s"
+
+
+def test_a_form_that_no_watch_reads_is_named(live: Live) -> None:
+    base = {k: v for k, v in point(0, 0, metric="odd").items() if k not in ("value", "n")}
+    live.push_lines([base | {"histogram": [1, 2]}], day(1))
+    found = live.probe(1)
+    assert found.notes == ("triage odd (histogram) has no watch that reads it",)
+
+
+def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:
+    import threading
+
+    live.push(0, [*lively(), 3.0])
+    live.now = day(17)
+    others = [Live(str(tmp_path / "store"), tmp_path) for _ in range(3)]
+    for other in others:
+        other.now = day(17)
+    threads = [threading.Thread(target=lambda o=o: o.probe(17)) for o in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    downs = [p for _, p in live.events("transition") if p["cause"] == "demote"]
+    assert len(downs) == 1
+    assert verify_ledger(live.house.store).troubles == ()

@@ -1,0 +1,187 @@
+"""A store with people, versions and results, and a server over it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from tests.lifecycle.sealed import result
+from tests.lifecycle.world import window
+
+from gatemark.accounts.secrets import form_mark
+from gatemark.core.canonical import digest
+from gatemark.core.lifecycle import Exam
+from gatemark.flow.citations import exam_of
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import (
+    AddVersion,
+    Approve,
+    GrantRoles,
+    Promote,
+    PushWindow,
+    SetExam,
+    act,
+    run_due,
+)
+from gatemark.web.app import create_app
+from gatemark.web.protocol import protocol_with_timeout
+from gatemark.web.settings import ServerSettings
+
+ASSET = "triage"
+PASSWORD = "correct horse battery"
+PEOPLE: dict[str, tuple[Any, ...]] = {
+    "root": ("admin",),
+    "ann": ("author", "approver"),
+    "eve": ("evaluator", "pack_owner"),
+    "bob": ("approver",),
+    "cat": ("approver", "security_approver"),
+    "olu": ("operator",),
+    "tom": ("viewer",),
+}
+ROOMY = {"visits_per_address": 10**6, "visits_per_person": 10**6, "sign_ins": 10**5}
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Scene:
+    """A house with people, and short ways to say things."""
+
+    def __init__(self, store: str, clock: Any = None, **settings: Any) -> None:
+        self.clock = clock or Clock()
+        self.store = store
+        self.house = House(store=store, clock=self.clock)
+        self.settings = ServerSettings(**{**ROOMY, **settings})
+        for person, roles in PEOPLE.items():
+            act(self.house, GrantRoles(actor="root", person=person, roles=roles))
+
+    def app(self) -> Any:
+        return create_app(
+            self.settings,
+            lambda person: House(store=self.store, clock=self.clock, actor=person),
+        )
+
+    @contextmanager
+    def running(self) -> Iterator[httpx.Client]:
+        """A real server in a thread, and a client of it that follows nothing by itself."""
+        with (
+            serving(self.app(), self.settings) as address,
+            httpx.Client(base_url=address, timeout=30) as client,
+        ):
+            yield client
+
+    def account(self, *names: str) -> None:
+        for name in names:
+            secret = self.house.people.new_link(name, self.clock())
+            # One password hash for all: hashing is slow on purpose.
+            self.house.people.use_link(secret, name, PASSWORD, self.clock())
+
+    def session(self, client: httpx.Client, name: str) -> dict[str, str]:
+        """Sign somebody in behind the page's back; gives the headers of fetches."""
+        if name not in {person.name for person in self.house.people.all()}:
+            self.account(name)
+        secret = self.house.people.new_session(name, self.clock())
+        client.cookies.clear()
+        client.cookies.set("gatemark", secret)
+        return {"X-CSRF-Token": form_mark(secret)}
+
+    def mark(self, client: httpx.Client) -> str:
+        return form_mark(str(client.cookies.get("gatemark")))
+
+    def seal(self, version: str, **more: Any) -> str:
+        if isinstance(self.clock, Clock):
+            self.clock.now += timedelta(minutes=1)
+        now = self.clock()
+        more.setdefault("title", f"{version} at {now:%H:%M}")
+        made = result(ASSET, digest(version), now, **more)
+        self.house.results.append(made)
+        return made.id
+
+    def exam(self) -> Exam:
+        return exam_of(result("any", digest("any"), self.clock()))
+
+    def add(self, version: str, author: str = "ann", **more: Any) -> None:
+        fields: dict[str, Any] = {"kind": "prompt", "digest": digest(version), **more}
+        act(self.house, AddVersion(actor=author, asset=ASSET, version=version, **fields))
+        act(self.house, SetExam(actor="eve", asset=ASSET, exam=self.exam()))
+
+    def promote(self, version: str, to: Any, *cites: str, actor: str = "olu") -> None:
+        act(
+            self.house,
+            Promote(actor=actor, asset=ASSET, version=version, to=to, result_ids=cites),
+        )
+
+    def to_shadow(self, version: str, **more: Any) -> str:
+        self.add(version, **more)
+        self.promote(version, "evaluating", actor="ann")
+        sealed = self.seal(version)
+        self.promote(version, "eligible", sealed, actor="eve")
+        self.promote(version, "shadow")
+        return sealed
+
+    def approve(self, version: str, stage: Any, *cites: str, actor: str = "bob") -> None:
+        act(
+            self.house,
+            Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites),
+        )
+
+    def enable(self, version: str) -> str:
+        sealed = self.to_shadow(version)
+        self.approve(version, "enabled")
+        self.promote(version, "enabled")
+        return sealed
+
+    def canary(self, version: str, live: str) -> None:
+        self.to_shadow(version)
+        compared = self.seal(version, baseline=digest(live))
+        self.approve(version, "canary_1", compared)
+        self.promote(version, "canary_1", compared)
+
+    def clean_window(self, start: datetime) -> None:
+        command: PushWindow = window(start)
+        act(self.house, command)
+        run_due(self.house, ASSET, "production")
+
+
+@contextmanager
+def serving(app: Any, settings: ServerSettings) -> Iterator[str]:
+    """The address of an application that is served until the block ends."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app,
+        http=protocol_with_timeout(settings.head_seconds),
+        ws="none",
+        log_level="error",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def new_scene(folder: Path, **settings: Any) -> Scene:
+    return Scene(str(folder / "store"), **settings)

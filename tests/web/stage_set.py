@@ -1,0 +1,101 @@
+"""A small world for the browser and for pictures: a real clock, drift, a canary, and packs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.lifecycle.sealed import result
+from tests.web.scene import ASSET, Clock, Scene
+
+import gatemark.starter
+from gatemark.core.canonical import digest
+from gatemark.core.lifecycle import Pins
+from gatemark.flow.drift_probe import probe
+from gatemark.flow.drift_push import push_points
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import AddVersion, Approve, Promote, SetExam, act, run_due
+from gatemark.flow.reading import ReadingChoices
+from gatemark.watch.policy import DriftPolicy
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def build(folder: Path, **settings: Any) -> Scene:
+    """Two days of life: one version enabled, one in canary, one waiting for votes."""
+    packs = folder / "packs"
+    shutil.copytree(Path(gatemark.starter.__file__).parent, packs)
+    clock = Clock()
+    clock.now = NOW - timedelta(days=3)
+    scene = Scene(str(folder / "store"), clock, packs=(str(packs),), **settings)
+    pins = Pins(model="small-2026-03", prompt="v7", tools={"search": "2.1"})
+    scene.enable("1.0.0")
+    clock.now += timedelta(hours=26)
+    run_due(scene.house, ASSET, "production")
+    scene.canary("1.1.0", "1.0.0")
+    clock.now += timedelta(minutes=1)
+    start = clock.now.replace(minute=0, second=0) + timedelta(hours=1)
+    for number in range(2):
+        clock.now = start + timedelta(minutes=15 * (number + 1))
+        scene.clean_window(start + timedelta(minutes=15 * number))
+    scene.add("1.2.0", pins=pins, note="shorter answers, new search tool")
+    scene.promote("1.2.0", "evaluating", actor="ann")
+    scene.seal("1.2.0", title="triage full pack, 1.2.0")
+    clock.now = NOW - timedelta(hours=2)
+    second(scene, "greeter")
+    watched(scene, "router", folder)
+    clock.now = NOW
+    return scene
+
+
+def second(scene: Scene, asset: str) -> None:
+    """Another asset whose first version is up for a vote."""
+    house = scene.house
+    act(
+        house,
+        AddVersion(actor="ann", asset=asset, kind="prompt", version="0.9.0", digest=digest(asset)),
+    )
+    act(house, SetExam(actor="eve", asset=asset, exam=scene.exam()))
+    act(house, Promote(actor="ann", asset=asset, version="0.9.0", to="evaluating"))
+    made = result(asset, digest(asset), scene.clock(), title=f"{asset} full pack")
+    house.results.append(made)
+    cites = (made.id,)
+    act(house, Promote(actor="eve", asset=asset, version="0.9.0", to="eligible", result_ids=cites))
+    act(house, Promote(actor="olu", asset=asset, version="0.9.0", to="shadow"))
+
+
+def watched(scene: Scene, asset: str, folder: Path) -> None:
+    """An asset that was enabled and then drifted out of service."""
+    second(scene, asset)
+    approve = Approve(actor="bob", asset=asset, version="0.9.0", stage="enabled", note="first")
+    act(scene.house, approve)
+    act(scene.house, Promote(actor="olu", asset=asset, version="0.9.0", to="enabled"))
+    push_drift(scene.house, folder, asset, NOW)
+
+
+def push_drift(house: House, folder: Path, asset: str, until: datetime) -> None:
+    """Thirty quiet days and two bad ones."""
+    first = until.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=32)
+    path = folder / f"{asset}.points.jsonl"
+    lines = []
+    for day in range(32):
+        start = first + timedelta(days=day)
+        good = 930 + (day * 7) % 11 - (220 if day >= 30 else 0)
+        lines.append(
+            {
+                "schema": "gatemark.point/1",
+                "asset": asset,
+                "metric": "golden_accuracy",
+                "start": f"{start:%Y-%m-%dT%H:%M:%SZ}",
+                "end": f"{start + timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}",
+                "source": "shop",
+                "n": 1000,
+                "k": good,
+            }
+        )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    push_points(house, [str(path)], ReadingChoices(), now=until)
+    probe(house, DriftPolicy(), now=until)

@@ -1,0 +1,76 @@
+"""The pictures of the documentation: ``python -m tests.web.take_pictures FOLDER``."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+from tests.web.scene import ASSET, Scene, serving
+from tests.web.stage_set import build
+
+CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))["find_browser"]
+FIRST = (
+    ("sign-in", None, "/sign-in"),
+    ("overview", "bob", "/"),
+    ("asset", "olu", f"/assets/{ASSET}"),
+    ("drift", "olu", "/assets/router"),
+    ("approval", "bob", "/approvals/greeter/0.9.0"),
+    ("approvals", "bob", "/approvals"),
+    ("results", "bob", "/results"),
+    ("ledger", "bob", "/ledger"),
+    ("schedules", "bob", "/schedules"),
+    ("people", "root", "/people"),
+    ("tokens", "bob", "/tokens"),
+)
+HEIGHT = 820
+
+
+def sign_in(page: Page, scene: Scene, address: str, name: str | None) -> None:
+    page.context.clear_cookies()
+    if name is None:
+        return
+    if name not in {person.name for person in scene.house.people.all()}:
+        scene.account(name)
+    secret = scene.house.people.new_session(name, scene.clock())
+    page.context.add_cookies([{"name": "gatemark", "value": secret, "url": address}])
+
+
+def main(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        scene = build(Path(place))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM(), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1100, "height": HEIGHT})
+        phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+        with serving(scene.app(), scene.settings) as address:
+            for name, person, path in FIRST:
+                sign_in(page, scene, address, person)
+                page.goto(address + path)
+                whole = name in ("asset", "drift", "approval")
+                page.screenshot(path=folder / f"web-{name}.png", full_page=whole)
+            sign_in(page, scene, address, "eve")
+            page.goto(f"{address}/runs")
+            page.get_by_label("Only so many items").fill("40")
+            page.get_by_role("button", name="Run").click()
+            page.get_by_role("link", name="See the result").wait_for()
+            page.goto(f"{address}/runs")
+            page.get_by_role("button", name="Run").click()
+            page.get_by_role("link", name="See the result").wait_for()
+            page.screenshot(path=folder / "web-run.png")
+            page.get_by_role("link", name="See the result").click()
+            page.wait_for_load_state()
+            page.screenshot(path=folder / "web-result.png")
+            page.get_by_role("button", name="Compare", exact=True).click()
+            page.wait_for_load_state()
+            page.screenshot(path=folder / "web-compare.png")
+            sign_in(phone, scene, address, "bob")
+            phone.goto(address)
+            phone.screenshot(path=folder / "web-phone.png")
+        browser.close()
+        scene.house.store.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

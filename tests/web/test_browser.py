@@ -1,0 +1,205 @@
+"""A walk through the page in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from tests.web.scene import ASSET, PASSWORD, Scene, serving
+from tests.web.stage_set import build
+from tests.web.take_pictures import sign_in
+
+CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))[
+    "find_browser"
+]()
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+    pytest.mark.slow,
+]
+QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, str]]:
+    scene = build(tmp_path_factory.mktemp("world"))
+    with serving(scene.app(), scene.settings) as address:
+        yield scene, address
+    scene.house.store.close()
+
+
+@contextmanager
+def watched(browser: Browser, width: int = 1000, scheme: str = "light") -> Iterator[Page]:
+    """A page that must ask no other host and leave nothing in the console."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    hosts: set[str | None] = set()
+    complaints: list[str] = []
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    page.close()
+    refused = "Failed to load resource: the server responded with a status of 403"
+    assert hosts <= {"127.0.0.1", "localhost", None}
+    assert [text for text in complaints if not text.startswith(refused)] == []
+
+
+def test_first_start_sign_out_and_sign_in(browser: Browser, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gatemark", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        [*command, "--store", str(tmp_path / "store")], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        printed = [process.stdout.readline() for _ in range(2)]
+        link = re.search(r"http://127\.0\.0\.1:\d+/join/\S+", printed[1])
+        assert link is not None, printed
+        with watched(browser) as page:
+            page.goto(link[0])
+            page.get_by_label("Name").fill("root")
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_label("The same again").fill(PASSWORD)
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+            page.get_by_role("link", name="People").click()
+            page.get_by_label("Name").fill("ann")
+            page.get_by_role("group", name="Roles").last.get_by_label("author").check()
+            page.get_by_role("button", name="Add and make a link").click()
+            invited = page.get_by_label("Link for ann").input_value()
+            page.get_by_role("button", name="Sign out").click()
+            page.goto(invited)
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_label("The same again").fill(PASSWORD)
+            page.keyboard.press("Enter")
+            expect(page.get_by_text("No asset is registered yet")).to_be_visible()
+            page.get_by_role("button", name="Sign out").click()
+            page.get_by_label("Name").fill("root")
+            page.get_by_label("Password").fill(PASSWORD)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("link", name="root")).to_be_visible()
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+
+
+def test_a_run_is_followed_to_its_result_and_the_result_is_verified(
+    browser: Browser, world: tuple[Scene, str]
+) -> None:
+    scene, address = world
+    with watched(browser) as page:
+        sign_in(page, scene, address, "eve")
+        page.goto(f"{address}/runs")
+        page.get_by_role("button", name="Run").click()
+        expect(page.get_by_text("verdict: pass")).to_be_visible(timeout=30_000)
+        assert page.get_by_role("progressbar").count() >= 6
+        page.get_by_role("link", name="See the result").click()
+        expect(page.locator(".banner .verdict")).to_have_text("PASS")
+        page.get_by_role("button", name="Verify seal, files and ledger").click()
+        expect(page.get_by_text("VERIFIES", exact=True)).to_be_visible()
+        sizes = page.evaluate("[...document.images].map(image => image.naturalWidth)")
+        assert min(sizes) > 0
+
+
+def test_nobody_approves_their_own_change_and_a_second_person_does(
+    browser: Browser, world: tuple[Scene, str]
+) -> None:
+    scene, address = world
+    there = f"{address}/approvals/greeter/0.9.0"
+    with watched(browser) as page:
+        sign_in(page, scene, address, "ann")
+        page.goto(there)
+        expect(page.get_by_role("alert")).to_contain_text("author")
+        page.get_by_label("approve", exact=True).check()
+        page.get_by_label("Comment").fill("I like my own work")
+        page.get_by_role("button", name="Vote").click()
+        expect(page.get_by_role("heading", name="Refused")).to_be_visible()
+        sign_in(page, scene, address, "bob")
+        page.goto(f"{address}/")
+        page.get_by_role("link", name="greeter@0.9.0").click()
+        page.get_by_label("approve", exact=True).check()
+        page.get_by_role("button", name="Vote").click()
+        assert page.url == there, "a vote without a comment must not leave the page"
+        page.get_by_label("Comment").fill("read every failing case")
+        page.get_by_role("button", name="Vote").click()
+        expect(page.get_by_role("status")).to_have_text("Your vote is in the ledger.")
+        sign_in(page, scene, address, "olu")
+        page.goto(f"{address}/assets/greeter")
+        page.get_by_text("Act on 0.9.0").click()
+        page.get_by_role("button", name="Take it there").click()
+        expect(page.locator(".banner .verdict")).to_have_text("0.9.0")
+
+
+def test_the_canary_the_demotion_and_the_check_of_the_ledger_are_shown(
+    browser: Browser, world: tuple[Scene, str]
+) -> None:
+    scene, address = world
+    with watched(browser) as page:
+        sign_in(page, scene, address, "tom")
+        page.goto(f"{address}/assets/{ASSET}")
+        expect(page.get_by_role("heading", name="Canary of 1.1.0")).to_be_visible()
+        expect(page.get_by_role("img", name="it stands at canary 5")).to_be_visible()
+        page.goto(address)
+        expect(page.get_by_role("alert")).to_contain_text("router@0.9.0 was taken out of service")
+        page.get_by_role("link", name="See why").click()
+        expect(page.get_by_role("alert")).to_contain_text("demoted")
+        expect(page.get_by_role("heading", name="golden_accuracy")).to_contain_text("BREACH")
+        page.goto(f"{address}/ledger")
+        page.get_by_role("button", name="Verify the whole ledger").click()
+        expect(page.locator("#check")).to_contain_text("events")
+        assert "DOES NOT" not in page.locator("#check").inner_text()
+
+
+PAGES = [
+    ("olu", f"/assets/{ASSET}"),
+    ("olu", "/assets/router"),
+    ("bob", "/"),
+    ("bob", "/approvals"),
+    ("bob", "/results"),
+    ("bob", "/compare"),
+    ("bob", "/ledger"),
+    ("bob", "/tokens"),
+    ("bob", "/schedules"),
+    ("eve", "/runs"),
+    ("ann", "/new-version"),
+    ("root", "/people"),
+    (None, "/sign-in"),
+]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1000, "light"), (390, "dark")])
+def test_every_page_fits_and_has_no_serious_barrier(
+    browser: Browser, world: tuple[Scene, str], width: int, scheme: str
+) -> None:
+    scene, address = world
+    results = scene.house.results.lines(1)
+    pages = [*PAGES, ("bob", f"/results/{results[0].id}")]
+    with watched(browser, width, scheme) as page:
+        for person, path in pages:
+            sign_in(page, scene, address, person)
+            page.goto(address + path)
+            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            found = Axe().run(page).response["violations"]
+            serious = [
+                (one["id"], [node["html"][:120] for node in one["nodes"]])
+                for one in found
+                if one["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], path

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from httpx import Client
+from tests.web.scene import PASSWORD, Clock, Scene, new_scene
+
+from gatemark.accounts.people import SESSION_HOURS
+from gatemark.accounts.secrets import form_mark
+from gatemark.flow.accounts import first_link, roles_of
+from gatemark.flow.house import House
+
+
+def kinds(scene: Scene) -> list[str]:
+    return [event.kind for event, _ in scene.house.events.events()]
+
+
+def sign_in(client: Client, name: str, password: str) -> int:
+    client.get("/sign-in")
+    mark = form_mark(str(client.cookies.get("gatemark-form")))
+    fields = {"form_mark": mark, "name": name, "password": password, "to": "/ledger"}
+    return client.post("/sign-in", data=fields).status_code
+
+
+def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
+    clock = Clock()
+    house = House(store=str(tmp_path / "empty"), clock=clock)
+    secret = first_link(house)
+    scene = Scene.__new__(Scene)
+    scene.clock, scene.store, scene.house = clock, str(tmp_path / "empty"), house
+    scene.settings = new_scene(tmp_path / "other").settings
+    with scene.running() as client:
+        assert client.get(f"/join/{secret}").status_code == 200
+        mark = form_mark(str(client.cookies.get("gatemark-form")))
+        fields = {"form_mark": mark, "name": "root", "password": PASSWORD, "again": PASSWORD}
+        short = client.post(f"/join/{secret}", data={**fields, "password": "a", "again": "a"})
+        assert (short.status_code, "12 to 256" in short.text) == (422, True)
+        assert client.post(f"/join/{secret}", data=fields).status_code == 303
+        assert client.get("/people").status_code == 200
+        client.cookies.delete("gatemark")
+        assert client.post(f"/join/{secret}", data=fields).status_code == 404
+    assert roles_of(house, "root") == ("admin",)
+    assert first_link(house) is None
+    stored = (tmp_path / "empty" / "gatemark.sqlite3").read_bytes()
+    assert PASSWORD.encode() not in stored
+    assert str(secret).encode() not in stored
+    house.store.close()
+
+
+def test_where_the_ledger_has_an_admin_the_first_link_is_for_nobody_else(scene: Scene) -> None:
+    secret = first_link(scene.house)
+    assert scene.house.people.link(str(secret), scene.clock()) == ("root",)
+
+
+def test_signing_in_and_failing_to_are_on_record(scene: Scene, client: Client) -> None:
+    scene.account("bob")
+    assert sign_in(client, "bob", "wrong password!") == 403
+    assert sign_in(client, "nobody", PASSWORD) == 403
+    assert sign_in(client, "bob", PASSWORD) == 303
+    assert client.get("/").status_code == 200
+    assert kinds(scene)[-3:] == ["sign_in_failed", "sign_in_failed", "signed_in"]
+
+
+def test_a_session_is_new_at_every_sign_in_and_the_one_before_ends(
+    scene: Scene, client: Client
+) -> None:
+    scene.account("bob")
+    planted = "planted-by-somebody-else"
+    client.cookies.set("gatemark", planted)
+    fields = {"form_mark": form_mark(planted), "name": "bob", "password": PASSWORD}
+    done = client.post("/sign-in", data=fields)
+    assert done.status_code == 303
+    fresh = done.headers["set-cookie"].split("gatemark=")[1].split(";")[0]
+    assert fresh != planted
+    assert "HttpOnly" in done.headers["set-cookie"]
+    assert "SameSite=lax" in done.headers["set-cookie"]
+    assert scene.house.people.session_person(planted, scene.clock()) is None
+    assert scene.house.people.session_person(fresh, scene.clock()) == "bob"
+
+
+def test_a_session_ends_by_time_by_signing_out_and_with_its_account(
+    scene: Scene, client: Client
+) -> None:
+    scene.session(client, "bob")
+    assert client.get("/").status_code == 200
+    scene.clock.now += timedelta(hours=SESSION_HOURS)
+    assert client.get("/").status_code == 303
+    headers = scene.session(client, "bob")
+    assert client.delete("/api/v1/session", headers=headers).status_code == 200
+    assert client.get("/").status_code == 303
+    scene.session(client, "bob")
+    bob = str(client.cookies.get("gatemark"))
+    headers = scene.session(client, "root")
+    assert client.delete("/api/v1/people/bob", headers=headers).status_code == 200
+    client.cookies.set("gatemark", bob)
+    assert client.get("/").status_code == 303
+    assert roles_of(scene.house, "bob") == ()
+
+
+def test_after_too_many_tries_one_has_to_wait(tmp_path: Path) -> None:
+    scene = new_scene(tmp_path, sign_ins=3)
+    scene.account("bob")
+    with scene.running() as client:
+        tries = [sign_in(client, "bob", "wrong password!") for _ in range(5)]
+    assert tries == [403, 403, 403, 429, 429]
+    assert kinds(scene).count("sign_in_failed") == 3
+    scene.house.store.close()
+
+
+def test_tokens_do_what_their_scopes_say_until_they_end(scene: Scene, client: Client) -> None:
+    headers = scene.session(client, "olu")
+    wish = {"label": "ci", "scopes": ["read"], "days": 2}
+    made = client.post("/api/v1/tokens", json=wish, headers=headers).json()
+    bearer = {"Authorization": f"Bearer {made['secret']}"}
+    client.cookies.clear()
+    assert client.get("/api/v1/session", headers=bearer).json()["way"] == "token"
+    scene.enable("1.0.0")
+    body = {"note": "why"}
+    refused = client.post("/api/v1/assets/triage/demotion", json=body, headers=bearer)
+    assert refused.status_code == 403
+    assert client.post("/api/v1/tokens", json=wish, headers=bearer).status_code == 403
+    scene.clock.now += timedelta(days=2)
+    assert client.get("/api/v1/session", headers=bearer).status_code == 401
+
+
+def test_a_revoked_token_is_refused_at_once_and_only_its_owner_or_an_admin_revokes(
+    scene: Scene, client: Client
+) -> None:
+    headers = scene.session(client, "olu")
+    wish = {"label": "ci", "scopes": ["read", "act"], "days": 2}
+    made = client.post("/api/v1/tokens", json=wish, headers=headers).json()
+    bearer = {"Authorization": f"Bearer {made['secret']}"}
+    address = f"/api/v1/tokens/{made['token']['id']}"
+    headers = scene.session(client, "bob")
+    assert client.get("/api/v1/tokens").json() == []
+    assert client.delete(address, headers=headers).status_code == 404
+    assert client.get("/api/v1/session", headers=bearer).status_code == 200
+    headers = scene.session(client, "root")
+    assert client.delete(address, headers=headers).status_code == 200
+    assert client.get("/api/v1/session", headers=bearer).status_code == 401
+    assert kinds(scene).count("token_revoked") == 1
+    stored = Path(scene.store, "gatemark.sqlite3").read_bytes()
+    assert made["secret"].split("_")[-1].encode() not in stored
+
+
+def test_only_an_admin_in_person_adds_people_and_an_admin_cannot_approve(
+    scene: Scene, client: Client
+) -> None:
+    headers = scene.session(client, "bob")
+    body = {"name": "new", "roles": ["viewer"]}
+    assert client.post("/api/v1/people", json=body, headers=headers).status_code == 403
+    assert client.get("/api/v1/people", headers=headers).status_code == 403
+    headers = scene.session(client, "root")
+    both = {"name": "new", "roles": ["admin", "approver"]}
+    refused = client.post("/api/v1/people", json=both, headers=headers)
+    assert (refused.status_code, "cannot approve" in refused.text) == (409, True)
+    added = client.post("/api/v1/people", json=body, headers=headers)
+    assert added.status_code == 201
+    secret = added.json()["link"].rsplit("/", 1)[1]
+    client.cookies.clear()
+    joined = {"secret": secret, "name": "root", "password": PASSWORD}
+    assert client.post("/api/v1/join", json=joined).status_code == 409
+    assert client.post("/api/v1/join", json={**joined, "name": "new"}).status_code == 200
+    assert client.get("/").status_code == 200
