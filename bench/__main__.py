@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import agreement, compare, endpoint, ledger, runlog_metrics, runner
+from bench import agreement, compare, endpoint, ledger, runlog_metrics, runner, web
 from bench.measure import Line
 
 SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
@@ -16,6 +16,7 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "compare": compare.lines,
     "runlog-metrics": runlog_metrics.lines,
     "ledger": ledger.lines,
+    "web": web.lines,
 }
 
 
