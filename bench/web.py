@@ -1,7 +1,7 @@
 """How the page answers many readers while others write, beside a bare FastAPI page.
 
 ``GATEMARK_BENCH_WEB_SECONDS`` sets how long each part lasts; 60 when left out. Readers look at a
-page, think for a second and look at the next, as people do.
+page, think for two seconds and look at the next, as people do.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECONDS = float(os.environ.get("GATEMARK_BENCH_WEB_SECONDS", "60"))
 READERS = 200
 WRITERS = 20
 ASSETS = 20
-THINK_S = 1.0
+THINK_S = 2.0
 PAGES = ("/", "/approvals", "/results", "/ledger", "/assets/asset-3", "/assets/asset-7/history")
 BARE = """
 import sys
@@ -186,7 +186,7 @@ async def _read(address: str, session: str, pages: tuple[str, ...], seen: list[f
 
 
 async def _write(address: str, session: str, number: int, counts: list[int]) -> None:
-    """Add a version to one of the assets each second or so."""
+    """Add a version to one of the assets every two seconds."""
     line, count = _Line(address, session), 0
     mark = f"X-CSRF-Token: {form_mark(session)}"
     end = time.monotonic() + SECONDS

@@ -72,6 +72,7 @@ class Books:
         self._pinned: Head | None = None
         self._followed: int | None = None
         self._names: set[str] | None = None
+        self._is_house_read = False
 
     def pin(self) -> None:
         """Read what is new, once, and then answer from that until the pin is taken out.
@@ -80,7 +81,10 @@ class Books:
         """
         head = self._events.head()
         if self._followed is None:
-            self._followed = head.seq
+            # What was read before is read on from where it ends; from here on nothing is missed.
+            self._followed, self._names, self._is_house_read = head.seq, None, False
+            for page in self._pages.values():
+                page.is_read = False
         if head.seq > self._followed:
             for event, payload in self._events.events(self._followed):
                 self._follow(event, payload)
@@ -94,7 +98,8 @@ class Books:
     def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
         if event.kind == ASSET_REGISTERED and self._names is not None and event.subject:
             self._names.add(event.subject)
-        if event.subject == HOUSE_SUBJECT and event.seq > self._house_read_to:
+        is_news = self._is_house_read and event.seq > self._house_read_to
+        if event.subject == HOUSE_SUBJECT and is_news:
             self._advance(State(self._house, Asset(name=HOUSE_SUBJECT)), event, payload)
             self._house_read_to = event.seq
         page = self._pages.get(event.subject or "")
@@ -131,6 +136,7 @@ class Books:
         for event, payload in self._events.events(self._house_read_to, subject=HOUSE_SUBJECT):
             self._advance(State(self._house, Asset(name=asset)), event, payload)
             self._house_read_to = event.seq
+        self._is_house_read = True
         for event, payload in self._events.events(page.read_to, subject=asset):
             self._take(page, event, payload)
         page.head = head
