@@ -47,14 +47,14 @@ def vote_for(review: Run, word: str) -> None:
         assert review("vote", "letters", choice, "--json").json["version"] == 1
 
 
-@pytest.mark.parametrize(("word", "code", "said"), [("new", 0, "PASS"), ("old", 1, "FAIL")])
+@pytest.mark.parametrize(("word", "code"), [("new", 0), ("old", 1)])
 def test_a_review_on_the_command_line_ends_with_the_verdict_as_its_code(
-    review: Run, gatemark: Run, tmp_path: Path, word: str, code: int, said: str
+    review: Run, gatemark: Run, tmp_path: Path, word: str, code: int
 ) -> None:
     vote_for(review, word)
     closed = review("close", "letters", actor="ada")
     assert closed.code == code
-    assert closed.out.startswith(said)
+    assert closed.out.startswith(("PASS", "FAIL")[code])
     assert review("export", "letters", "-o", tmp_path / "v.jsonl").code == 0
     scored = gatemark("score", "preference", tmp_path / "v.jsonl")
     assert scored.code == code
