@@ -104,3 +104,19 @@ def test_bad_calls_say_what_is_wrong(
     ran = review(*arguments)
     assert ran.code == code
     assert problem in ran.err
+
+
+@pytest.mark.slow
+def test_both_arms_of_a_pack_run_can_be_reviewed(
+    gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert gatemark("init", ".").code == 0
+    assert gatemark("run", "pack.yaml").code in {0, 1, 3}
+    several = gatemark("review", "create", "mail", "--pack", "parcel-mail")
+    assert several.code == 2
+    assert "name one with --suite" in several.err
+    made = gatemark("review", "create", "mail", "--pack", "parcel-mail", "--suite", "golden")
+    assert made.code == 0, made.err
+    shown = gatemark("review", "next", "mail", "--json").json
+    assert set(shown) >= {"token", "input", "a", "b"}
