@@ -34,6 +34,7 @@ READERS = 200
 WRITERS = 20
 ASSETS = 20
 THINK_S = 2.0
+WARM_UPS = 3
 PAGES = ("/", "/approvals", "/results", "/ledger", "/assets/asset-3", "/assets/asset-7/history")
 BARE = """
 import sys
@@ -126,6 +127,10 @@ def _people(house: House) -> list[str]:
 
 async def _both(address: str, sessions: list[str], seen: list[float]) -> int:
     counts: list[int] = []
+    first = _Line(address, sessions[0])
+    for path in PAGES * WARM_UPS:
+        await first.ask("GET", path)
+    first.close()
     readers = _read_all(address, sessions[:READERS], PAGES, seen)
     writers = asyncio.gather(
         *(

@@ -31,8 +31,9 @@ from gatemark.web.site import site_of
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
 HISTORY_SHOWN = 15
-SHOWN = 20
-"""Versions with their forms on the page; older ones have a page of their own."""
+SHOWN = 8
+"""Versions with their forms on the page; of older ones only those that serve."""
+LIVE = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
 TARGETS = ("evaluating", "rejected", "eligible", "shadow", "canary", "enabled", "retired")
 FALLS = ("demote", "rollback")
 
@@ -57,11 +58,11 @@ def asset_context(house: House, asset: str, environment: str) -> dict[str, Any]:
     tag = asset_etag(house, asset)
     card = asset_card(house, asset, environment)
     history = asset_history(house, asset, limit=HISTORY_SHOWN)
-    going = [line for line in card.versions if line.stage not in ("retired", "superseded")]
+    shown = [line for at, line in enumerate(card.versions) if at < SHOWN or line.stage in LIVE]
+    going = [line for line in shown if line.stage not in ("retired", "superseded")]
     sealed = sealed_results(house, asset)
     offered = {
-        line.version: offered_results(sealed, line.digest, line.result_ids)
-        for line in going[:SHOWN]
+        line.version: offered_results(sealed, line.digest, line.result_ids) for line in going
     }
     canary = _canary(house, asset, environment)
     fallen = [line for line in card.versions if line.stage in ("demoted", "rolled_back")]
@@ -78,10 +79,11 @@ def asset_context(house: House, asset: str, environment: str) -> dict[str, Any]:
         "fallen": fallen[0] if fallen and card.enabled != fallen[0].version else None,
         "why": {
             line.version: why(house, VersionRef(asset=asset, version=line.version), environment)
-            for line in going[:SHOWN]
-            if line.stage in ("enabled", "canary_1", "canary_5", "canary_25")
+            for line in going
+            if line.stage in LIVE
         },
-        "shown_versions": SHOWN,
+        "shown": shown,
+        "others": [line for line in card.versions if line not in shown],
         "targets": TARGETS,
         "gates": get_args(Gate),
     }
