@@ -1,7 +1,7 @@
 """Advisory scoring with pydantic v2: strict models, the same rules and counts by attributes.
 
 ``python -m bench.advisory_pydantic FILE [bare]`` prints its counts as JSON. It also names the file
-by its digest, finds repeated ids, and looks through free texts with one plain pattern, as a score
+by its digest, finds repeated ids, and looks through free texts for plain marks, as a score
 must; ``bare`` leaves these three out. Repeated keys it cannot see.
 """
 
@@ -21,11 +21,9 @@ from gatemark.core import advisory_record as noun
 from gatemark.core.advisory import ERROR_CATEGORIES, bucket_of
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
-PRIVATE = re.compile(
-    r"/home/|/root/|/Users/|/private/|/mnt/|/media/|~/|[\w.+-]+@[\w-]+\.\w"
-    r"|(?:password|secret|api_?key)\s*[:=]|PRIVATE KEY|AKIA[0-9A-Z]{16}|gh[pousr]_\w{36}|eyJ\w+\."
-    r"|\{\s*\"|(?<![\w.])\+?\d(?:[ ().-]{0,2}\d){8,14}(?!\w)"
-)
+PRIVATE = ("@", "/home/", "/root/", "/Users/", "/private/", "/mnt/", "/media/", "~/", "{")
+SECRET = ("password", "secret", "PRIVATE KEY", "AKIA", "ghp_", "eyJ", "xox")
+PHONE = re.compile(r"\d(?:[ ().-]{0,2}\d){8}")
 _ATOMS: dict[Any, Any] = {
     noun.DecisionId: Annotated[str, StringConstraints(pattern=noun.ID_PATTERN)],
     noun.Moment: Annotated[str, StringConstraints(pattern=noun.TIME_PATTERN)],
@@ -168,9 +166,9 @@ def main(path: str, *, bare: bool) -> None:
             if record.decision_id in seen:
                 raise SystemExit("a repeated id")
             seen.add(record.decision_id)
-            private += any(
-                len(text) > 280 or PRIVATE.search(text) for text in texts_of(record) if text
-            )
+            texts = "\n".join(filter(None, texts_of(record)))
+            if any(mark in texts for mark in (*PRIVATE, *SECRET)) or PHONE.search(texts):
+                private += 1
     score.print()
 
 
