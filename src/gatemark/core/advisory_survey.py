@@ -47,11 +47,11 @@ _REMEMBERED: Final = 50_000
 _EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
-_TIME: Final = re.compile(TIME_PATTERN)
+_TIMES: Final = re.compile(rf"(?:{TIME_PATTERN.strip('^$')}\n)*")
+_LAST_DAYS: Final = re.compile(r"-(?:29|3[01])T")
 _IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
 _HEX: Final = b"0123456789abcdef"
 _ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_DIGITS: Final = bytes.maketrans(b"0123456789", b"0000000000")
 
 
 class Fact:
@@ -99,20 +99,21 @@ class Survey(NamedTuple):
 class _Conduct:
     """What records are allowed and do; nearly always the same, so it is compared and not hashed."""
 
-    __slots__ = ("action", "allowed", "flags", "privacy")
+    __slots__ = ("action", "allowed", "fallback", "flags", "privacy")
 
-    def __init__(self, flags: Any, allowed: Any, action: Any, privacy: Any) -> None:
-        self.flags = flags
-        self.allowed = allowed
-        self.action = action
-        self.privacy = privacy
+    def __init__(self, record: Any) -> None:
+        self.flags = record.authority_flags
+        self.allowed = record.allowed_actions
+        self.action = record.actual_action
+        self.privacy = record.privacy
+        self.fallback = record.fallback
 
 
 _numbers = count(1)
 _facts: dict[tuple[Any, ...], Fact] = {}
 _conducts: dict[tuple[Any, ...], _Conduct] = {}
-_known_hours: set[str] = set()
-_last_conduct: _Conduct = _Conduct(None, None, None, None)
+_runs: set[str] = set()
+_last_conduct: _Conduct | None = None
 _last_survey: tuple[Sequence[Any] | None, Survey] = (None, Survey(True, [], [], []))  # noqa: FBT003
 
 
@@ -135,27 +136,29 @@ def survey(batch: Sequence[Decision]) -> Survey:
     """
     global _last_survey  # noqa: PLW0603 - one batch is remembered, whole or not at all
     seen, found = _last_survey
-    if seen is not batch:
+    if seen is not batch and batch:
         found = _looked_over(batch)
         _last_survey = (batch, found)
-    return found
+    return found if batch else Survey(sound=True, facts=[], common=[], singular=[])
 
 
 def _looked_over(batch: Sequence[Decision]) -> Survey:
     facts: list[Fact] = []
     common: list[Any] = []
     singular: list[str] = []
-    known, conduct = _facts, _last_conduct
+    known = _facts
+    conduct = _last_conduct or _conduct_of(batch[0])
     sound = True
     for record in batch:
         source, service, advice = record.source, record.service, record.recommendation
         reference, proof, latency = record.human_or_atlas_decision, record.npu_proof, record.latency
-        outcome, fallback, confidence = record.outcome, record.fallback, record.confidence
+        outcome, confidence = record.outcome, record.confidence
         if (
             record.authority_flags != conduct.flags
             or record.allowed_actions != conduct.allowed
             or record.actual_action != conduct.action
             or record.privacy != conduct.privacy
+            or record.fallback != conduct.fallback
         ):
             conduct = _conduct_of(record)
         notes, run, fixture = record.notes, source.artifact_ref, source.fixture_id
@@ -170,9 +173,8 @@ def _looked_over(batch: Sequence[Decision]) -> Survey:
         common += advice.reasons
         if advice.evidence_refs or advice.raw_output_ref:
             common += (*(advice.evidence_refs or ()), advice.raw_output_ref)
-        if run and len(run) not in (26, 36) and run[:4] != "run:":
-            common.append(run)
-            run = None
+        if run and run not in _runs:
+            run = _run_or_none(run, common)
         cell = (
             conduct,
             record.input_class,
@@ -205,14 +207,16 @@ def _looked_over(batch: Sequence[Decision]) -> Survey:
             proof.counter_path,
             latency.timeout,
             latency.total_ms is None,
-            fallback.occurred,
-            fallback.kind,
-            fallback.reason,
-            fallback.expected,
         )
         fact = known.get(cell) or _learnt(cell, record, run, case)
         facts.append(fact)
-        sound = sound and fact.sound and _bucket_fits(confidence)
+        score = confidence.score
+        if not fact.sound or not (
+            score.__class__ is float
+            and confidence.bucket_rule == DEFAULT_BUCKET_RULE
+            and confidence.bucket == BUCKETS[bisect_right(_EDGES, score)]
+        ):
+            sound = sound and fact.sound and _bucket_fits(confidence)
     return Survey(sound, facts, common, singular)
 
 
@@ -225,16 +229,32 @@ def _bucket_fits(confidence: Confidence) -> bool:
     return bucket == BUCKETS[bisect_right(_EDGES, score)]
 
 
+def _run_or_none(reference: str, common: list[Any]) -> str | None:
+    """A reference that looks like the id of a run; any other is a text like others."""
+    if len(reference) in (26, 36) or reference.startswith("run:"):
+        if len(_runs) < _REMEMBERED:
+            _runs.add(reference)
+        return reference
+    common.append(reference)
+    return None
+
+
 def _later_case(notes: Sequence[str]) -> str | None:
     return next((CASE_NOTES[note] for note in notes if note in CASE_NOTES), None)
 
 
 def _conduct_of(record: Decision) -> _Conduct:
     global _last_conduct  # noqa: PLW0603 - the conduct that the next record most likely has
-    parts = (record.authority_flags, record.allowed_actions, record.actual_action, record.privacy)
+    parts = (
+        record.authority_flags,
+        record.allowed_actions,
+        record.actual_action,
+        record.privacy,
+        record.fallback,
+    )
     if len(_conducts) >= _REMEMBERED:
         _conducts.clear()
-    _last_conduct = _conducts.get(parts) or _conducts.setdefault(parts, _Conduct(*parts))
+    _last_conduct = _conducts.get(parts) or _conducts.setdefault(parts, _Conduct(record))
     return _last_conduct
 
 
@@ -286,21 +306,10 @@ def _ids_are_whole(ids: list[str]) -> bool:
 def _moments_exist(moments: list[str]) -> bool:
     """Whether every time is one, in UTC, and on a day of the calendar."""
     lines = "\n".join(moments) + "\n"
-    forms = lines.encode("utf-8", "replace").translate(_DIGITS)
-    if forms == b"0000-00-00T00:00:00Z\n" * len(moments) and max(lines[14::21]) <= "5" >= max(
-        lines[17::21]
-    ):
-        hours = [moment[:13] for moment in moments]
-        return _known_hours.issuperset(hours) or all(map(_is_hour, hours))
-    return all(matches(_TIME, moment) and is_a_day(moment) for moment in moments)
-
-
-def _is_hour(hour: str) -> bool:
-    """Whether a day and an hour exist; remembered, because records come close together."""
-    exists = hour[11:] < "24" and is_a_day(hour)
-    if exists and len(_known_hours) < _REMEMBERED:
-        _known_hours.add(hour)
-    return exists
+    if _TIMES.fullmatch(lines) is None:
+        return False
+    # Only the last days of a month may be missing from the calendar.
+    return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
 
 
 def _hashes_are_whole(hashes: list[str]) -> bool:
