@@ -17,6 +17,7 @@ from bench import (
     runlog,
     runlog_metrics,
     runner,
+    web,
 )
 from bench.measure import Line
 
@@ -33,6 +34,7 @@ SECTIONS: dict[str, Callable[[], Iterator[Line]]] = {
     "runlog": runlog.lines,
     "lifecycle": lifecycle.lines,
     "drift": drift.lines,
+    "web": web.lines,
 }
 
 

@@ -1,13 +1,16 @@
 """Advisory scoring with pydantic v2: strict models, the same rules and counts by attributes.
 
-``python -m bench.advisory_pydantic FILE [RECORDS]`` prints its counts as JSON.
+``python -m bench.advisory_pydantic FILE [bare]`` prints its counts as JSON. It also names the file
+by its digest, finds repeated ids, and looks through free texts for plain marks, as a score
+must; ``bare`` leaves these three out. Repeated keys it cannot see.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -18,6 +21,9 @@ from gatemark.core import advisory_record as noun
 from gatemark.core.advisory import ERROR_CATEGORIES, bucket_of
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
+PRIVATE = ("@", "/home/", "/root/", "/Users/", "/private/", "/mnt/", "/media/", "~/", "{")
+SECRET = ("password", "secret", "PRIVATE KEY", "AKIA", "ghp_", "eyJ", "xox")
+PHONE = re.compile(r"\d(?:[ ().-]{0,2}\d){8}")
 _ATOMS: dict[Any, Any] = {
     noun.DecisionId: Annotated[str, StringConstraints(pattern=noun.ID_PATTERN)],
     noun.Moment: Annotated[str, StringConstraints(pattern=noun.TIME_PATTERN)],
@@ -130,19 +136,41 @@ def _category(record: Any) -> str:
     return "severity_overcall" if apart > 0 else "severity_undercall"
 
 
-def records(lines: Iterator[bytes]) -> Iterator[Any]:
-    """Validated records."""
-    return map(model_of(noun.Decision, Sound).model_validate_json, lines)
+def texts_of(record: Any) -> Iterator[str | None]:
+    """Every free text of a record."""
+    source, service, advice = record.source, record.service, record.recommendation
+    yield from (source.fixture_id, source.fixture_set, source.artifact_ref)
+    yield from (service.endpoint, service.model, advice.raw_output_ref)
+    yield from (record.human_or_atlas_decision.decision_ref, record.npu_proof.counter_path)
+    yield record.fallback.reason
+    yield from advice.reasons
+    yield from advice.evidence_refs or ()
+    yield from record.actual_action.side_effects
+    yield from record.notes or ()
 
 
-def main(path: str, limit: int | None) -> None:
-    """Score a file, or its beginning."""
+def main(path: str, *, bare: bool) -> None:
+    """Score a file."""
     score = AttributeScore()
+    validate = model_of(noun.Decision, Sound).model_validate_json
+    seen: set[str] = set()
+    digest = hashlib.sha256()
+    private = 0
     with open(path, "rb") as stream:  # noqa: PTH123
-        for record in records(islice(stream, limit)):
+        for line in stream:
+            record = validate(line)
             score.add(record)
+            if bare:
+                continue
+            digest.update(line)
+            if record.decision_id in seen:
+                raise SystemExit("a repeated id")
+            seen.add(record.decision_id)
+            texts = "\n".join(filter(None, texts_of(record)))
+            if any(mark in texts for mark in (*PRIVATE, *SECRET)) or PHONE.search(texts):
+                private += 1
     score.print()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    main(sys.argv[1], bare=sys.argv[2:] == ["bare"])

@@ -166,7 +166,7 @@ def stop_while_asking(folder: Path, *arguments: str) -> tuple[list[int], str, st
         asking = process.stderr.readline()
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert asking.startswith("asking: ")
     assert err.endswith("gatemark: stopped\n")

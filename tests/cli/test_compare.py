@@ -342,7 +342,7 @@ def test_files_without_a_shared_score_are_refused(compare: Run) -> None:
         (("--alpha", "nan"), "not a finite number"),
         (("--margin", "1"), "'--margin'"),
         (("--resamples", "5"), "'--resamples'"),
-        (("--from", "otlp"), "known: deepeval, inspect, lm-eval, mlflow, promptfoo"),
+        (("--from", "excel"), "known: deepeval, inspect, langfuse, lm-eval, mlflow, otlp"),
         (("-o", "x.html"), "must end in .json, .md"),
     ],
 )

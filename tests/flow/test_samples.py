@@ -43,8 +43,8 @@ def test_a_file_whose_first_line_is_broken_is_still_known_as_own(tmp_path: Path)
 def test_a_named_format_is_not_guessed_again(tmp_path: Path):
     with pytest.raises(BadInputError):
         read(tmp_path / "a", GOOD, tool="inspect")
-    with pytest.raises(UsageError, match="no importer is called 'otlp'"):
-        read(tmp_path / "a", GOOD, tool="otlp")
+    with pytest.raises(UsageError, match="no importer is called 'excel'"):
+        read(tmp_path / "a", GOOD, tool="excel")
 
 
 @st.composite

@@ -49,7 +49,7 @@ def test_a_good_pack_is_read_and_has_a_digest_of_every_key(tmp_path: Path) -> No
         ("id: calib", "id: golden", "suite id 'golden' comes twice"),
         ("[golden]", "[gold]", "required suite 'gold' is not in the pack"),
         ("from: golden", "from: calib", "looks at 'calib', which is no other suite"),
-        ("from: golden", "min: 0.5", "needs a dataset, or another suite"),
+        ("from: golden", "min: 0.5", "needs one of: a dataset, another suite"),
         ("score_min", "score_mni", "did you mean 'score_min'?"),
         ("dataset:", "datset:", "unknown key 'datset' at $.suites[0]; did you mean 'dataset'?"),
         ("score_min: 0.85", "score_min: 1.5", "score_min"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import BadExample, Form
-from gatemark.intake.admit import Admission
+from gatemark.intake.admit import Admission, object_lines
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
 from gatemark.intake.strict_json import parse_strictly
@@ -127,4 +127,48 @@ def test_files_without_optional_keys_give_the_short_way_up() -> None:
     reader = Admission(FORM, Limits(), check_duplicate_keys=True, max_refusals=9)
     block = Block(b'{"id": "r", "inner": {"label": "b"}}\n')
     assert sum(len(batch) for batch in reader.records(iter([block] * 20))) == 20
-    assert reader._decode_whole is None
+    assert reader._whole_decoder is None
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        (b'{"a": 1}\n', 1),
+        (b'{"a": 1}\n{"a": 2}\n', 2),
+        (b'{"a": 1} {"a": 2}\n{"a": 3}\n', 2),
+        (b'{"a": [{}\n]}\n', None),
+        (b'{"a": 1}\n\n{"a": 2}\n', None),
+        (b'{"a": 1}\r\n{"a": 2}\r\n', None),
+        (b' {"a": 1}\n', None),
+        (b"[1]\n", None),
+        (b"\n", None),
+        (b'{"a": 1}', None),
+    ],
+)
+def test_lines_are_read_in_one_go_only_where_each_is_an_object(
+    data: bytes, count: int | None
+) -> None:
+    assert object_lines(data) == count
+
+
+GOOD = '{"id": "r", "inner": {"label": "b"}}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "accepted"),
+    [
+        ([GOOD, GOOD], 2),
+        ([GOOD + " " + GOOD], 0),
+        ([GOOD + GOOD, GOOD], 1),
+        (['{"id": "r", "inner": {"label": "b"}', "}", GOOD + GOOD], 0),
+        (['{"id": "r",', '"inner": {"label": "b"}}', GOOD], 1),
+        ([GOOD, "", "  ", GOOD], 2),
+        ([" " + GOOD + " ", GOOD + "\r"], 2),
+        ([GOOD, "{}"], 1),
+    ],
+)
+def test_one_line_is_one_record_however_blocks_are_read(lines: list[str], accepted: int) -> None:
+    reader = admit(lines)
+    assert reader.accepted == accepted
+    assert reader.line_count == len(lines)
+    assert reader.received == sum(bool(line.strip()) for line in lines)

@@ -353,7 +353,7 @@ def test_a_review_is_never_replaced(house: House, tmp_path: Path) -> None:
         make_review(house, tmp_path)
 
 
-@pytest.mark.parametrize("place", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def test_every_store_keeps_reviews_and_refuses_edits(
     place: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

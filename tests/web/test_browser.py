@@ -96,7 +96,10 @@ def test_first_start_sign_out_and_sign_in(browser: Browser, tmp_path: Path) -> N
             expect(page.get_by_role("link", name="root")).to_be_visible()
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 0
+        ended = process.wait(timeout=20)
+        if process.stdout is not None:
+            process.stdout.close()
+    assert ended == 0
 
 
 def test_a_run_is_followed_to_its_result_and_the_result_is_verified(

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import click
 
 from gatemark.cli.options import FiniteRange, busy_counter_option, json_option
-from gatemark.cli.screen import count_progress, print_json
+from gatemark.cli.screen import print_json, told_progress
 from gatemark.core.advisory_record import FallbackKind, Mode
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.advisory_dry_run import dry_run
@@ -102,7 +102,7 @@ def run_command(**flags: Any) -> int:
         expected_fallbacks=frozenset(flags["expect_fallback"]),
     )
     # What a Python service prints must not get between a script and the JSON document.
-    with count_progress("asking") as progress, redirect_stdout(sys.stderr):
+    with told_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(
             House(jobs=1),
             choices,

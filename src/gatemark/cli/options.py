@@ -134,8 +134,8 @@ def from_option(function: F) -> F:
         metavar="FORMAT",
         default="auto",
         show_default=True,
-        help="Which tool wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow or "
-        "pydantic-evals.",
+        help="Which tool wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow, "
+        "pydantic-evals, otlp or langfuse.",
     )(function)
 
 

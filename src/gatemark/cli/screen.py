@@ -60,10 +60,17 @@ def running_count(title: str) -> Iterator[Callable[[int], None] | None]:
 
 
 @contextmanager
-def count_progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress in things on standard error: a bar for people, a line per tenth for logs."""
+def told_progress(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress of slow work on standard error: a bar for people, a line per tenth for logs."""
+    with count_progress(title) as progress:
+        yield _tenths(title) if progress is None else progress
+
+
+@contextmanager
+def count_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar of things done on standard error when a person is looking, else nothing."""
     if not sys.stderr.isatty():
-        yield _tenths(title)
+        yield None
         return
     from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
     from rich.progress import (  # noqa: PLC0415

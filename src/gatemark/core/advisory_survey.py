@@ -1,8 +1,8 @@
 """One quick look at a batch of advisory records, for everyone who must look at all of them.
 
 Admission asks whether any record contradicts itself; the exam asks what kinds of records there are.
-Both questions need the same fields, so they are read once. Much of a record (who advised, what it
-was allowed, what it did) is the same in thousands of others: that part is judged once for all.
+Both questions need the same fields, so they are read once. Most of a record (who advised, what was
+recommended, what came of it) is the same in thousands of others: that part is judged once for all.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
@@ -25,10 +26,10 @@ from gatemark.core.advisory_record import (
     LABEL_PATTERN,
     NAME_PATTERN,
     TIME_PATTERN,
+    Confidence,
     Decision,
 )
 from gatemark.core.advisory_rules import (
-    CONTRADICTIONS,
     authority_breaches,
     fallback_breaches,
     fallback_has_its_kind,
@@ -36,74 +37,84 @@ from gatemark.core.advisory_rules import (
     matches,
     named_errors_disagree,
     privacy_breaches,
+    proof_fits_its_mode,
+    reference_is_whole,
     side_effect_breaches,
 )
 
 AUTHORITY, SIDE_EFFECT, PRIVACY, NO_REASON = 1, 2, 4, 8
-_REMEMBERED: Final = 20_000
+_REMEMBERED: Final = 50_000
 _EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
-_UNMEASURED: Final = frozenset(("health_only", "offline_fixture", "unavailable"))
-_NOTHING: Final = (None, UNSET)
-_HEX: Final = b"0123456789abcdef"
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
+_TIMES: Final = re.compile(rf"(?:{TIME_PATTERN.strip('^$')}\n)*")
+_LAST_DAYS: Final = re.compile(r"-(?:29|3[01])T")
 _IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
-_TIME: Final = re.compile(TIME_PATTERN)
+_HEX: Final = b"0123456789abcdef"
 _ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_DIGITS: Final = bytes.maketrans(b"0123456789", b"0000000000")
 
 
-class Conduct:
-    """Who advised and what came of it: everything in a record but its question and its answer.
+class Fact:
+    """Everything about a record that thousands of others share, judged once.
 
-    Equal parts of records share one object, so it is compared by identity.
+    ``record`` is the first one; ``run`` and ``case`` are those of all. Equal parts share one
+    object, which is known by its ``number``.
     """
 
-    __slots__ = ("breaches", "record", "sound", "texts")
+    __slots__ = ("breaches", "case", "number", "record", "run", "sound", "texts")
 
-    def __init__(self, record: Decision) -> None:
-        service = record.service
+    def __init__(self, number: int, record: Decision, run: str | None, case: str | None) -> None:
+        self.number = number
         self.record = record
-        self.sound = (
-            matches(_NAME, service.name)
-            and matches(_NAME, record.input_class)
-            and not named_errors_disagree(record)
-            and not fallback_has_its_kind(record)
-        )
+        self.run = run
+        self.case = case
+        self.sound = _shared_part_is_sound(record)
         self.breaches = breaches_of(record)
-        self.texts: tuple[tuple[str, Any], ...] = (
-            ("$.input_class", record.input_class),
-            ("$.service.name", service.name),
-            ("$.service.endpoint", service.endpoint),
-            ("$.service.model", service.model),
-            ("$.fallback.reason", record.fallback.reason),
-            *(
-                (f"$.actual_action.side_effects[{place}]", effect)
-                for place, effect in enumerate(record.actual_action.side_effects)
-            ),
+        service = record.service
+        self.texts: tuple[Any, ...] = (
+            record.input_class,
+            service.name,
+            service.endpoint,
+            service.model,
+            record.source.fixture_set,
+            run,
+            record.npu_proof.counter_path,
+            record.fallback.reason,
+            *record.actual_action.side_effects,
         )
 
 
 class Survey(NamedTuple):
-    """What a look at a batch found.
+    """What a look at a batch found: a fact per record, and the texts that facts do not hold.
 
-    ``cells`` has all discrete facts of each record, ``common`` the texts that tend to come again
-    and ``singular`` those that tend to differ.
+    ``common`` are texts that tend to come again, ``singular`` those that tend to differ.
     """
 
     sound: bool
-    cells: list[tuple[Any, ...]]
+    facts: list[Fact]
     common: list[Any]
     singular: list[str]
 
 
-_conducts: dict[tuple[Any, ...], Conduct] = {}
-_known_labels: set[Any] = set()
-_known_hours: set[str] = set()
-_last: tuple[Sequence[Any] | None, Survey] = (
-    None,
-    Survey(sound=True, cells=[], common=[], singular=[]),
-)
+class _Conduct:
+    """What records are allowed and do; nearly always the same, so it is compared and not hashed."""
+
+    __slots__ = ("action", "allowed", "fallback", "flags", "privacy")
+
+    def __init__(self, record: Any) -> None:
+        self.flags = record.authority_flags
+        self.allowed = record.allowed_actions
+        self.action = record.actual_action
+        self.privacy = record.privacy
+        self.fallback = record.fallback
+
+
+_numbers = count(1)
+_facts: dict[tuple[Any, ...], Fact] = {}
+_conducts: dict[tuple[Any, ...], _Conduct] = {}
+_runs: set[str] = set()
+_last_conduct: _Conduct | None = None
+_last_survey: tuple[Sequence[Any] | None, Survey] = (None, Survey(True, [], [], []))  # noqa: FBT003
 
 
 def all_sound(batch: Sequence[Decision]) -> bool:
@@ -111,10 +122,10 @@ def all_sound(batch: Sequence[Decision]) -> bool:
     moments = [record.timestamp for record in batch]
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
     return (
-        _ids_are_whole([record.decision_id for record in batch])
+        survey(batch).sound
+        and _ids_are_whole([record.decision_id for record in batch])
         and _moments_exist(moments)
         and _hashes_are_whole([text for record in batch if (text := record.source.content_hash)])
-        and survey(batch).sound
     )
 
 
@@ -123,124 +134,154 @@ def survey(batch: Sequence[Decision]) -> Survey:
 
     A list must not be changed between two looks at it.
     """
-    global _last  # noqa: PLW0603 - one batch is remembered, whole or not at all
-    seen, found = _last
-    if seen is not batch:
+    global _last_survey  # noqa: PLW0603 - one batch is remembered, whole or not at all
+    seen, found = _last_survey
+    if seen is not batch and batch:
         found = _looked_over(batch)
-        _last = (batch, found)
-    return found
+        _last_survey = (batch, found)
+    return found if batch else Survey(sound=True, facts=[], common=[], singular=[])
 
 
 def _looked_over(batch: Sequence[Decision]) -> Survey:
-    cells: list[tuple[Any, ...]] = []
+    facts: list[Fact] = []
     common: list[Any] = []
     singular: list[str] = []
-    conducts, labels = _conducts, _known_labels
+    known = _facts
+    conduct = _last_conduct or _conduct_of(batch[0])
     sound = True
     for record in batch:
-        key = (
-            record.input_class,
-            record.service,
-            record.authority_flags,
-            record.allowed_actions,
-            record.actual_action,
-            record.outcome,
-            record.fallback,
-            record.privacy,
-            record.source.privacy_class,
-        )
-        conduct = conducts.get(key) or _learnt(key, record)
-        source, advice, confidence = record.source, record.recommendation, record.confidence
+        source, service, advice = record.source, record.service, record.recommendation
         reference, proof, latency = record.human_or_atlas_decision, record.npu_proof, record.latency
-        run, notes = source.artifact_ref, record.notes
+        outcome, confidence = record.outcome, record.confidence
+        if (
+            record.authority_flags != conduct.flags
+            or record.allowed_actions != conduct.allowed
+            or record.actual_action != conduct.action
+            or record.privacy != conduct.privacy
+            or record.fallback != conduct.fallback
+        ):
+            conduct = _conduct_of(record)
+        notes, run, fixture = record.notes, source.artifact_ref, source.fixture_id
         case = None
         if notes:
             singular += notes
-            for note in notes:
-                if note in CASE_NOTES:
-                    case = CASE_NOTES[note]
-        fixture, cited = source.fixture_id, reference.decision_ref
+            case = CASE_NOTES.get(notes[0]) or (_later_case(notes) if len(notes) > 1 else None)
         if fixture:
             singular.append(fixture)
-        if cited and cited != fixture:
-            singular.append(cited)
-        common += (run, source.fixture_set, advice.raw_output_ref, proof.counter_path)
+        if reference.decision_ref and reference.decision_ref != fixture:
+            singular.append(reference.decision_ref)
         common += advice.reasons
-        if advice.evidence_refs:
-            common += advice.evidence_refs
-        cells.append(
-            (
-                conduct,
-                source.kind,
-                source.fixture_set or None,
-                run if run and (len(run) in (26, 36) or run[:4] == "run:") else None,
-                advice.label,
-                advice.severity,
-                reference.source,
-                reference.label or None,
-                reference.severity or None,
-                confidence.bucket,
-                confidence.bucket_rule,
-                proof.proof_mode,
-                proof.proof_ok,
-                proof.inference_ran,
-                latency.timeout,
-                latency.total_ms is not None,
-                case,
-            )
+        if advice.evidence_refs or advice.raw_output_ref:
+            common += (*(advice.evidence_refs or ()), advice.raw_output_ref)
+        if run and run not in _runs:
+            run = _run_or_none(run, common)
+        cell = (
+            conduct,
+            record.input_class,
+            service.name,
+            service.endpoint,
+            service.model,
+            service.mode,
+            source.kind,
+            source.privacy_class,
+            source.fixture_set,
+            run,
+            case,
+            advice.label,
+            advice.severity,
+            reference.source,
+            reference.label,
+            reference.severity,
+            confidence.bucket,
+            confidence.bucket_rule,
+            outcome.comparison,
+            outcome.error_type,
+            outcome.human_review_required,
+            outcome.promotion_blocker,
+            proof.proof_mode,
+            proof.proof_ok,
+            proof.inference_ran,
+            # Absent, zero and moved are three different things; how far it moved is not.
+            proof.busy_delta_us and True,
+            proof.service_reported_delta_us and True,
+            proof.counter_path,
+            latency.timeout,
+            latency.total_ms is None,
         )
-        if sound and not (
-            conduct.sound and advice.label in labels and _is_usual(confidence, reference, proof)
+        fact = known.get(cell) or _learnt(cell, record, run, case)
+        facts.append(fact)
+        score = confidence.score
+        if not fact.sound or not (
+            score.__class__ is float
+            and confidence.bucket_rule == DEFAULT_BUCKET_RULE
+            and confidence.bucket == BUCKETS[bisect_right(_EDGES, score)]
         ):
-            sound = _is_sound(record)
-    return Survey(sound, cells, common, singular)
+            sound = sound and fact.sound and _bucket_fits(confidence)
+    return Survey(sound, facts, common, singular)
 
 
-def _is_usual(confidence: Any, reference: Any, proof: Any) -> bool:
-    """Whether confidence, reference and proof fit together in one of the usual ways."""
-    score, mode = confidence.score, proof.proof_mode
+def _bucket_fits(confidence: Confidence) -> bool:
+    score, bucket = confidence.score, confidence.bucket
     if score is None or score is UNSET:
-        if confidence.bucket != "unknown":
-            return False
-    elif (
-        confidence.bucket_rule != DEFAULT_BUCKET_RULE
-        or confidence.bucket != BUCKETS[bisect_right(_EDGES, score)]
-    ):
-        return False
-    if reference.source == "missing":
-        if reference.label or reference.severity:
-            return False
-    elif reference.label not in _known_labels:
-        return False
-    if proof.proof_ok is None:
-        return (
-            mode in _UNMEASURED
-            and proof.busy_delta_us in _NOTHING
-            and proof.service_reported_delta_us in _NOTHING
-        )
-    return bool(
-        proof.proof_ok
-        and proof.inference_ran
-        and mode == "sysfs_busy_delta"
-        and proof.busy_delta_us
+        return bucket == "unknown"
+    if confidence.bucket_rule != DEFAULT_BUCKET_RULE:
+        return bucket != "unknown"
+    return bucket == BUCKETS[bisect_right(_EDGES, score)]
+
+
+def _run_or_none(reference: str, common: list[Any]) -> str | None:
+    """A reference that looks like the id of a run; any other is a text like others."""
+    if len(reference) in (26, 36) or reference.startswith("run:"):
+        if len(_runs) < _REMEMBERED:
+            _runs.add(reference)
+        return reference
+    common.append(reference)
+    return None
+
+
+def _later_case(notes: Sequence[str]) -> str | None:
+    return next((CASE_NOTES[note] for note in notes if note in CASE_NOTES), None)
+
+
+def _conduct_of(record: Decision) -> _Conduct:
+    global _last_conduct  # noqa: PLW0603 - the conduct that the next record most likely has
+    parts = (
+        record.authority_flags,
+        record.allowed_actions,
+        record.actual_action,
+        record.privacy,
+        record.fallback,
     )
-
-
-def _is_sound(record: Decision) -> bool:
-    """The rules one by one, for a record that is not of the usual kind."""
-    if any(rule(record) for rule in CONTRADICTIONS):
-        return False
-    for label in (record.recommendation.label, record.human_or_atlas_decision.label):
-        if label and len(_known_labels) < _REMEMBERED and matches(_LABEL, label):
-            _known_labels.add(label)
-    return True
-
-
-def _learnt(key: tuple[Any, ...], record: Decision) -> Conduct:
     if len(_conducts) >= _REMEMBERED:
         _conducts.clear()
-    conduct = _conducts[key] = Conduct(record)
-    return conduct
+    _last_conduct = _conducts.get(parts) or _conducts.setdefault(parts, _Conduct(record))
+    return _last_conduct
+
+
+def _learnt(cell: tuple[Any, ...], record: Decision, run: Any, case: str | None) -> Fact:
+    if len(_facts) >= _REMEMBERED:
+        _facts.clear()
+    fact = _facts[cell] = Fact(next(_numbers), record, run or None, case)
+    return fact
+
+
+def _shared_part_is_sound(record: Decision) -> bool:
+    """Whether the part of a record that others share keeps every rule that concerns it alone."""
+    labels = (record.recommendation.label, record.human_or_atlas_decision.label)
+    names = (record.service.name, record.input_class, record.confidence.bucket_rule)
+    return (
+        all(matches(_LABEL, label) for label in labels if label)
+        and all(matches(_NAME, name) for name in names)
+        and not any(
+            rule(record)
+            for rule in (
+                reference_is_whole,
+                named_errors_disagree,
+                proof_fits_its_mode,
+                fallback_has_its_kind,
+            )
+        )
+    )
 
 
 def breaches_of(record: Decision) -> int:
@@ -265,30 +306,17 @@ def _ids_are_whole(ids: list[str]) -> bool:
 def _moments_exist(moments: list[str]) -> bool:
     """Whether every time is one, in UTC, and on a day of the calendar."""
     lines = "\n".join(moments) + "\n"
-    forms = lines.encode("utf-8", "replace").translate(_DIGITS)
-    if forms == b"0000-00-00T00:00:00Z\n" * len(moments) and max(lines[14::21]) <= "5" >= max(
-        lines[17::21]
-    ):
-        hours = [moment[:13] for moment in moments]
-        return _known_hours.issuperset(hours) or all(map(_is_hour, hours))
-    return all(matches(_TIME, moment) and is_a_day(moment) for moment in moments)
-
-
-def _is_hour(hour: str) -> bool:
-    """Whether a day and an hour exist; remembered, because records come close together."""
-    exists = hour[11:] < "24" and is_a_day(hour)
-    if exists and len(_known_hours) < _REMEMBERED:
-        _known_hours.add(hour)
-    return exists
+    if _TIMES.fullmatch(lines) is None:
+        return False
+    # Only the last days of a month may be missing from the calendar.
+    return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
 
 
 def _hashes_are_whole(hashes: list[str]) -> bool:
     """Whether every hash has its prefix and 64 digits; the type has bounded its length already."""
     if not hashes:
         return True
-    count = len(hashes)
+    size = len(hashes)
     lines = "\n" + "\n".join(hashes)
     rest = lines.encode("utf-8", "replace").translate(None, _HEX)
-    return (
-        len(lines) == 72 * count and lines.count("\nsha256:") == count and rest == b"\nsh:" * count
-    )
+    return len(lines) == 72 * size and lines.count("\nsha256:") == size and rest == b"\nsh:" * size

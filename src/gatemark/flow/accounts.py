@@ -143,6 +143,19 @@ def sign_out(house: House, secret: str) -> None:
         _tell(house, SIGNED_OUT, person)
 
 
+def look_now(house: House, *, once: bool) -> None:
+    """Read the ledger once for what follows, or each time; the latter for whoever changes it."""
+    if once:
+        books_of(house).pin()
+    else:
+        books_of(house).unpin()
+
+
+def books_mark(house: House, asset: str) -> tuple[int, int]:
+    """Names what is known of an asset, for whoever keeps what was made of it."""
+    return books_of(house).mark(asset)
+
+
 def by_session(house: House, secret: str) -> Identity | None:
     """Who a session belongs to."""
     person = house.people.session_person(secret, house.clock())

@@ -11,9 +11,8 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.change import AssetKind, AssetRef
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.governance import ASSET_REGISTERED
 from gatemark.core.lifecycle import PRODUCTION, Exam, Pins, Risk, SchemaChange, VersionRef
-from gatemark.flow.books import read_state
+from gatemark.flow.books import books_of, read_state
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import Acted, AddVersion, SetExam, act
 from gatemark.intake.strict_json import parse_strictly
@@ -191,5 +190,5 @@ def version_ref(house: House, ref: VersionRef) -> AssetRef:
 
 def asset_names(house: House) -> tuple[str, ...]:
     """Every registered asset, by name."""
-    events = house.existing_store().events.events(kind=ASSET_REGISTERED)
-    return tuple(sorted({event.subject for event, _ in events if event.subject}))
+    house.existing_store()
+    return tuple(sorted(books_of(house).names()))

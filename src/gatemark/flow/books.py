@@ -12,7 +12,12 @@ import msgspec
 
 from gatemark.core.errors import IntegrityError
 from gatemark.core.event import Event, Head
-from gatemark.core.governance import NEVER_ERASED, RESULT_SEALED, ResultSealed
+from gatemark.core.governance import (
+    ASSET_REGISTERED,
+    NEVER_ERASED,
+    RESULT_SEALED,
+    ResultSealed,
+)
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded
 from gatemark.flow.house import House
 from gatemark.ledger.port import EventStore
@@ -42,6 +47,7 @@ class _Page(msgspec.Struct):
     asset: Asset
     head: Head | None = None
     read_to: int = 0
+    is_read: bool = False
     sealed_at: dict[str, datetime] = {}
 
 
@@ -69,29 +75,85 @@ class Books:
         self._house = HouseRules()
         self._house_read_to = 0
         self._pages: dict[str, _Page] = {}
+        self._pinned: Head | None = None
+        self._followed: int | None = None
+        self._names: set[str] | None = None
+        self._is_house_read = False
+
+    def pin(self) -> None:
+        """Read what is new, once, and then answer from that until the pin is taken out.
+
+        For whoever looks at many assets at once: the ledger is asked once and not for each.
+        """
+        head = self._events.head()
+        if self._followed is None:
+            # What was read before is read on from where it ends; from here on nothing is missed.
+            self._followed, self._names, self._is_house_read = head.seq, None, False
+            for page in self._pages.values():
+                page.is_read = False
+        if head.seq > self._followed:
+            for event, payload in self._events.events(self._followed):
+                self._follow(event, payload)
+                self._followed = event.seq
+        self._pinned = head
+
+    def unpin(self) -> None:
+        """Ask the ledger each time again."""
+        self._pinned = None
+
+    def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
+        if event.kind == ASSET_REGISTERED and self._names is not None and event.subject:
+            self._names.add(event.subject)
+        is_news = self._is_house_read and event.seq > self._house_read_to
+        if event.subject == HOUSE_SUBJECT and is_news:
+            self._advance(State(self._house, Asset(name=HOUSE_SUBJECT)), event, payload)
+            self._house_read_to = event.seq
+        page = self._pages.get(event.subject or "")
+        if page is not None and page.is_read and event.seq > page.read_to:
+            self._take(page, event, payload)
+
+    def _take(self, page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
+        if event.kind == RESULT_SEALED:
+            _note_seal(page, event, payload)
+        else:
+            self._advance(State(self._house, page.asset), event, payload)
+        page.read_to = event.seq
+
+    def names(self) -> frozenset[str]:
+        """Every registered asset."""
+        if self._names is None or self._pinned is None:
+            events = self._events.events(kind=ASSET_REGISTERED)
+            self._names = {event.subject for event, _ in events if event.subject}
+        return frozenset(self._names)
+
+    def mark(self, asset: str) -> tuple[int, int]:
+        """How far the books go about an asset and about the house; names what was read."""
+        self.read(asset)
+        return self._pages[asset].read_to, self._house_read_to
 
     def read(self, asset: str, head: Head | None = None) -> State:
         """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
         with self.lock:
             page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
             state = State(self._house, page.asset)
-            if head is None or page.head != head:
-                self._read_on(state, page)
-                page.head = head
+            if head is not None and page.head == head:
+                return state
+            if head is None and self._pinned is not None and page.is_read:
+                return state
+            self._read_on(state, page)
+            page.head = head
+            page.is_read = True
             return state
 
     def _read_on(self, state: State, page: _Page) -> None:
         for event, payload in self._events.events(self._house_read_to, subject=HOUSE_SUBJECT):
             self._advance(state, event, payload)
             self._house_read_to = event.seq
+        self._is_house_read = True
         if state.asset.name == HOUSE_SUBJECT:
             return
         for event, payload in self._events.events(page.read_to, subject=state.asset.name):
-            if event.kind == RESULT_SEALED:
-                _note_seal(page, event, payload)
-            else:
-                self._advance(state, event, payload)
-            page.read_to = event.seq
+            self._take(page, event, payload)
 
     def sealed_at(self, asset: str, result_id: str) -> datetime | None:
         """When a result about an asset was last sealed, where the ledger tells."""

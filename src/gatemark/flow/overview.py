@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
+from gatemark.core.event import Event
 from gatemark.core.governance import RESULT_SEALED, ResultSealed
 from gatemark.core.lifecycle import PRODUCTION, Role, Stage
 from gatemark.core.lifecycle_events import VersionAdded
@@ -188,7 +189,7 @@ def _open_step(
         policy_digest=state.house.policy_digest,
         pins=known.pins,
         note=notes[0] if notes else "",
-        offered=offered_results(house, asset.name, known.digest, track.result_ids),
+        offered=offered_results(sealed_results(house, asset.name), known.digest, track.result_ids),
         votes=tuple(
             StepVote(
                 actor=vote.actor,
@@ -211,13 +212,18 @@ def _open_step(
     )
 
 
+def sealed_results(house: House, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
+    """Every event that tells of a result about an asset."""
+    events = house.events.events(kind=RESULT_SEALED, subject=asset)
+    return tuple((event, msgspec.convert(payload, ResultSealed)) for event, payload in events)
+
+
 def offered_results(
-    house: House, asset: str, digest: str, cited: Sequence[str]
+    sealed_events: Sequence[tuple[Event, ResultSealed]], digest: str, cited: Sequence[str]
 ) -> tuple[OfferedResult, ...]:
     """Passing results about a candidate, the newest first."""
     found: dict[str, OfferedResult] = {}
-    for event, payload in house.events.events(kind=RESULT_SEALED, subject=asset):
-        sealed = msgspec.convert(payload, ResultSealed)
+    for event, sealed in sealed_events:
         if sealed.candidate is None or sealed.candidate.digest != digest:
             continue
         if sealed.verdict == "pass":

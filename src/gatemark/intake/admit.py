@@ -18,7 +18,7 @@ from gatemark.intake.lines import Block
 from gatemark.intake.shape import Shape, shape_of
 from gatemark.intake.whole_keys import key_count, whole_type
 
-_COLON = ord(":")
+_COLON, _OPENING, _CLOSING = ord(":"), ord("{"), ord("}")
 _WHOLE_TRIES = 8
 
 
@@ -50,13 +50,16 @@ class Admission:
         self._check_keys = check_duplicate_keys
         self._max_refusals = max_refusals
         self._decode = shape.decode
+        self._decoder: msgspec.json.Decoder[Any] | None = (
+            msgspec.json.Decoder(expected.type) if isinstance(expected, Form) else None
+        )
         self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
         whole = None
         if check_duplicate_keys and isinstance(expected, Form):
             whole = whole_type(expected.type)
         self._whole_keys = 0 if whole is None else whole.key_count
-        self._decode_whole: Callable[[bytes], Any] | None = (
-            None if whole is None else msgspec.json.Decoder(whole.type).decode
+        self._whole_decoder: msgspec.json.Decoder[Any] | None = (
+            None if whole is None else msgspec.json.Decoder(whole.type)
         )
         self._whole_tries = _WHOLE_TRIES
         self._encoder = msgspec.json.Encoder()
@@ -82,49 +85,75 @@ class Admission:
                 limit = self._limits.line_bytes
                 self._refuse((Problem("$", f"line is longer than {limit} bytes"),))
                 continue
-            lines = block.data.removesuffix(b"\n").split(b"\n")
-            batch = self._fast(block.data, lines)
-            if batch is None:
-                batch = self._slow(lines)
-            else:
-                self._number_lines(lines, len(batch))
+            batch = self._block(block.data)
             self.accepted += len(batch)
             if batch:
                 yield batch
 
-    def _fast(self, data: bytes, lines: Sequence[bytes]) -> list[Any] | None:
-        """All records of some lines, or None when any of them needs a closer look."""
+    def _block(self, data: bytes) -> list[Any]:
+        """The good records of some lines: all at once, else line by line."""
+        line_count = object_lines(data) if self._decoder is not None else None
+        if line_count is not None:
+            batch = self._fast(data, None, line_count)
+            if batch is not None:
+                first = self.line_count + 1
+                self.line_count += line_count
+                self.batch_lines = range(first, self.line_count + 1)
+                return batch
+        lines = data.removesuffix(b"\n").split(b"\n")
+        batch = self._fast(data, lines, len(lines))
+        if batch is None:
+            return self._slow(lines)
+        self._number_lines(lines, len(batch))
+        return batch
+
+    def _fast(
+        self, data: bytes, lines: Sequence[bytes] | None, line_count: int
+    ) -> list[Any] | None:
+        """All records of some lines, or None when any of them needs a closer look.
+
+        Without ``lines`` the data is read in one go; it must be one object per line.
+        """
         try:
             if not data.isascii():
                 data.decode("utf-8")
-            batch = self._fast_whole(data, lines)
+            batch = self._fast_whole(data, lines, line_count)
             keys_are_unique = batch is not None or not self._check_keys
             if batch is None:
-                decode = self._decode
-                batch = [decode(line) for line in lines if line]
+                batch = self._decoded(data, lines)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if lines is None and len(batch) != line_count:
             return None
         if not keys_are_unique and not self._keys_are_unique(data, batch):
             return None
         return batch if self._shape.keeps_rules(batch) else None
 
-    def _fast_whole(self, data: bytes, lines: Sequence[bytes]) -> list[Any] | None:
+    def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[Any]:
+        if self._decoder is not None:
+            return _decoded(self._decoder, data, lines)
+        decode = self._decode
+        return [decode(line) for line in lines or () if line]
+
+    def _fast_whole(
+        self, data: bytes, lines: Sequence[bytes] | None, line_count: int
+    ) -> list[Any] | None:
         """All records of some lines that have every key exactly once, or None.
 
         Lines that leave out optional keys make the attempt useless, so it is given up for a file
         that keeps failing it.
         """
-        decode = self._decode_whole
-        if decode is None or (found := key_count(data)) is None:
+        decoder = self._whole_decoder
+        if decoder is None or (found := key_count(data)) is None:
             return None
-        if found == self._whole_keys * len(lines):
+        if found == self._whole_keys * line_count:
             try:
-                return [decode(line) for line in lines if line]
+                return _decoded(decoder, data, lines)
             except msgspec.ValidationError:
                 pass
         self._whole_tries -= 1
         if self._whole_tries == 0:
-            self._decode_whole = None
+            self._whole_decoder = None
         return None
 
     def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
@@ -171,7 +200,7 @@ class Admission:
         return batch
 
     def _admit_line(self, line: bytes) -> Any | None:
-        batch = self._fast(line, (line,))
+        batch = self._fast(line, (line,), 1)
         if batch:
             return batch[0]
         problems = self._shape.problems(line, self._limits.depth)
@@ -184,6 +213,32 @@ class Admission:
         self.rejected += 1
         if len(self.refusals) < self._max_refusals:
             self.refusals.append(RefusedLine(self.line_count, problems))
+
+
+def object_lines(data: bytes) -> int | None:
+    """How many lines some data has, if each begins with a brace and ends with one; else None.
+
+    Between such lines a value must end: no JSON has an opening brace right after a closing one.
+    So where there are as many values as lines, each line is one value.
+    """
+    if not (data.startswith(b"{") and data.endswith(b"}\n")):
+        return None
+    count, end, last = 1, data.find(b"\n"), len(data) - 1
+    while end < last:
+        if data[end - 1] != _CLOSING or data[end + 1] != _OPENING:
+            return None
+        count += 1
+        end = data.find(b"\n", end + 1)
+    return count
+
+
+def _decoded(
+    decoder: msgspec.json.Decoder[Any], data: bytes, lines: Sequence[bytes] | None
+) -> list[Any]:
+    if lines is None:
+        return decoder.decode_lines(data)
+    decode = decoder.decode
+    return [decode(line) for line in lines if line]
 
 
 def _colon_count(data: bytes) -> int:

@@ -53,6 +53,22 @@ def has_boundary_cue(text: str) -> bool:
     return end.endswith("\n") or end.rstrip(CLOSERS).endswith(SENTENCE_ENDS)
 
 
+_MOST_KNOWN: Final = 65_536
+_KNOWN_LENGTH: Final = 32
+_known: dict[str, tuple[int, bool, bool]] = {}
+
+
+def _look_at(text: str) -> tuple[int, bool, bool]:
+    """The words of a piece, and whether it starts and whether it ends inside of a word.
+
+    Streams say the same short pieces again and again, so these are looked at once.
+    """
+    found = (len(text.split()), not text[0].isspace(), not text[-1].isspace())
+    if len(text) <= _KNOWN_LENGTH and len(_known) < _MOST_KNOWN:
+        _known[text] = found
+    return found
+
+
 class _Buffer:
     """What one agent has said since the gate last opened for it."""
 
@@ -92,12 +108,12 @@ class TokenGate:
             buffer.start_seq = seq
             if self._rearm:
                 buffer.start_ms = now_ms
+        count, goes_on, stops_inside = _known.get(text) or _look_at(text)
         # A piece that goes on where the last one stopped inside a word adds one word less.
-        count = len(text.split())
-        if count and buffer.in_word and not text[0].isspace():
+        if goes_on and buffer.in_word:
             count -= 1
         words = buffer.words = buffer.words + count
-        buffer.in_word = not text[-1].isspace()
+        buffer.in_word = stops_inside
         buffer.parts.append(text)
         buffer.last_ms = now_ms
         buffer.last_seq = seq

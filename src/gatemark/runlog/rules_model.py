@@ -31,7 +31,7 @@ SHIFT_BELOW: Final = 0.25
 LOOK_BACK: Final = 2
 """How many held segments count as what was held last."""
 
-KINDS: Final[dict[str, str]] = {
+KINDS: Final[dict[bytes, str]] = {
     word: kind
     for kind, words in {
         "plan": "recommend recommends recommended suggest propose proposes plan plans next should"
@@ -49,8 +49,9 @@ KINDS: Final[dict[str, str]] = {
         "safety": "risk risks contraindicated allergy allergic toxic danger unsafe breach leak "
         "loss warning caution adverse",
     }.items()
-    for word in words.split()
+    for word in words.encode().split()
 }
+KIND_WORDS: Final = frozenset(KINDS)
 ALERTS: Final = (
     "anaphyla",
     "cardiac arrest",
@@ -64,7 +65,11 @@ ALERTS: Final = (
     "critical alert",
     "emergency",
 )
-_WORD: Final = re.compile(r"[a-z0-9']+")
+# Words are bytes: one table makes letters small and everything that is no letter a space.
+_TO_WORDS: Final = bytes(
+    sign if sign >= 128 or chr(sign).isalnum() or sign == ord("'") else ord(" ")
+    for sign in bytes(range(256)).lower()
+)
 _SENTENCE: Final = re.compile(r"[^.?!\n]+[.?!]*")
 _FIELD_KINDS: Final = {
     "key_findings": "finding",
@@ -113,7 +118,7 @@ def _analysis(question: Question) -> dict[str, Any]:
     text = " ".join(segment.text for segment in question.new)
     small = text.lower()
     words = _long_words(text)
-    kinds = {KINDS[word] for word in KINDS.keys() & _words(text)}
+    kinds = {KINDS[word] for word in KIND_WORDS & _words(text)}
     if any(phrase in small for phrase in ALERTS):
         state = "CRITICAL_ALERT"
     elif question.context and _familiar_share(words, question.context) < SHIFT_BELOW:
@@ -132,18 +137,18 @@ def _analysis(question: Question) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _words(text: str) -> frozenset[str]:
+def _words(text: str) -> frozenset[bytes]:
     """The words of a text; the same held text and summaries are looked at repeatedly."""
-    return frozenset(_WORD.findall(text.lower()))
+    return frozenset(text.encode("utf-8", "replace").translate(_TO_WORDS).split())
 
 
 @lru_cache(maxsize=1024)
-def _long_words(text: str) -> frozenset[str]:
+def _long_words(text: str) -> frozenset[bytes]:
     """The words that tell something."""
     return frozenset([word for word in _words(text) if len(word) > _SHORT_WORDS])
 
 
-def _familiar_share(mine: frozenset[str], context: tuple[Segment, ...]) -> float:
+def _familiar_share(mine: frozenset[bytes], context: tuple[Segment, ...]) -> float:
     """The share of words that were in the last held segments."""
     if not mine:
         return 1.0
@@ -151,9 +156,9 @@ def _familiar_share(mine: frozenset[str], context: tuple[Segment, ...]) -> float
     return 1.0 - len(unheard) / len(mine)
 
 
-def _is_novel(mine: frozenset[str], history: tuple[str, ...]) -> bool:
+def _is_novel(mine: frozenset[bytes], history: tuple[str, ...]) -> bool:
     """New when most of the telling words were in none of the latest summaries."""
-    telling = mine - KINDS.keys()
+    telling = mine - KIND_WORDS
     unheard = telling.difference(*(_words(text) for text in history))
     return len(unheard) * 2 > len(telling)
 
@@ -165,7 +170,7 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
         found = [part.strip() for part in _SENTENCE.findall(segment.text)]
         sentences.extend(part for part in found if part)
         counts[segment.agent_id] = counts.get(segment.agent_id, 0) + len(segment.text.split())
-    kinds = [{KINDS[word] for word in KINDS.keys() & _words(part)} for part in sentences]
+    kinds = list(map(_kinds, sentences))
     fields = {"status_action": _fitting(sentences[-1:], "status_action")}
     for field, kind in _FIELD_KINDS.items():
         holding = (part for part, found in zip(sentences, kinds, strict=True) if kind in found)
@@ -173,6 +178,12 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
     who = (f"{agent}: {count} words" for agent, count in counts.items())
     fields["agent_contributions"] = cut_text(", ".join(who), SUMMARY_LIMITS["agent_contributions"])
     return {field: fields[field] for field in SUMMARY_LIMITS}
+
+
+def _kinds(sentence: str) -> set[str]:
+    """The kinds of statements that a sentence holds."""
+    words = sentence.encode("utf-8", "replace").translate(_TO_WORDS).split()
+    return {KINDS[word] for word in words if word in KINDS}
 
 
 def _fitting(sentences: Iterable[str], field: str) -> str:

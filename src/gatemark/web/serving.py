@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 import uvicorn
@@ -46,7 +47,9 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     )
     server = uvicorn.Server(config)
     try:
-        server.run(sockets=[listener])
+        # Being told to stop by Ctrl-C is how a server ends well.
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
     finally:
         listener.close()
         house.store.close()

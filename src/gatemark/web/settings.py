@@ -31,7 +31,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     sign_ins: int = 10
     visits_per_person: int = 1_200
     visits_per_address: int = 12_000
-    threads: int = 8
+    threads: int = 4
 
     @property
     def has_tls(self) -> bool:

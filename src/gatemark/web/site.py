@@ -6,12 +6,21 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from fastapi import Request
 
 from gatemark.core.errors import NotAllowedError
-from gatemark.flow.accounts import Identity, Scope, by_session, by_token, form_mark, same_hash
+from gatemark.flow.accounts import (
+    Identity,
+    Scope,
+    books_mark,
+    by_session,
+    by_token,
+    form_mark,
+    look_now,
+    same_hash,
+)
 from gatemark.flow.house import House
 from gatemark.flow.run_board import RunBoard
 from gatemark.web.limiter import Limiter
@@ -21,6 +30,8 @@ from gatemark.web.settings import ServerSettings
 FORM_FIELD: Final = "form_mark"
 MARK_HEADER: Final = "x-csrf-token"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+MAX_KEPT: Final = 200
+Made = TypeVar("Made")
 OpenHouse = Callable[[str | None], House]
 
 
@@ -48,6 +59,18 @@ class Site:
             found = self._mine.house = self._open_house(None)
         return found
 
+    def kept(self, what: str, asset: str, make: Callable[[], Made]) -> Made:
+        """What was made of an asset, kept by this thread until the asset or the minute changes."""
+        found: dict[tuple[object, ...], Any] = self._mine.__dict__.setdefault("kept", {})
+        minute = int(self.house.clock().timestamp() // 60)
+        key = (what, asset, minute, *books_mark(self.house, asset))
+        if key not in found:
+            while len(found) >= MAX_KEPT:
+                found.pop(next(iter(found)))
+            found[key] = make()
+        made: Made = found[key]
+        return made
+
     def house_of(self, person: str) -> House:
         """A house in which somebody acts by name."""
         return self._open_house(person)
@@ -62,6 +85,7 @@ def site_of(request: Request) -> Site:
 def visitor(request: Request) -> Identity | None:
     """Who is asking, by token or session; None when nobody says."""
     site = site_of(request)
+    look_now(site.house, once=request.method in SAFE)
     header = request.headers.get("authorization")
     if header is not None:
         kind, _, text = header.partition(" ")

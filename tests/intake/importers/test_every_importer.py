@@ -40,6 +40,39 @@ from gatemark.intake.foreign import (
 )
 from gatemark.records.sample import SCHEMA, Sample
 
+OTLP_TRACE = {
+    "resourceSpans": [
+        {
+            "scopeSpans": [
+                {
+                    "spans": [
+                        {
+                            "traceId": "t1",
+                            "spanId": "s1",
+                            "name": "ask",
+                            "startTimeUnixNano": "1000000",
+                            "endTimeUnixNano": "2000000",
+                            "attributes": [
+                                {"key": "input.value", "value": {"stringValue": "2+2"}},
+                                {"key": "output.value", "value": {"stringValue": "4"}},
+                            ],
+                        }
+                    ]
+                }
+            ]
+        }
+    ]
+}
+OBSERVATION = {
+    "id": "o1",
+    "trace_id": "t1",
+    "parent_observation_id": "",
+    "type": "SPAN",
+    "start_time": "2026-11-01 10:00:00.000000",
+    "end_time": "2026-11-01 10:00:01.000000",
+    "input": "2+2",
+    "output": "4",
+}
 LOGS: dict[str, tuple[str, tuple[ForeignFile, ...], str | None]] = {
     "inspect json": ("inspect", (file_of(inspect_log(epochs=2)),), None),
     "inspect deflate": (
@@ -63,9 +96,14 @@ LOGS: dict[str, tuple[str, tuple[ForeignFile, ...], str | None]] = {
     "mlflow": ("mlflow", (file_of(mlflow_rows()),), None),
     "mlflow lines": ("mlflow", (file_of(b"\n".join(map(dumped, mlflow_rows()))),), None),
     "pydantic-evals": ("pydantic-evals", (file_of(pydantic_report()),), None),
+    "otlp": ("otlp", (file_of(OTLP_TRACE),), None),
+    "langfuse": ("langfuse", (file_of(dumped(OBSERVATION), "o.jsonl"),), None),
     "pydantic-evals array": ("pydantic-evals", (file_of([pydantic_report()]),), None),
 }
-TOOLS = ("deepeval", "inspect", "lm-eval", "mlflow", "promptfoo", "pydantic-evals")
+TOOLS = (
+    *("deepeval", "inspect", "langfuse", "lm-eval"),
+    *("mlflow", "otlp", "promptfoo", "pydantic-evals"),
+)
 JSON_VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -136,7 +174,7 @@ def test_reading_twice_gives_the_same(tool, files, arm):
 
 
 def test_an_unknown_format_lists_the_known_ones():
-    with pytest.raises(BadInputError, match="deepeval, inspect, lm-eval, mlflow, promptfoo"):
+    with pytest.raises(BadInputError, match="deepeval, inspect, langfuse, lm-eval, mlflow, otlp"):
         detect(file_of({"hello": 1}), importers())
 
 
@@ -228,7 +266,7 @@ def test_archives_inside_archives_are_not_opened():
         importers().get("inspect").read([file_of(inner, "a.eval")], ReadOptions())
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in ("otlp", "langfuse")])
 def test_values_nested_too_deeply_refuse_their_row_only(tool):
     deep: Any = "x"
     for _ in range(61):

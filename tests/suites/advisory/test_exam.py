@@ -166,7 +166,6 @@ def test_sketches_and_forgotten_names_do_not_depend_on_the_split(
     exact = report_of(mixed(150)).facts
     monkeypatch.setattr(state, "EXACT_MAX", 100)
     monkeypatch.setattr(state, "NAMES_MAX", 2)
-    monkeypatch.setattr("gatemark.suites.advisory.exam.CODES_MAX", 5)
     check_exam(exam_of(), typed(mixed(150)))
     sketched = report_of(mixed(150)).facts
     assert sketched["latency"]["total_ms"]["method"] == "percentile_disc of a sketch"

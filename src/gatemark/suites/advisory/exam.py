@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.advisory import bucket_of, lane_name
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.errors import BadInputError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
@@ -30,8 +30,6 @@ from gatemark.suites.advisory.state import State, merged, note, settle
 from gatemark.suites.advisory.summary import facts_document, summary_document
 from gatemark.suites.advisory.tally import ALL, has_doubts, tallied
 
-CODES_MAX: Final = 100_000
-"""A collector that has learned so many codes is replaced between two shards."""
 FACTS_VERSION: Final = 1
 """Changes whenever a state of the same records would hold something else."""
 
@@ -53,7 +51,7 @@ class AdvisoryExam(Exam[State]):
     def __init__(self, options: Options) -> None:
         self.options = options
         self._scan = PrivateTextScan(options.policy.privacy)
-        self._collector = Collector(self._scan, number=1)
+        self._collector = Collector(self._scan)
 
     @property
     def facts_key(self) -> str:
@@ -61,17 +59,14 @@ class AdvisoryExam(Exam[State]):
         return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> State:
-        if self._collector.size > CODES_MAX:
-            self._collector = Collector(self._scan, number=self._collector.number + 1)
-        return State(shard=shard, collector=self._collector.number)
+        self._collector.forget()
+        return State(shard=shard)
 
     def step(self, state: State, batch: Sequence[Any]) -> State:
         note(state, self._collector.collect(batch))
         return state
 
     def parting(self, state: State) -> State:
-        if state.codes and state.collector != self._collector.number:
-            raise InvalidValueError("a state was folded on after its collector was given up")
         return settle(state, self._collector)
 
     def merge(self, left: State, right: State) -> State:

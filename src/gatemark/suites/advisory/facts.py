@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Hashable, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from gatemark.core.advisory_record import ID_PATTERN
 from gatemark.core.advisory_rules import (
@@ -21,7 +18,7 @@ from gatemark.core.advisory_rules import (
     privacy_breaches,
     side_effect_breaches,
 )
-from gatemark.core.advisory_survey import PRIVACY, Conduct, Survey, survey
+from gatemark.core.advisory_survey import PRIVACY, Fact, Survey, survey
 from gatemark.hygiene.private_text import PrivateTextScan
 
 RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
@@ -29,8 +26,7 @@ RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
 LaneKey = tuple[str, str]
 """Input class and service."""
 KindTuple = tuple[str | int | bool | None, ...]
-Codes = npt.NDArray[np.uint32]
-T = TypeVar("T", bound=Hashable)
+MEANINGS_MAX: Final = 100_000
 
 
 class Kind(NamedTuple):
@@ -71,6 +67,16 @@ class Violation(NamedTuple):
     kind: str
 
 
+class Meaning(NamedTuple):
+    """What a code stands for; an empty run is none."""
+
+    lane: LaneKey
+    kind: KindTuple
+    run: str
+    case: str | None
+    fixture_set: str | None
+
+
 class Collected(NamedTuple):
     """The facts of a batch: a code per record, its time (NaN when unknown), and violations."""
 
@@ -79,93 +85,73 @@ class Collected(NamedTuple):
     violations: list[Violation]
 
 
-class Column(Generic[T]):
-    """One property of every code: its distinct values, and which of them each code has."""
-
-    def __init__(self) -> None:
-        self.values: list[T] = []
-        self._numbers: dict[T, int] = {}
-        self._of_code = array("I")
-
-    def add(self, value: T) -> None:
-        """The property of the next code."""
-        number = self._numbers.setdefault(value, len(self.values))
-        if number == len(self.values):
-            self.values.append(value)
-        self._of_code.append(number)
-
-    def numbers(self, codes: Codes) -> Codes:
-        """Which value each of these codes has, by its place in ``values``."""
-        return np.frombuffer(self._of_code, dtype=np.uint32)[codes]
-
-
 class Collector:
-    """Reduces records to codes. The codes mean something to this collector only."""
+    """Reduces records to the numbers of their facts, and remembers what the numbers mean."""
 
-    def __init__(self, scan: PrivateTextScan, number: int) -> None:
-        self.number = number
+    def __init__(self, scan: PrivateTextScan) -> None:
         self._scan = scan
-        self._codes: dict[tuple[Any, ...], int] = {}
-        self._dirty_conducts: set[Conduct] = set()
-        self.kinds: Column[KindTuple] = Column()
-        self.lanes: Column[LaneKey] = Column()
-        self.runs: Column[str] = Column()
-        self.cases: Column[str | None] = Column()
-        self.fixture_sets: Column[str | None] = Column()
-
-    @property
-    def size(self) -> int:
-        """How many codes there are."""
-        return len(self._codes)
+        self._meanings: dict[int, Meaning] = {}
+        self._clean: set[Fact] = set()
+        self._private: dict[Fact, int] = {}
+        self._kinds: dict[KindTuple, KindTuple] = {}
 
     def collect(self, batch: Sequence[Any]) -> Collected:
-        """The facts of a batch; a cell seen for the first time gets the next code."""
+        """The facts of a batch."""
         look = survey(batch)
-        codes = list(map(self._codes.get, look.cells))
-        if None in codes:
-            codes = [self._code(cell) for cell in look.cells]
+        codes = [fact.number for fact in look.facts]
         violations: list[Violation] = []
         for place in self._places_to_read(batch, look):
-            codes[place] = self._read(batch[place], look.cells[place], violations)
+            codes[place] = self._read(batch[place], look.facts[place], violations)
         times = [record.latency.total_ms for record in batch]
         if None in times:
             times = [float("nan") if value is None else value for value in times]
-        return Collected(array("I", codes), array("d", times), violations)  # type: ignore[arg-type]
+        return Collected(array("q", codes), array("d", times), violations)
 
-    def _code(self, cell: tuple[Any, ...], more_breaches: int = 0) -> int:
-        key = (*cell, more_breaches) if more_breaches else cell
-        code = self._codes.get(key)
-        if code is None:
-            conduct: Conduct = cell[0]
-            if any(self._scan.kinds(text) for _, text in conduct.texts if text):
-                self._dirty_conducts.add(conduct)
-            code = self._codes[key] = len(self._codes)
-            run, case = cell[3], cell[16]
-            self.kinds.add(_kind(cell, conduct, more_breaches))
-            self.lanes.add((conduct.record.input_class, conduct.record.service.name))
-            self.runs.add(run if run and RUN_PATTERN.fullmatch(run) else "")
-            self.cases.add(case)
-            self.fixture_sets.add(cell[2])
-        return code
+    def meaning(self, code: int) -> Meaning:
+        """What a code of this collector stands for."""
+        return self._meanings[code]
 
-    def _places_to_read(self, batch: Sequence[Any], look: Survey) -> list[int]:
+    def forget(self) -> None:
+        """Give up what codes meant if it has become much; all of them must have been counted."""
+        if len(self._meanings) > MEANINGS_MAX:
+            self._meanings, self._clean, self._private = {}, set(), {}
+
+    def _places_to_read(self, batch: Sequence[Any], look: Survey) -> Sequence[int]:
         """The places of records that violate something, or have a text not known to be clean."""
-        scan = self._scan
-        if scan.all_known(look.common) and scan.all_alike(look.singular):
-            dirty = self._dirty_conducts
-            return [
-                place
-                for place, cell in enumerate(look.cells)
-                if cell[0].breaches or (dirty and cell[0] in dirty)
-            ]
+        scan, facts = self._scan, look.facts
+        if not self._clean.issuperset(facts):
+            for fact in facts:
+                self._learn(fact)
+        texts_are_clean = scan.all_known(look.common) and scan.all_alike(look.singular)
+        if texts_are_clean and self._clean.issuperset(facts):
+            return ()
         return [
             place
-            for place, record in enumerate(batch)
-            if look.cells[place][0].breaches
+            for place, (record, fact) in enumerate(zip(batch, facts, strict=True))
+            if fact not in self._clean
             or any(scan.kinds(text, note=note) for _, text, note in texts_of(record))
         ]
 
-    def _read(self, record: Any, cell: tuple[Any, ...], violations: list[Violation]) -> int:
+    def _learn(self, fact: Fact) -> None:
+        if fact.number in self._meanings:
+            return
+        self._meanings[fact.number] = self._meaning(fact, 0)
+        if not fact.breaches and not any(self._scan.kinds(text) for text in fact.texts if text):
+            self._clean.add(fact)
+
+    def _meaning(self, fact: Fact, more_breaches: int) -> Meaning:
+        record = fact.record
+        kind = _kind(fact, more_breaches)
+        run = fact.run
+        return Meaning(
+            lane=(record.input_class, record.service.name),
+            kind=self._kinds.setdefault(kind, kind),
+            run=run if run and RUN_PATTERN.fullmatch(run) else "",
+            case=fact.case,
+            fixture_set=record.source.fixture_set or None,
+        )
+
+    def _read(self, record: Any, fact: Fact, violations: list[Violation]) -> int:
         """Note every violation of a record; gives its code."""
         for problems, kind in (
             (authority_breaches(record), "authority"),
@@ -182,37 +168,41 @@ class Collector:
             for kind in self._scan.kinds(text, note=note)
         ]
         violations.extend(private)
-        return self._code(cell, PRIVACY if private else 0)
+        if not private or fact.breaches & PRIVACY:
+            return fact.number
+        # A record with private text shares its fact with others that have none.
+        code = self._private.setdefault(fact, -fact.number)
+        if code not in self._meanings:
+            self._meanings[code] = self._meaning(fact, PRIVACY)
+        return code
 
 
-def _kind(cell: tuple[Any, ...], conduct: Conduct, more_breaches: int) -> KindTuple:
-    """The kind of a cell with the conduct spelled out, so that any process can read it."""
-    source_kind, label, severity, source, wanted, wanted_severity = cell[1], *cell[4:9]
-    bucket, rule, mode, proof_ok, ran, timeout, timed, case = cell[9:]
-    record = conduct.record
+def _kind(fact: Fact, more_breaches: int) -> KindTuple:
+    record = fact.record
+    reference, proof, outcome = record.human_or_atlas_decision, record.npu_proof, record.outcome
     return Kind(
         mode=record.service.mode,
-        source_kind=source_kind,
-        label=label,
-        severity=severity,
-        reference_source=source,
-        reference_label=wanted,
-        reference_severity=wanted_severity,
-        bucket=bucket,
-        bucket_rule=rule,
-        comparison=record.outcome.comparison,
-        error_type=record.outcome.error_type or None,
-        human_review_required=record.outcome.human_review_required,
-        promotion_blocker=record.outcome.promotion_blocker,
-        proof_mode=mode,
-        proof_ok=proof_ok,
-        inference_ran=ran,
-        timeout=timeout,
-        timed=timed,
+        source_kind=record.source.kind,
+        label=record.recommendation.label,
+        severity=record.recommendation.severity,
+        reference_source=reference.source,
+        reference_label=reference.label or None,
+        reference_severity=reference.severity or None,
+        bucket=record.confidence.bucket,
+        bucket_rule=record.confidence.bucket_rule,
+        comparison=outcome.comparison,
+        error_type=outcome.error_type or None,
+        human_review_required=outcome.human_review_required,
+        promotion_blocker=outcome.promotion_blocker,
+        proof_mode=proof.proof_mode,
+        proof_ok=proof.proof_ok,
+        inference_ran=proof.inference_ran,
+        timeout=record.latency.timeout,
+        timed=record.latency.total_ms is not None,
         fallback=record.fallback.kind or None,
         fallback_expected=record.fallback.expected,
-        noted=case is not None,
-        breaches=conduct.breaches | more_breaches,
+        noted=fact.case is not None,
+        breaches=fact.breaches | more_breaches,
     )
 
 

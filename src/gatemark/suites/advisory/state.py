@@ -22,13 +22,12 @@ LaneCounts = dict[int, int]
 class State(msgspec.Struct):
     """``codes`` and ``times`` are the columns of records not yet counted, one of each per record.
 
-    A code means something to the collector that made it, whose number is ``collector``; columns
-    are counted before a state leaves its process. Lanes go by their place in ``lanes``. ``runs``
-    counts buckets by run and lane, ``cases`` what notes say by lane.
+    A code means something to the collector that made it, so columns are counted before a state
+    leaves its process. Lanes go by their place in ``lanes``. ``runs`` counts buckets by run and
+    lane, ``cases`` what notes say by lane.
     """
 
     shard: int
-    collector: int = 0
     codes: bytearray = msgspec.field(default_factory=bytearray)
     times: bytearray = msgspec.field(default_factory=bytearray)
     lanes: list[LaneKey] = []
@@ -60,39 +59,25 @@ def settle(state: State, collector: Collector) -> State:
     """Count the columns, whose codes mean something to this collector; they are empty then."""
     if not state.codes:
         return state
-    codes = np.frombuffer(state.codes, dtype=np.uint32)
+    codes = np.frombuffer(state.codes, dtype=np.int64)
     times = np.frombuffer(state.times, dtype=np.float64)
-    lane_of = collector.lanes.numbers(codes)
-    numbers = _lane_numbers(state, collector.lanes.values)
-    own_times = times[~np.isnan(times)]
-    own_lanes = lane_of[~np.isnan(times)]
-    for lane in np.unique(own_lanes).tolist():
-        data = own_times[own_lanes == lane].tobytes()
-        number = numbers[lane]
-        state.times_by_lane[number] = state.times_by_lane.get(number, b"") + data
-    used, counts = np.unique(codes, return_counts=True)
-    rows = zip(
-        collector.lanes.numbers(used).tolist(),
-        collector.kinds.numbers(used).tolist(),
-        collector.runs.numbers(used).tolist(),
-        collector.cases.numbers(used).tolist(),
-        collector.fixture_sets.numbers(used).tolist(),
-        counts.tolist(),
-        strict=True,
-    )
-    for lane, kind, run, case, fixture_set, count in rows:
-        number = numbers[lane]
-        values = collector.kinds.values[kind]
-        _count(state.kinds.setdefault(values, {}), number, count)
+    used, own_codes, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    meanings = [collector.meaning(code) for code in used.tolist()]
+    numbers = _lane_numbers(state, [meaning.lane for meaning in meanings])
+    timed = ~np.isnan(times)
+    lane_of, own_times = np.array(numbers)[own_codes][timed], times[timed]
+    for lane in np.unique(lane_of).tolist():
+        data = own_times[lane_of == lane].tobytes()
+        state.times_by_lane[lane] = state.times_by_lane.get(lane, b"") + data
+    for lane, meaning, count in zip(numbers, meanings, counts.tolist(), strict=True):
+        _count(state.kinds.setdefault(meaning.kind, {}), lane, count)
         if not state.too_many_runs:
-            by_lane = state.runs.setdefault(collector.runs.values[run], {})
-            _count(by_lane.setdefault(number, {}), str(values[7]), count)
-        named = collector.cases.values[case]
-        if named is not None:
-            _count(state.cases.setdefault(number, {}), named, count)
-        name = collector.fixture_sets.values[fixture_set]
-        if name is not None and not state.too_many_sets:
-            _count(state.fixture_sets, name, count)
+            by_lane = state.runs.setdefault(meaning.run, {})
+            _count(by_lane.setdefault(lane, {}), str(meaning.kind[7]), count)
+        if meaning.case is not None:
+            _count(state.cases.setdefault(lane, {}), meaning.case, count)
+        if meaning.fixture_set is not None and not state.too_many_sets:
+            _count(state.fixture_sets, meaning.fixture_set, count)
     state.codes, state.times = bytearray(), bytearray()
     return bound(state)
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Request, Response
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import UnknownNameError, UsageError
 from gatemark.core.lifecycle import PRODUCTION, Gate, VersionRef, parse_version_ref
-from gatemark.flow.accounts import Identity
 from gatemark.flow.asset_history import asset_history
 from gatemark.flow.asset_views import asset_card
 from gatemark.flow.assets import NewVersion, add_version, set_exam
@@ -17,7 +16,7 @@ from gatemark.flow.canary import CanaryState, canary_state
 from gatemark.flow.drift_policy_file import drift_policy
 from gatemark.flow.drift_view import drift_view
 from gatemark.flow.house import House
-from gatemark.flow.overview import asset_etag, offered_results
+from gatemark.flow.overview import asset_etag, offered_results, sealed_results
 from gatemark.flow.routing import route
 from gatemark.flow.why import why
 from gatemark.report.drift_page import drift_context
@@ -32,6 +31,9 @@ from gatemark.web.site import site_of
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
 HISTORY_SHOWN = 15
+SHOWN = 8
+"""Versions with their forms on the page; of older ones only those that serve."""
+LIVE = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
 TARGETS = ("evaluating", "rejected", "eligible", "shadow", "canary", "enabled", "retired")
 FALLS = ("demote", "rollback")
 
@@ -40,22 +42,27 @@ FALLS = ("demote", "rollback")
 def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> Response:
     """Everything about an asset on one page."""
     identity = member(request)
-    context = asset_context(site_of(request).house, identity, asset, environment)
-    policy = drift_policy(site_of(request).settings.drift_policy)
-    drift = _drift(site_of(request).house, asset, policy)
+    site = site_of(request)
+    context = site.kept(
+        f"asset in {environment}", asset, lambda: asset_context(site.house, asset, environment)
+    )
+    policy = drift_policy(site.settings.drift_policy)
+    drift = site.kept("drift", asset, lambda: _drift(site.house, asset, policy))
     shown = None if drift is None else drift_context(drift)
-    return page(request, "asset.html", identity, {**context, "drift": shown})
+    more = {"drift": shown, "roles": set(identity.roles)}
+    return page(request, "asset.html", identity, {**context, **more})
 
 
-def asset_context(house: House, identity: Identity, asset: str, environment: str) -> dict[str, Any]:
+def asset_context(house: House, asset: str, environment: str) -> dict[str, Any]:
     """What the page of an asset is filled with."""
     tag = asset_etag(house, asset)
     card = asset_card(house, asset, environment)
     history = asset_history(house, asset, limit=HISTORY_SHOWN)
+    shown = [line for at, line in enumerate(card.versions) if at < SHOWN or line.stage in LIVE]
+    going = [line for line in shown if line.stage not in ("retired", "superseded")]
+    sealed = sealed_results(house, asset)
     offered = {
-        line.version: offered_results(house, asset, line.digest, line.result_ids)
-        for line in card.versions
-        if line.stage not in ("retired", "superseded")
+        line.version: offered_results(sealed, line.digest, line.result_ids) for line in going
     }
     canary = _canary(house, asset, environment)
     fallen = [line for line in card.versions if line.stage in ("demoted", "rolled_back")]
@@ -72,11 +79,13 @@ def asset_context(house: House, identity: Identity, asset: str, environment: str
         "fallen": fallen[0] if fallen and card.enabled != fallen[0].version else None,
         "why": {
             line.version: why(house, VersionRef(asset=asset, version=line.version), environment)
-            for line in card.versions[:3]
+            for line in going
+            if line.stage in LIVE
         },
+        "shown": shown,
+        "others": [line for line in card.versions if line not in shown],
         "targets": TARGETS,
         "gates": get_args(Gate),
-        "roles": set(identity.roles),
     }
 
 
@@ -98,7 +107,9 @@ def _drift(house: House, asset: str, policy: Any) -> DriftView | None:
 def history_page(request: Request, asset: str) -> Response:
     """What was live when, and why."""
     identity = member(request)
-    context = history_context(asset_history(site_of(request).house, asset))
+    site = site_of(request)
+    history = site.kept("history", asset, lambda: asset_history(site.house, asset))
+    context = history_context(history)
     return page(request, "history.html", identity, context)
 
 

@@ -15,7 +15,7 @@ from gatemark.web.render import form, member, page
 from gatemark.web.site import Site, site_of
 
 router = APIRouter()
-SHOWN = 50
+SHOWN = 30
 
 
 @router.get("/ledger")

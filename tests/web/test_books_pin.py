@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from tests.web.scene import ASSET, Scene
+
+from gatemark.core.canonical import digest
+from gatemark.flow.books import Books, books_of, replay
+from gatemark.flow.lifecycle import AddVersion, GrantRoles, act
+
+
+def same(books: Books, scene: Scene) -> None:
+    found, true = books.read(ASSET), replay(scene.house.events, ASSET)
+    assert (found.asset, found.house) == (true.asset, true.house)
+    assert books.names() == {ASSET}
+
+
+def test_pinned_books_say_what_the_ledger_says_whatever_was_read_before(scene: Scene) -> None:
+    scene.enable("1.0.0")
+    early, late, fresh = (Books(scene.house.events) for _ in range(3))
+    early.read(ASSET)
+    late.pin()
+    grant = GrantRoles(actor="root", person="zoe", roles=("viewer",))
+    act(scene.house, grant)
+    scene.to_shadow("1.1.0")
+    for books in (early, late, fresh):
+        books.pin()
+        same(books, scene)
+    act(scene.house, GrantRoles(actor="root", person="zoe", roles=()))
+    scene.seal("1.1.0")
+    scene.to_shadow("1.2.0")
+    for books in (early, late, fresh):
+        books.pin()
+        same(books, scene)
+        books.unpin()
+        same(books, scene)
+
+
+def test_what_is_pinned_stays_until_it_is_pinned_again(scene: Scene) -> None:
+    scene.enable("1.0.0")
+    books = Books(scene.house.events)
+    books.pin()
+    before = books.mark(ASSET)
+    content = digest("2.0.0")
+    command = AddVersion(actor="ann", asset=ASSET, kind="prompt", version="2.0.0", digest=content)
+    act(scene.house, command)
+    assert books.mark(ASSET) == before
+    assert "2.0.0" not in books.read(ASSET).asset.versions
+    books.pin()
+    assert "2.0.0" in books.read(ASSET).asset.versions
+    assert books.mark(ASSET) != before
+    assert books_of(scene.house) is not books
