@@ -62,6 +62,7 @@ def test_the_mean_of_one_window_more_breaches_where_one_of_them_stays_below() ->
     values = [*HEALTHY, 14.2, 13.0, 14.2]
     days = Days(values)
     assert days.levels(17, 19) == ["WARN", "WARN", "BREACH"]
+    assert "3 windows on average beyond 3" in days.opened[0].signal.reason
     below = Days(values, breach_by_mean=False)
     assert below.levels(17, 19)[-1] == "WARN"
     (signal,) = Days([*HEALTHY, 13.0]).at(17)

@@ -50,6 +50,16 @@ def standing(house: House, asset: str) -> Standing:
     return Standing(None, None)
 
 
+def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:
+    """Version and stage that drift acts on, or of the version that moved last."""
+    found = standing(house, asset)
+    tracks = read_state(house, asset).asset.place(PRODUCTION).tracks
+    if found.version is None and tracks:
+        last = max(tracks.values(), key=lambda track: track.seq)
+        return last.version, last.stage.replace("_", " ")
+    return found.version, found.stage
+
+
 def rearming(house: House, asset: str) -> Rearming | None:
     """When an asset last started anew: promoted on a result, or another version took over."""
     place = read_state(house, asset).asset.place(PRODUCTION)

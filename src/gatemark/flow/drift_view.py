@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.drift import LEVELS
 from gatemark.core.errors import UsageError
-from gatemark.flow.drift_assets import standing
+from gatemark.flow.drift_assets import latest_stage
 from gatemark.flow.drift_cohorts import gather
 from gatemark.flow.drift_probe import Look, look
 from gatemark.flow.house import House
@@ -36,12 +36,12 @@ def drift_view(
     episodes = house.memories.episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}
     acts = house.memories.acts(list(metrics)) if metrics else []
-    stand = standing(house, asset)
+    version, stage = latest_stage(house, asset)
     return DriftView(
         asset=asset,
         kind=found.kinds.get(asset),
-        stage=stand.stage,
-        version=stand.version,
+        stage=stage,
+        version=version,
         at=now,
         policy=policy.name,
         mode=policy.mode,

@@ -97,19 +97,27 @@ def empty_trail(series: int, watch: Watch) -> Trail:
     return Trail(np.full(shape, np.nan), np.full(shape, np.nan))
 
 
+class Breaches(NamedTuple):
+    """The series that breach, and those of them that do so by the mean of their windows alone."""
+
+    found: Flags
+    by_mean: Flags
+
+
 def breaches(
     trail: Trail, scores: Scores, baseline_windows: Floats, watch: Watch, policy: DriftPolicy
-) -> Flags:
+) -> Breaches:
     """The series whose latest windows together are a breach.
 
     Each of the last ``sustained`` windows is beyond the breach line on one side; in corrected mode
     their mean must be so after correction for the small baseline, too. Or, in corrected mode, one
     more than that many windows all warn on one side and their mean is beyond the line.
     """
+    nobody = np.zeros(scores.harm.shape, dtype=bool)
     if watch.warn_only:
-        return np.zeros(scores.harm.shape, dtype=bool)
+        return Breaches(nobody, nobody)
     last = trail.breach[:, -watch.sustained :]
-    found = _all_beyond(last, watch.breach)
+    found, by_mean = _all_beyond(last, watch.breach), nobody
     if policy.mode == "corrected":
         mean = last.mean(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -118,8 +126,9 @@ def breaches(
         found &= np.abs(together) >= watch.breach
         if policy.breach_by_mean:
             on_average = np.abs(trail.breach.mean(axis=1)) >= watch.breach
-            found |= _all_beyond(trail.warn, watch.warn) & on_average
-    return found & scores.is_judged & scores.harm
+            by_mean = _all_beyond(trail.warn, watch.warn) & on_average & ~found
+    counted = scores.is_judged & scores.harm
+    return Breaches((found | by_mean) & counted, by_mean & counted)
 
 
 def window_levels(

@@ -31,6 +31,7 @@ class Judgement(NamedTuple):
     baseline_windows: Floats
     adjusted_p: Floats
     levels: Codes
+    by_mean: Flags
 
     def only(self, at: int) -> Judgement:
         """The same for one of the rows."""
@@ -43,6 +44,7 @@ class Judgement(NamedTuple):
             baseline_windows=self.baseline_windows[cut],
             adjusted_p=self.adjusted_p[cut],
             levels=self.levels[cut],
+            by_mean=self.by_mean[cut],
         )
 
 
@@ -148,7 +150,7 @@ def _reason(
         case "BREACH":
             side = "above" if extreme > 0 else "below"
             lasting = f"beyond {watch.breach:g} for {_windows(watch.sustained)} or more"
-            if abs(extreme) < watch.breach:
+            if judgement.by_mean[at]:
                 lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
             return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
         case "WARN":

@@ -171,12 +171,19 @@ def _judge(
     followed(memory, trail, rows)
     memory.judged[rows] = cohort.index_of(found.column)[rows]
     memory.is_touched[rows] = True
-    is_breach = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
+    breached = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
     levels = window_levels(
-        found.readings, scores, is_breach, adjusted, watch=cohort.watch, policy=policy
+        found.readings, scores, breached.found, adjusted, watch=cohort.watch, policy=policy
     )
     judgement = Judgement(
-        found.column, rows, found.readings, scores, found.baseline_windows, adjusted, levels
+        column=found.column,
+        rows=rows,
+        readings=found.readings,
+        scores=scores,
+        baseline_windows=found.baseline_windows,
+        adjusted_p=adjusted,
+        levels=levels,
+        by_mean=breached.by_mean,
     )
     is_alarm = np.isin(levels, _ALARM_CODES)
     if policy.mode == "corrected":
