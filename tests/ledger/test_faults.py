@@ -107,7 +107,7 @@ def test_a_database_that_may_not_grow_keeps_what_it_has(tmp_path: Path) -> None:
     open_sqlite(path).close()
     small = open_sqlite(path)
     engine = small.database._reader
-    sa.event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count = 60"))
+    sa.event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA max_page_count = 160"))
     engine.dispose()
 
     def fill() -> None:

@@ -130,7 +130,7 @@ def test_a_damaged_file_never_passes_for_another_history(history: Path, tmp_path
         folder.mkdir()
         shutil.copytree(history / "blobs", folder / "blobs")
         damaged = bytearray(original)
-        for _ in range(4):
+        for _ in range(16):
             damaged[rng.randrange(100, len(damaged))] ^= 1 << rng.randrange(8)
         path = folder / "gatemark.sqlite3"
         path.write_bytes(damaged)

@@ -98,6 +98,9 @@ class Database:
             if "database is locked" in reason:
                 raise ConflictError(f"{self.place}: is busy; nothing was written") from error
             raise BadInputError(f"{self.place}: {trouble}: {reason}") from error
+        except UnicodeDecodeError as error:
+            # The driver meets damaged bytes where it tells of damage.
+            raise BadInputError(f"{self.place}: {trouble}: it holds broken text") from error
 
 
 def _first_line(error: sa.exc.DBAPIError) -> str:
