@@ -21,7 +21,8 @@ from gatemark.core import advisory_record as noun
 from gatemark.core.advisory import ERROR_CATEGORIES, bucket_of
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
-PRIVATE = ("@", "/home/", "/root/", "/Users/", "/private/", "/mnt/", "/media/", "~/", "{")
+FOLDERS = ("home", "root", "Users", "private", "mnt", "media")
+PRIVATE = ("@", *(f"/{name}/" for name in FOLDERS), "~/", "{")
 SECRET = ("password", "secret", "PRIVATE KEY", "AKIA", "ghp_", "eyJ", "xox")
 PHONE = re.compile(r"\d(?:[ ().-]{0,2}\d){8}")
 _ATOMS: dict[Any, Any] = {
