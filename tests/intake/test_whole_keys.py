@@ -80,10 +80,13 @@ def test_types_with_open_parts_have_no_whole(open_type: type[Struct]) -> None:
     [
         (b'{"a": 1, "b": {"c": "x:y"}}\n', 3),
         (b'{"a":1,"a":2}\n', 2),
-        (b'{"a": ":starts with one"}\n', 2),
+        (b'{"a": ":starts with one"}\n', 1),
+        (b'{"a":":","b":"::"}\n', 2),
         (b'{"a" : 1}\n', None),
         (b'{"a": "x : y"}\n', None),
-        (b'{"a\\"": 1}\n', None),
+        (b'{"a\\"": 1}\n', 1),
+        (b'{"a": "\\":"}\n', 2),
+        (b'{"a": "b\\\\","a":1}\n', 2),
         (b"[]\n", 0),
     ],
 )
