@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.runlog.fields import is_moment, moment_ms
+from gatemark.core.runlog.fields import are_moments, is_moment, moment_ms
 from gatemark.core.runlog.names import (
     case_of_trace_file,
     config_hash,
@@ -126,3 +126,28 @@ def test_the_hash_of_a_set_does_not_depend_on_the_order_of_traces() -> None:
 
 def test_configurations_are_hashed_one_after_the_other() -> None:
     assert config_hash([b"ab", b"c"]) == digest_bytes(b"abc")
+
+
+moments = st.one_of(
+    st.integers(0, 4_000_000_000_000).map(moment_text),
+    st.sampled_from(
+        [
+            "2023-11-14T22:13:60.000Z",
+            "2023-02-30T22:13:20.000Z",
+            "2023-11-14T24:13:20.000Z",
+            "2023-11-14T22:13:20,000Z",
+            "2023-11-14T22:13:2\u0663.000Z",
+            "2023-11-14T22:13:20Z.000",
+            "2023-11-14T22:13:20.0000",
+            "2023-11-14T22:13:20Z",
+            "2023-11-14T22:13:20+01:00",
+            "2023-11-14T22:13:20.\ud80000Z",
+            "",
+        ]
+    ),
+)
+
+
+@given(st.lists(moments, max_size=6))
+def test_many_moments_are_judged_as_each_of_them_is(texts: list[str]) -> None:
+    assert are_moments(texts) == all(map(is_moment, texts))

@@ -14,7 +14,7 @@ from gatemark.intake.admit import Admission, object_lines
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
 from gatemark.intake.strict_json import parse_strictly
-from gatemark.intake.whole_keys import key_count, whole_type
+from gatemark.intake.whole_keys import KeyTotals, key_count, whole_type
 
 
 class Inner(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,10 +80,13 @@ def test_types_with_open_parts_have_no_whole(open_type: type[Struct]) -> None:
     [
         (b'{"a": 1, "b": {"c": "x:y"}}\n', 3),
         (b'{"a":1,"a":2}\n', 2),
-        (b'{"a": ":starts with one"}\n', 2),
+        (b'{"a": ":starts with one"}\n', 1),
+        (b'{"a":":","b":"::"}\n', 2),
         (b'{"a" : 1}\n', None),
         (b'{"a": "x : y"}\n', None),
-        (b'{"a\\"": 1}\n', None),
+        (b'{"a\\"": 1}\n', 1),
+        (b'{"a": "\\":"}\n', 2),
+        (b'{"a": "b\\\\","a":1}\n', 2),
         (b"[]\n", 0),
     ],
 )
@@ -172,3 +175,57 @@ def test_one_line_is_one_record_however_blocks_are_read(lines: list[str], accept
     assert reader.accepted == accepted
     assert reader.line_count == len(lines)
     assert reader.received == sum(bool(line.strip()) for line in lines)
+
+
+class Said(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="said"):
+    text: str
+    at: int
+
+
+class Edge(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="edge"):
+    at: int
+    hash: str | UnsetType = UNSET
+    inner: Inner | UnsetType = UNSET
+
+
+class Loose(Struct, frozen=True, tag_field="kind", tag="loose"):
+    at: int
+
+
+def test_records_of_closed_types_tell_how_many_keys_their_lines_have() -> None:
+    said = [Said("a", at) for at in range(16)]
+    totals = KeyTotals([Said, Edge])
+    assert totals.of(said) == 16 * 3
+    assert totals.of([*said, Edge(1)]) == 16 * 3 + 2
+    assert totals.of([*said, Edge(1, "x", Inner("b"))]) == 16 * 3 + 5
+    assert totals.of([Said("a", 1), Edge(1)]) is None, "too many to be counted one by one"
+    assert totals.of([]) == 0
+
+
+def test_types_that_allow_other_keys_or_need_no_tag_tell_nothing() -> None:
+    assert KeyTotals([Said, Loose]).of([Loose(1)] * 9) is None
+    assert KeyTotals([Said]).of([Said("a", 1)]) is None
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "b", ":", ": ", '":', "\\", '"', 'a":', "{", "\n"]),
+            st.sampled_from(["", ', "at": 2', ', "at" : 2', ',"\\u0061t":3', ', "text": ":"']),
+            st.sampled_from([":", ": ", " :"]),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_counting_never_takes_a_repeated_key_for_none(rows: list[tuple[str, str, str]]) -> None:
+    lines = [
+        f'{{"kind"{colon}"said","text"{colon}{json.dumps(text)},"at"{colon}1{again}}}'
+        for text, again, colon in rows
+    ]
+    data = "".join(line + "\n" for line in lines).encode()
+    records = [msgspec.json.decode(line, type=Said | Edge) for line in lines]
+    total, counted = KeyTotals([Said, Edge]).of(records), key_count(data)
+    if total == counted:
+        assert not any(again for _, again, _ in rows)

@@ -179,6 +179,11 @@ def test_m10_is_pooled_failures_over_events() -> None:
     assert found["schema_failures"] == 1
 
 
+def test_compliance_is_one_minus_the_failure_rate_to_the_last_bit() -> None:
+    found = aggregate(two_cases(m1_update_count=(2, 1), m10_schema_failure_count=(1, 1)))
+    assert found["m10_compliance"]["compliance_rate_mean"] == 1.0 - 2 / 3 != 1 / 3
+
+
 def test_m10_without_events_is_null() -> None:
     found = aggregate(two_cases(m1_update_count=(0, 0), m10_schema_failure_count=(0, 0)))
     assert found["m10_compliance"]["schema_failure_rate_mean"] is None

@@ -83,12 +83,10 @@ class Form(msgspec.Struct, frozen=True):
     field that names a record, empty where only its place in the file does; ``rules`` look at a
     decoded record and list what no single field can show. ``unique`` are the fields whose values
     together come only once in a file, where the identity alone may come again; they include the
-    identity. ``judged_by`` are the fields that the rules look at, where these are few and come
-    again and again: then each combination of their values is judged once. ``breaches`` list what
-    a record can say and must not: validation refuses it, and an exam that looks for it can count
-    it. ``proof`` shows of many records at once that the rules hold, and errs only by saying
-    no: then the rules look at each record. ``shows_values`` is false where a refused value may be
-    private and no message may repeat it.
+    identity. ``breaches`` list what a record can say and must not: validation refuses it, and an
+    exam that looks for it can count it. ``proof`` shows of many records at once that the rules
+    hold, and errs only by saying no: then the rules look at each record. ``shows_values`` is
+    false where a refused value may be private and no message may repeat it.
     """
 
     name: str
@@ -99,7 +97,6 @@ class Form(msgspec.Struct, frozen=True):
     bad: tuple[BadExample, ...]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
-    judged_by: tuple[str, ...] = ()
     breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     proof: Callable[[Sequence[Any]], bool] | None = None
     shows_values: bool = True

@@ -29,12 +29,13 @@ from gatemark.runlog.writer import json_lines, packed
 T = TypeVar("T")
 
 WRITERS: Final = 4
-BATCH_CASES: Final = 8
+BATCH_CASES: Final = 32
+FEWEST_BATCHES: Final = 8
 
 
 def in_batches(tasks: Sequence[T]) -> list[tuple[T, ...]]:
-    """A few cases at a time: enough to be worth a message, few enough to share them out."""
-    size = max(1, min(BATCH_CASES, len(tasks) // BATCH_CASES))
+    """Some cases at a time: each batch waits for the disk once; few enough to share them out."""
+    size = max(1, min(BATCH_CASES, len(tasks) // FEWEST_BATCHES))
     return [tuple(tasks[start : start + size]) for start in range(0, len(tasks), size)]
 
 

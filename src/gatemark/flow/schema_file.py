@@ -26,7 +26,11 @@ class DocumentShape:
 
     def __init__(self, validator: Any) -> None:
         self._validator = validator
+        self.decoder: msgspec.json.Decoder[Any] | None = None
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+
+    def key_total(self, _batch: Sequence[Any]) -> int | None:
+        return None
 
     def keeps_rules(self, batch: Sequence[Any]) -> bool:
         return all(map(self._validator.is_valid, batch))

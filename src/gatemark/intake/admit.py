@@ -6,7 +6,7 @@ then goes line by line and says what.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from gatemark.intake.lines import Block
 from gatemark.intake.shape import Shape, shape_of
 from gatemark.intake.whole_keys import key_count, whole_type
 
-_COLON, _OPENING, _CLOSING = ord(":"), ord("{"), ord("}")
+_COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
 _WHOLE_TRIES = 8
 
 
@@ -50,9 +50,7 @@ class Admission:
         self._check_keys = check_duplicate_keys
         self._max_refusals = max_refusals
         self._decode = shape.decode
-        self._decoder: msgspec.json.Decoder[Any] | None = (
-            msgspec.json.Decoder(expected.type) if isinstance(expected, Form) else None
-        )
+        self._decoder = shape.decoder
         self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
         whole = None
         if check_duplicate_keys and isinstance(expected, Form):
@@ -85,12 +83,12 @@ class Admission:
                 limit = self._limits.line_bytes
                 self._refuse((Problem("$", f"line is longer than {limit} bytes"),))
                 continue
-            batch = self._block(block.data)
-            self.accepted += len(batch)
-            if batch:
-                yield batch
+            for batch in self._block(block.data):
+                self.accepted += len(batch)
+                if batch:
+                    yield batch
 
-    def _block(self, data: bytes) -> list[Any]:
+    def _block(self, data: bytes) -> Iterable[list[Any]]:
         """The good records of some lines: all at once, else line by line."""
         line_count = object_lines(data) if self._decoder is not None else None
         if line_count is not None:
@@ -99,13 +97,13 @@ class Admission:
                 first = self.line_count + 1
                 self.line_count += line_count
                 self.batch_lines = range(first, self.line_count + 1)
-                return batch
+                return (batch,)
         lines = data.removesuffix(b"\n").split(b"\n")
         batch = self._fast(data, lines, len(lines))
         if batch is None:
             return self._slow(lines)
         self._number_lines(lines, len(batch))
-        return batch
+        return (batch,)
 
     def _fast(
         self, data: bytes, lines: Sequence[bytes] | None, line_count: int
@@ -173,7 +171,11 @@ class Admission:
         repeated key. An escaped colon could hide one in a string, so escapes forgo the proof.
         Typed records leave out keys that only repeat a default; where lines write those, the
         same is proved of the untyped values, unless they could be nested too deeply.
+        Where records tell how many keys they have, counting those of the data is enough.
         """
+        total = self._shape.key_total(batch)
+        if total is not None and total == key_count(data):
+            return True
         if b"\\" in data and b"\\u" in data:
             return False
         found = _colon_count(data)
@@ -185,29 +187,33 @@ class Admission:
         untyped = [self._decode_untyped(line) for line in lines]
         return found == _colon_count(self._encoder.encode_lines(untyped))
 
-    def _slow(self, lines: Sequence[bytes]) -> list[Any]:
-        batch = []
-        numbers = []
+    def _slow(self, lines: Sequence[bytes]) -> Iterator[list[Any]]:
+        """The good records between refused lines, so that it shows where any are missing."""
+        batch: list[Any] = []
+        numbers: list[int] = []
         for line in lines:
             self.line_count += 1
             if not line.strip():
                 continue
-            record = self._admit_line(line)
-            if record is not None:
+            record, problems = self._admit_line(line)
+            if problems:
+                self.batch_lines = numbers
+                yield batch
+                batch, numbers = [], []
+                self._refuse(problems)
+            else:
                 batch.append(record)
                 numbers.append(self.line_count)
         self.batch_lines = numbers
-        return batch
+        yield batch
 
-    def _admit_line(self, line: bytes) -> Any | None:
+    def _admit_line(self, line: bytes) -> tuple[Any, tuple[Problem, ...]]:
+        """The record of a line, or why there is none."""
         batch = self._fast(line, (line,), 1)
         if batch:
-            return batch[0]
+            return batch[0], ()
         problems = self._shape.problems(line, self._limits.depth)
-        if not problems:
-            return self._decode(line)
-        self._refuse(problems)
-        return None
+        return None if problems else self._decode(line), problems
 
     def _refuse(self, problems: tuple[Problem, ...]) -> None:
         self.rejected += 1
@@ -223,13 +229,11 @@ def object_lines(data: bytes) -> int | None:
     """
     if not (data.startswith(b"{") and data.endswith(b"}\n")):
         return None
-    count, end, last = 1, data.find(b"\n"), len(data) - 1
-    while end < last:
-        if data[end - 1] != _CLOSING or data[end + 1] != _OPENING:
-            return None
-        count += 1
-        end = data.find(b"\n", end + 1)
-    return count
+    found = np.frombuffer(data, dtype=np.uint8)
+    newlines = found == _NEWLINE
+    between = newlines[1:-1] & (found[:-2] == _CLOSING) & (found[2:] == _OPENING)
+    count = int(np.count_nonzero(newlines))
+    return count if count == int(np.count_nonzero(between)) + 1 else None
 
 
 def _decoded(

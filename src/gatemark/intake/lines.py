@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import msgspec
+import numpy as np
 import zstandard
 
 from gatemark.core.errors import BadInputError
@@ -19,6 +20,7 @@ BLOCK_BYTES = 32 * 1024
 # hostile file fill the memory before the size limit is looked at.
 _ZSTD_PIECE_BYTES = 1024
 _BOM = b"\xef\xbb\xbf"
+_NEWLINE = ord("\n")
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -29,10 +31,14 @@ class Block(msgspec.Struct, frozen=True):
 
 
 def read_blocks(
-    shard: Shard, limits: Limits, watch: Callable[[bytes], None] | None = None
+    shard: Shard,
+    limits: Limits,
+    watch: Callable[[bytes], None] | None = None,
+    *,
+    block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
     """Every line of a shard exactly once, in order; ``watch`` sees the unpacked bytes pass by."""
-    chunks = _unpacked_chunks(shard, limits)
+    chunks = _unpacked_chunks(shard, limits, block_bytes)
     blocks = _cut_lines(chunks if watch is None else _watched(chunks, watch), limits)
     if shard.start == 0:
         for first in blocks:
@@ -47,14 +53,14 @@ def _watched(chunks: Iterator[bytes], watch: Callable[[bytes], None]) -> Iterato
         yield chunk
 
 
-def _unpacked_chunks(shard: Shard, limits: Limits) -> Iterator[bytes]:
+def _unpacked_chunks(shard: Shard, limits: Limits, block_bytes: int) -> Iterator[bytes]:
     """The shard's bytes after unpacking, with damage and excess turned into errors."""
     source = shard.source
     seen = source.byte_count if source.compression == "none" else 0
     line = 1
     try:
         with open(source.path, "rb") as raw:  # noqa: PTH123
-            for chunk in _CHUNKERS[source.compression](raw, shard):
+            for chunk in _CHUNKERS[source.compression](raw, shard, block_bytes):
                 if source.compression != "none":
                     seen += len(chunk)
                 if seen > limits.total_bytes:
@@ -63,7 +69,7 @@ def _unpacked_chunks(shard: Shard, limits: Limits) -> Iterator[bytes]:
                     )
                 yield chunk
                 if source.compression != "none":
-                    line += chunk.count(b"\n")
+                    line += int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _NEWLINE))
     except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
         raise BadInputError(
             f"{source.name}:{line}: {source.compression} data is damaged or truncated ({error})"
@@ -72,23 +78,23 @@ def _unpacked_chunks(shard: Shard, limits: Limits) -> Iterator[bytes]:
         raise BadInputError(f"{source.name}: {error.strerror or error}") from error
 
 
-def _plain_chunks(raw: BinaryIO, shard: Shard) -> Iterator[bytes]:
+def _plain_chunks(raw: BinaryIO, shard: Shard, block_bytes: int) -> Iterator[bytes]:
     raw.seek(shard.start)
     left = shard.size
-    while left > 0 and (chunk := raw.read(min(BLOCK_BYTES, left))):
+    while left > 0 and (chunk := raw.read(min(block_bytes, left))):
         left -= len(chunk)
         yield chunk
     if left > 0:
         raise EOFError(f"the file became {left} bytes shorter while it was read")
 
 
-def _gzip_chunks(raw: BinaryIO, _shard: Shard) -> Iterator[bytes]:
+def _gzip_chunks(raw: BinaryIO, _shard: Shard, block_bytes: int) -> Iterator[bytes]:
     with gzip.GzipFile(fileobj=raw) as stream:
-        while chunk := stream.read(BLOCK_BYTES):
+        while chunk := stream.read(block_bytes):
             yield chunk
 
 
-def _zstd_chunks(raw: BinaryIO, _shard: Shard) -> Iterator[bytes]:
+def _zstd_chunks(raw: BinaryIO, _shard: Shard, _block_bytes: int) -> Iterator[bytes]:
     frame = zstandard.ZstdDecompressor().decompressobj()
     inside_frame = False
     while piece := raw.read(_ZSTD_PIECE_BYTES):

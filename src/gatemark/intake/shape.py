@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, Union
+from typing import Any, Protocol, Union
 
 import msgspec
 
@@ -12,17 +12,22 @@ from gatemark.core.identity import is_one_line
 from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.intake.diagnose import diagnose, record_problems
 from gatemark.intake.strict_json import parse_strictly, shown
-
-MOST_JUDGED: Final = 4096
-"""How many good combinations of values are remembered."""
+from gatemark.intake.whole_keys import KeyTotals
 
 
 class Shape(Protocol):
     """Decodes lines fast, says whether decoded records keep their rules, and why a line fails."""
 
     @property
+    def decoder(self) -> msgspec.json.Decoder[Any] | None:
+        """What reads many lines in one go; None where only ``decode`` can read one."""
+
+    @property
     def decode(self) -> Callable[[bytes], Any]:
         """A record from a line, or msgspec's error."""
+
+    def key_total(self, batch: Sequence[Any]) -> int | None:
+        """How many different keys the lines of some records have; None where they do not tell."""
 
     def keeps_rules(self, batch: Sequence[Any]) -> bool:
         """Whether every record keeps what its types cannot hold."""
@@ -37,7 +42,11 @@ class OneForm:
     def __init__(self, form: Form) -> None:
         self._form = form
         self._name = operator.attrgetter(form.identity) if form.identity else None
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(form.type).decode
+        self.decoder: msgspec.json.Decoder[Any] | None = msgspec.json.Decoder(form.type)
+        self.decode: Callable[[bytes], Any] = self.decoder.decode
+
+    def key_total(self, _batch: Sequence[Any]) -> int | None:
+        return None
 
     def keeps_rules(self, batch: Sequence[Any]) -> bool:
         if self._name is not None:
@@ -58,10 +67,15 @@ class TaggedForms:
 
     def __init__(self, schema: RecordSchema) -> None:
         self._schema = schema
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(
+        self.decoder: msgspec.json.Decoder[Any] | None = msgspec.json.Decoder(
             Union[tuple(form.type for form in schema.forms)]  # noqa: UP007 - made at run time
-        ).decode
+        )
+        self.decode: Callable[[bytes], Any] = self.decoder.decode
         self._looks = {form.type: _Look(form) for form in schema.forms}
+        self._keys = KeyTotals(form.type for form in schema.forms)
+
+    def key_total(self, batch: Sequence[Any]) -> int | None:
+        return self._keys.of(batch)
 
     def keeps_rules(self, batch: Sequence[Any]) -> bool:
         kinds = set(map(type, batch))
@@ -89,33 +103,21 @@ class TaggedForms:
 
 
 class _Look:
-    """How records of one form are judged; where the rules look at few values, each once."""
+    """How records of one form are judged: all at once where that is proof, else each of them."""
 
     def __init__(self, form: Form) -> None:
         self._name_of = operator.attrgetter(form.identity) if form.identity else None
         self._rules = form.rules
-        self._key_of = operator.attrgetter(*form.judged_by) if form.judged_by else None
-        self._judged: set[Any] = set()
         self._proof = form.proof
 
     def all_good(self, records: Sequence[Any]) -> bool:
         """Whether every record keeps the rules."""
         if self._proof is not None and self._names_hold(records) and self._proof(records):
             return True
-        if self._key_of is None:
-            return all(map(self._is_good, records))
-        fresh = set(map(self._key_of, records)) - self._judged
-        if fresh:
-            examples = {self._key_of(one): one for one in records}
-            if not all(self._is_good(examples[key]) for key in fresh):
-                return False
-            if len(self._judged) > MOST_JUDGED:
-                self._judged.clear()
-            self._judged |= fresh
-        return True
+        return all(map(self._is_good, records))
 
     def _names_hold(self, records: Sequence[Any]) -> bool:
-        return self._name_of is None or all(map(str.isprintable, map(self._name_of, records)))
+        return self._name_of is None or "".join(map(self._name_of, records)).isprintable()
 
     def _is_good(self, record: Any) -> bool:
         if self._name_of is not None:

@@ -11,6 +11,7 @@ from gatemark.core.runlog.trace_rules import (
     TraceRules,
     boundary_problems,
     delta_problems,
+    deltas_hold,
     meta_problems,
 )
 
@@ -113,7 +114,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("a suffix", _FIRST | {"case_id": "case-1.trace"}, "$.case_id"),
             ),
             rules=(delta_problems,),
-            judged_by=("case_id", "agent_id"),
+            proof=deltas_hold,
         ),
         Form(
             name="turn_boundary",

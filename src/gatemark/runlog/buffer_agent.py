@@ -7,6 +7,7 @@ answers with something else than an analysis, triggers nothing.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -174,7 +175,9 @@ def _analysis(reply: Reply, *, novelty: bool) -> Analysis:
     return found
 
 
+@lru_cache(maxsize=1024)
 def _dump(analysis: Analysis | None) -> str:
+    """An analysis as JSON; rules give the same few again and again."""
     if analysis is None:
         return ""
     fields: dict[str, Any] = msgspec.to_builtins(analysis)

@@ -6,13 +6,14 @@ is whatever the caller says it is, in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.runlog.run import Compat, TriggerReason
+from gatemark.core.runlog.trace import StreamDelta
 
 SENTENCE_ENDS: Final = (".", "?", "!")
 CLOSERS: Final = ")]}'\""
@@ -53,6 +54,7 @@ def has_boundary_cue(text: str) -> bool:
     return end.endswith("\n") or end.rstrip(CLOSERS).endswith(SENTENCE_ENDS)
 
 
+_NEVER: Final = 1 << 62
 _MOST_KNOWN: Final = 65_536
 _KNOWN_LENGTH: Final = 32
 _known: dict[str, tuple[int, bool, bool]] = {}
@@ -127,6 +129,46 @@ class TokenGate:
             if self._ends_well(buffer, text):
                 return self._open(agent_id, buffer, "boundary_cue")
         return None
+
+    def add_all(self, deltas: Iterable[StreamDelta]) -> Iterator[Flushed]:
+        """What ``add`` gives for one delta after the other; none of their texts is empty.
+
+        The clock is that of the trace, ``t_rel_ms``: only spans of time matter. Most pieces only
+        make one agent's buffer longer. Those are dealt with here, without a call.
+        """
+        known, min_words = _known.get, self._min_words
+        silence_ms, max_wait_ms = self._silence_ms, self._max_wait_ms
+        buffer, agent_id = _Buffer(), None
+        words, in_word, last_ms, last_seq, deadline_ms = 0, False, 0, 0, 0
+        append = buffer.parts.append
+        for delta in deltas:
+            text, now_ms = delta.delta_text, delta.t_rel_ms
+            if (
+                delta.agent_id == agent_id
+                and now_ms - last_ms < silence_ms
+                and now_ms < deadline_ms
+            ):
+                count, goes_on, stops_inside = known(text) or _look_at(text)
+                if goes_on and in_word:
+                    count -= 1
+                if words + count < min_words:
+                    words += count
+                    in_word, last_ms, last_seq = stops_inside, now_ms, delta.seq
+                    append(text)
+                    continue
+            buffer.words, buffer.in_word = words, in_word
+            buffer.last_ms, buffer.last_seq = last_ms, last_seq
+            flushed = self.add(delta.agent_id, text, now_ms, delta.seq)
+            buffer = self._buffers[delta.agent_id]
+            agent_id = delta.agent_id if buffer.parts else None
+            words, in_word = buffer.words, buffer.in_word
+            last_ms, last_seq = buffer.last_ms, buffer.last_seq
+            deadline_ms = _NEVER if buffer.start_ms is None else buffer.start_ms + max_wait_ms
+            append = buffer.parts.append
+            if flushed is not None:
+                yield flushed
+        buffer.words, buffer.in_word = words, in_word
+        buffer.last_ms, buffer.last_seq = last_ms, last_seq
 
     def check_timers(self, agent_id: str, now_ms: int) -> Flushed | None:
         """What comes through because time has passed, without any new text."""

@@ -225,7 +225,7 @@ def run_variant(
 
 
 def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buffer: bool) -> None:
-    content, t0, add = trace.content_turns, trace.meta.t0_emitted_ms, gate.add
+    content = trace.content_turns
 
     def pass_on(flushed: Flushed) -> None:
         recorder.flush(flushed)
@@ -236,13 +236,13 @@ def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buf
         else:
             recorder.summarise((segment,), start, end, "tokengate_flush")
 
-    for record in trace.records:
-        if type(record) is not StreamDelta or record.turn_id not in content:
-            continue
-        if text := record.delta_text:
-            flushed = add(record.agent_id, text, t0 + record.t_rel_ms, record.seq)
-            if flushed is not None:
-                pass_on(flushed)
+    said = [
+        record
+        for record in trace.records
+        if type(record) is StreamDelta and record.turn_id in content and record.delta_text
+    ]
+    for flushed in gate.add_all(said):
+        pass_on(flushed)
     for rest in gate.flush_all("end_of_trace"):
         if with_buffer:
             recorder.flush(rest)

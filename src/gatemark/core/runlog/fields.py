@@ -71,6 +71,8 @@ _PLAIN: Final[dict[str, Callable[[str], Any]]] = {
 _MOMENT: Final = re.compile(MOMENT_PATTERN.replace("$", r"\Z")).match
 
 
+_MOMENT_LENGTH: Final = len("2023-11-14T22:13:20.000Z")
+_MINUTE: Final = len("2023-11-14T22:13:")
 _HEX_DIGITS: Final = b"0123456789abcdef"
 _HASH_LENGTH: Final = 71
 _HASH_PREFIX: Final = tuple((at, bytes([sign])) for at, sign in enumerate(b"sha256:"))
@@ -103,6 +105,26 @@ def are_hashes(texts: Sequence[str]) -> bool:
         and data.translate(None, _HEX_DIGITS) == b"sh:" * count
         and all(data[at::_HASH_LENGTH] == sign * count for at, sign in _HASH_PREFIX)
     )
+
+
+def are_moments(texts: Sequence[str]) -> bool:
+    """Whether all texts are moments; those of a minute are looked at together.
+
+    In the usual form, a date and time with milliseconds and Z, the minute stands first: it is
+    judged once. Of the seconds, only that they are digits and fewer than 60 is left to see.
+    """
+    if set(map(len, texts)) != {_MOMENT_LENGTH}:
+        return all(map(is_moment, set(texts)))
+    count = len(texts)
+    seconds = "".join([text[_MINUTE:] for text in texts]).encode("utf-8", "replace")
+    if (
+        seconds.translate(None, b"0123456789") != b".Z" * count
+        or seconds[2 :: _MOMENT_LENGTH - _MINUTE] != b"." * count
+        or seconds[6 :: _MOMENT_LENGTH - _MINUTE] != b"Z" * count
+        or seconds[0 :: _MOMENT_LENGTH - _MINUTE].translate(None, b"012345")
+    ):
+        return all(map(is_moment, set(texts)))
+    return all(is_moment(f"{minute}00.000Z") for minute in {text[:_MINUTE] for text in texts})
 
 
 def moment_ms(text: str) -> int | None:

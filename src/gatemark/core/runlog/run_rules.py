@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from itertools import groupby
+from operator import attrgetter, le
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
@@ -17,8 +18,8 @@ from gatemark.core.runlog.fields import (
     VERSION_PATTERN,
     Check,
     are_hashes,
+    are_moments,
     fits,
-    is_moment,
     must_be_hash,
     must_be_moment,
     must_fit,
@@ -142,10 +143,9 @@ def flushes_hold(flushes: Sequence[TokengateFlush]) -> bool:
 
 def decisions_hold(decisions: Sequence[BufferDecision]) -> bool:
     """Whether none of many decisions has a problem."""
-    return _texts_hold(decisions) and all(
-        one.decision_id == f"{one.case_id}-{one.variant_id}-bd-{one.decision_index:03d}"
-        for one in decisions
-    )
+    return _texts_hold(decisions) and [one.decision_id for one in decisions] == [
+        f"{one.case_id}-{one.variant_id}-bd-{one.decision_index:03d}" for one in decisions
+    ]
 
 
 def summaries_hold(events: Sequence[Any]) -> bool:
@@ -160,10 +160,8 @@ def summaries_hold(events: Sequence[Any]) -> bool:
         _texts_hold(events)
         and are_hashes([found for found in hashes if found is not UNSET])
         and all(fits(EVENT_PATTERN, name) for name in names)
-        and all(
-            one.event_id == f"{one.case_id}-{one.variant_id}-se-{one.event_index:03d}"
-            for one in events
-        )
+        and [one.event_id for one in events]
+        == [f"{one.case_id}-{one.variant_id}-se-{one.event_index:03d}" for one in events]
     )
 
 
@@ -171,8 +169,8 @@ def _texts_hold(records: Sequence[Any]) -> bool:
     """Whether case ids and timestamps are fine and provenance stays where it belongs."""
     return (
         all(fits(CASE_PATTERN, name) for name in set(map(_case_of, records)))
-        and all(map(is_moment, set(map(_moment_of, records))))
-        and set(map(_provenance_of, records)) == _NO_PROVENANCE
+        and are_moments(list(map(_moment_of, records)))
+        and all(found == _NO_PROVENANCE for found in map(_provenance_of, records))
     )
 
 
@@ -184,7 +182,7 @@ def _id_problems(field: str, found: Any, expected: str) -> Iterator[Problem]:
 _case_of: Final = attrgetter("case_id")
 _moment_of: Final = attrgetter("timestamp")
 _provenance_of: Final = attrgetter(*PROVENANCE_KEYS)
-_NO_PROVENANCE: Final = {(UNSET,) * len(PROVENANCE_KEYS)}
+_NO_PROVENANCE: Final = (UNSET,) * len(PROVENANCE_KEYS)
 
 
 def _window_is_ordered(record: Any) -> bool:
@@ -231,23 +229,49 @@ class RunRules(FileRules):
         self._kinds: dict[type, tuple[int, Callable[[Any], int]]] = {}
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
-        kinds, following = self._kinds, self._next
+        start = 0
+        for kind, same in groupby(map(type, records)):
+            end = start + len(list(same))
+            place, counter_of = self._kind_of(kind)
+            run = records[start:end]
+            indices = [counter_of(one) for one in run] if place else []
+            if place == 0 or not self._as_expected(run, place, indices):
+                yield from self._see_each(lines[start:end], run, place, counter_of)
+            else:
+                self._place, self._next[place] = place, indices[-1] + 1
+                if place == _LAST:
+                    for line, event in zip(lines[start:end], run, strict=True):
+                        yield from self._history(line, event)
+            start = end
+
+    def _as_expected(self, run: Sequence[Any], place: int, indices: list[int]) -> bool:
+        """Whether nothing is to be said about some records of one kind but for their history."""
+        meta, first, count = self._meta, self._next[place], len(run)
+        if meta is None or place < self._place or indices != list(range(first, first + count)):
+            return False
+        starts, ends = [one.start_seq for one in run], [one.end_seq for one in run]
+        return (
+            [one.case_id for one in run].count(meta.case_id) == count
+            and [one.variant_id for one in run].count(meta.variant_id) == count
+            and set(map(type, starts)) == set(map(type, ends)) == {int}
+            and min(starts) >= 0
+            and all(map(le, starts, ends))
+        )
+
+    def _see_each(
+        self,
+        lines: Sequence[int],
+        records: Sequence[Any],
+        place: int,
+        counter_of: Callable[[Any], int],
+    ) -> Iterator[Remark]:
+        following = self._next
         for line, record in zip(lines, records, strict=True):
-            place, counter_of = kinds.get(type(record)) or self._kind_of(type(record))
             if place == 0:
                 yield from self._see_meta(line, record)
                 continue
-            index, meta = counter_of(record), self._meta
-            start, end = record.start_seq, record.end_seq
-            if (
-                meta is None
-                or place < self._place
-                or index != following[place]
-                or record.case_id != meta.case_id
-                or record.variant_id != meta.variant_id
-                or (start is not UNSET and end is not UNSET and not 0 <= start <= end)
-            ):
-                yield from self._odd(line, record, place, index)
+            index = counter_of(record)
+            yield from self._odd(line, record, place, index)
             self._place = max(self._place, place)
             if index >= following[place]:
                 following[place] = index + 1

@@ -61,6 +61,12 @@ def delta_problems(delta: StreamDelta) -> Sequence[Problem]:
     return list(text_problems(delta, _META[:1]))
 
 
+def deltas_hold(deltas: Sequence[StreamDelta]) -> bool:
+    """Whether none of many deltas has a problem."""
+    names = [delta.case_id for delta in deltas]
+    return names.count(names[0]) == len(names) and fits(CASE_PATTERN, names[0])
+
+
 def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
     """What no single field of a boundary can show."""
     hash_given = boundary.content_hash
@@ -127,33 +133,59 @@ class TraceRules(FileRules):
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
         self.records.extend(records)
-        turn: TurnNotes | None = None
-        turn_id = 0
-        for line, record in zip(lines, records, strict=True):
-            if type(record) is StreamDelta:
-                seq, emitted_ms = record.seq, record.t_emitted_ms
-                if (
-                    seq != self._next_seq
-                    or emitted_ms < self._last_ms
-                    or record.t_rel_ms != emitted_ms - self._t0
-                    or record.case_id != self._case_id
-                ):
-                    yield from self._delta_remarks(line, record)
-                self._next_seq = seq + 1
-                self._last_ms = emitted_ms
-                self.delta_count += 1
-                if turn is None or record.turn_id != turn_id:
-                    turn, turn_id = self._turn(line, record), record.turn_id
-                    if turn.first is None:
-                        turn.first = record
-                turn.last = record
-                turn.texts.append(record.delta_text)
-            elif type(record) is TurnBoundary:
-                yield from self._see_boundary(line, record)
-            else:
-                yield from self._see_meta(line, record)
+        others = [place for place, one in enumerate(records) if type(one) is not StreamDelta]
+        start = 0
+        for place in (*others, len(records)):
+            if start < place:
+                run = records[start:place]
+                if not self._as_expected(run):
+                    yield from self._run_remarks(lines[start:place], run)
+                self._note_texts(lines[start:place], run)
+            if place < len(records):
+                record = records[place]
+                is_boundary = type(record) is TurnBoundary
+                look = self._see_boundary if is_boundary else self._see_meta
+                yield from look(lines[place], record)
+            start = place + 1
         if lines:
             self._last_line = lines[-1]
+
+    def _as_expected(self, run: Sequence[StreamDelta]) -> bool:
+        """Whether nothing is to be said about some deltas, looked at column by column."""
+        count, first = len(run), self._next_seq
+        times = [delta.t_emitted_ms for delta in run]
+        return (
+            times[0] >= self._last_ms
+            and [delta.seq for delta in run] == list(range(first, first + count))
+            and [delta.case_id for delta in run].count(self._case_id or "") == count
+            and [delta.t_emitted_ms - delta.t_rel_ms for delta in run].count(self._t0) == count
+            and sorted(times) == times
+        )
+
+    def _run_remarks(self, lines: Sequence[int], run: Sequence[StreamDelta]) -> Iterator[Remark]:
+        for line, delta in zip(lines, run, strict=True):
+            yield from self._delta_remarks(line, delta)
+            self._next_seq = delta.seq + 1
+            self._last_ms = delta.t_emitted_ms
+
+    def _note_texts(self, lines: Sequence[int], run: Sequence[StreamDelta]) -> None:
+        """Keep what was said under the turns in which it was."""
+        last = run[-1]
+        self._next_seq, self._last_ms = last.seq + 1, last.t_emitted_ms
+        self.delta_count += len(run)
+        if [delta.turn_id for delta in run].count(last.turn_id) == len(run):
+            turn = self._turn(lines[0], run[0])
+            if turn.first is None:
+                turn.first = run[0]
+            turn.last = last
+            turn.texts += [delta.delta_text for delta in run]
+            return
+        for line, delta in zip(lines, run, strict=True):
+            turn = self.turns.get(delta.turn_id) or self._turn(line, delta)
+            if turn.first is None:
+                turn.first = delta
+            turn.last = delta
+            turn.texts.append(delta.delta_text)
 
     def lost(self) -> None:
         self._excused = True

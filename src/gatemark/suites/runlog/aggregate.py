@@ -85,6 +85,7 @@ def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[st
 
 def _metric_parts(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[str, Any]:
     """M1 to M10 under the keys of the schema."""
+    failure_rate = _mean(found, "m10_schema_failure_rate")
     return {
         "m1_update_count_mean": _mean(found, "m1_update_count"),
         "m2_output_ctu_mean": _mean(found, "m2_output_ctu"),
@@ -115,8 +116,8 @@ def _metric_parts(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[str, 
             "buffer_decision_count": _mean(found, "m9_buffer_decision_count"),
         },
         "m10_compliance": {
-            "schema_failure_rate_mean": _mean(found, "m10_schema_failure_rate"),
-            "compliance_rate_mean": _mean(found, "m10_compliance_rate"),
+            "schema_failure_rate_mean": failure_rate,
+            "compliance_rate_mean": None if failure_rate is None else 1.0 - failure_rate,
             "schema_failure_count": sum(row.failures for row in rows),
             "summary_event_count": sum(row.events for row in rows),
         },
