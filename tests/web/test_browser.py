@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from tests.web.scene import ASSET, PASSWORD, Scene, serving
+from tests.web.scene import ASSET, PASSWORD, Scene, free_port, serving
 from tests.web.stage_set import build
 from tests.web.take_pictures import sign_in
+from tests.web.test_oidc import settings_file
 
 CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))[
     "find_browser"
@@ -100,6 +101,51 @@ def test_first_start_sign_out_and_sign_in(browser: Browser, tmp_path: Path) -> N
         if process.stdout is not None:
             process.stdout.close()
     assert ended == 0
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of its own, ended by its number."""
+    started = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True)
+    try:
+        yield started
+    finally:
+        started.send_signal(signal.SIGINT)
+        started.wait(timeout=20)
+        if started.stdout is not None:
+            started.stdout.close()
+
+
+def test_people_sign_in_by_a_provider_that_is_another_process(
+    browser: Browser, tmp_path: Path
+) -> None:
+    port = free_port()
+    path = settings_file(tmp_path, f"http://127.0.0.1:{port}")
+    serve = ("-m", "gatemark", "serve", "--port", "0", "--store", str(tmp_path / "store"))
+    with (
+        process("-m", "tests.web.provider", str(port)),
+        process(*serve, "--oidc", path) as server,
+        watched(browser) as page,
+    ):
+        assert server.stdout is not None
+        server.stdout.readline()
+        page.goto(server.stdout.readline().split()[-1])
+        page.get_by_label("Name").fill("root")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_label("The same again").fill(PASSWORD)
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("link", name="Sign in by Example").click()
+        expect(page.get_by_role("heading", name="Tiny provider")).to_be_visible()
+        page.get_by_label("Who are you?").fill("zoe")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.get_by_role("link", name="zoe@example.org")).to_be_visible()
+        expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_role("link", name="Sign in by Example").click()
+        page.get_by_label("Who are you?").fill("mal")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.get_by_role("alert")).to_contain_text("does not vouch for your e-mail")
 
 
 def test_a_run_is_followed_to_its_result_and_the_result_is_verified(

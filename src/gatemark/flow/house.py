@@ -18,6 +18,7 @@ from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 
 if TYPE_CHECKING:
     from gatemark.accounts.answers import SqlAnswers, SqlPageRuns
+    from gatemark.accounts.identities import SqlIdentities
     from gatemark.accounts.people import SqlPeople
     from gatemark.ledger.stores.sql import SqlStore
     from gatemark.review.stores.labels import SqlLabels
@@ -161,6 +162,13 @@ class House:
         from gatemark.accounts.people import SqlPeople  # noqa: PLC0415
 
         return SqlPeople(self.store.database)
+
+    @cached_property
+    def identities(self) -> SqlIdentities:
+        """People who come from a provider."""
+        from gatemark.accounts.identities import SqlIdentities  # noqa: PLC0415
+
+        return SqlIdentities(self.store.database)
 
     @cached_property
     def answers(self) -> SqlAnswers:
