@@ -33,6 +33,7 @@ NEEDED_FOR_OIDC = ("authlib", "httpx", "joserfc")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front speaks TLS.")
 @click.option("--public-url", metavar="URL", help="Where people reach the server.")
 @click.option("--oidc", metavar="FILE", help="The provider that people may sign in by.")
+@click.option("--signing-key", metavar="FILE", help="The ledger's key, to sign checkpoints with.")
 @click.option("--link", "linked", metavar="NAME", help="Print a new sign-in link for NAME and end.")
 @store_option
 def serve_command(**flags: Any) -> int:
@@ -65,6 +66,7 @@ def serve_command(**flags: Any) -> int:
         is_behind_proxy=flags["behind_proxy"],
         public_url=flags["public_url"],
         oidc=flags["oidc"],
+        signing_key=flags["signing_key"],
     )
     if flags["linked"] is not None:
         return print_link(settings, flags["store"], flags["linked"], click.echo)

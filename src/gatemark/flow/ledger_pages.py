@@ -7,11 +7,17 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Final
 
+from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.core.event import Event
+from gatemark.core.lifecycle import Role
+from gatemark.flow.accounts import Identity, tell
 from gatemark.flow.house import House
+from gatemark.flow.ledger_keys import sign_checkpoint
 from gatemark.report.page_views import CheckpointView, EventPage, EventView, LedgerHead
 
 MAX_PAGE: Final = 200
+SIGNING: Final[frozenset[Role]] = frozenset({"admin", "auditor"})
+CHECKPOINT_ASKED: Final = "checkpoint_asked"
 
 
 def ledger_head(house: House) -> LedgerHead:
@@ -25,6 +31,23 @@ def ledger_head(house: House) -> LedgerHead:
             CheckpointView(size=size, note=note) for size, note in reversed(events.checkpoints())
         ),
     )
+
+
+def may_sign(identity: Identity) -> bool:
+    """Whether somebody may let the server's key sign how far the ledger goes."""
+    return bool(SIGNING & set(identity.roles))
+
+
+def make_checkpoint(house: House, identity: Identity, key: str | None) -> CheckpointView:
+    """Sign a checkpoint with the key that the server was given, and tell who asked for it."""
+    if not may_sign(identity):
+        raise NotAllowedError(f"{identity.person} must be admin or auditor to sign a checkpoint")
+    if key is None:
+        raise RefusedError("this server has no key: start it with --signing-key")
+    tell(house, CHECKPOINT_ASKED, identity.person)
+    note = sign_checkpoint(house, key)
+    size = house.events.checkpoints()[-1][0]
+    return CheckpointView(size=size, note=note)
 
 
 def event_page(

@@ -34,6 +34,7 @@ DONE: Final = {
     "waived": "The gate is excused for this version.",
     "nothing": "Nothing had to be done: it is so already.",
     "saved": "Saved.",
+    "signed": "The checkpoint is signed; keep a copy of it elsewhere.",
     "revoked": "The token was revoked.",
 }
 

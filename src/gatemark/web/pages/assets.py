@@ -49,7 +49,8 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     policy = drift_policy(site.settings.drift_policy)
     drift = site.kept("drift", asset, lambda: _drift(site.house, asset, policy))
     shown = None if drift is None else drift_context(drift)
-    more = {"drift": shown, "roles": set(identity.roles)}
+    packs = site.board.packs() if "pack_owner" in identity.roles else ()
+    more = {"drift": shown, "roles": set(identity.roles), "packs": packs}
     return page(request, "asset.html", identity, {**context, **more})
 
 
