@@ -45,6 +45,7 @@ class Walk:
     def begin(self, to: str = "/") -> str:
         sent = self.client.get(f"/sign-in/oidc?to={to}")
         assert sent.status_code == 303, sent.text
+        self.kept = sent.cookies["gatemark-oidc"]
         return sent.headers["location"]
 
     def come(self, user: str, to: str = "/") -> httpx.Response:
@@ -178,8 +179,10 @@ def test_a_state_works_once_in_the_browser_that_began_and_for_ten_minutes(walk: 
 def test_the_answer_to_another_browser_is_refused(walk: Walk) -> None:
     theirs = enter(walk.begin(), "mal")
     walk.client.cookies.clear()
-    walk.begin()
+    mine = walk.begin()
     walk.refused(walk.client.get(theirs), "not to a sign-in that this browser began")
+    walk.client.cookies.set("gatemark-oidc", walk.kept)
+    assert walk.client.get(enter(mine, "zoe")).status_code == 303
 
 
 def test_what_the_provider_refuses_and_other_issuers_say_is_refused(walk: Walk) -> None:
@@ -260,6 +263,7 @@ FUTURE = Clock().now.timestamp() + 3600
         (twist(email_verified="true"), "does not vouch for your e-mail"),
         (twist(email=None), "did not say your email"),
         (twist(email="../../root"), "cannot be a name here"),
+        (twist(email="mi\u212ae@example.org"), "cannot be a name here"),
         (twist(groups=["release-approvers", "owners"]), "an admin cannot approve"),
         (unsigned, "none"),
         (by_public_key, "HS256"),
@@ -343,6 +347,15 @@ def test_a_provider_whose_document_is_wrong_is_not_used(
     walk.provider.says = says
     told = walk.client.get("/sign-in/oidc")
     assert (told.status_code, words in told.text) == (502, True), told.text
+
+
+def test_a_provider_that_is_gone_is_not_asked_by_everybody(walk: Walk) -> None:
+    walk.provider.says = {"issuer": "https://evil.example"}
+    assert [walk.client.get("/sign-in/oidc").status_code for _ in range(3)] == [502] * 3
+    assert walk.provider.asked == ["document"]
+    walk.provider.says = {}
+    walk.scene.clock.now += timedelta(minutes=1)
+    assert walk.come("zoe").status_code == 303
 
 
 def test_a_provider_without_usable_keys_lets_nobody_in(walk: Walk) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gatemark.core.errors import NotAllowedError, RefusedError, UsageError
+from gatemark.core.errors import GatemarkError, NotAllowedError, RefusedError, UsageError
 
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -23,12 +23,12 @@ ALGORITHMS: Final = (
 KEY_TYPES: Final = frozenset({"RSA", "EC", "OKP"})
 WELL_KNOWN: Final = "/.well-known/openid-configuration"
 MAX_ANSWER_BYTES: Final = 256 * 1024
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 5.0
 LEEWAY_S: Final = 60
 FRESH_S: Final = 3600
 """How long the provider's document and keys are kept."""
 ASK_AGAIN_S: Final = 30
-"""An unknown key makes us ask for the keys again, no more often than this."""
+"""After an unknown key or no answer the provider is asked again, no more often than this."""
 MAX_SUBJECT: Final = 255
 MAX_CODE: Final = 2048
 MAX_WORDS: Final = 120
@@ -78,6 +78,13 @@ def keys_of(secret: str) -> SignInKeys:
     return SignInKeys(*made)
 
 
+def check_state(answer: Mapping[str, str], secret: str) -> None:
+    """Refuse an answer to what another browser asked."""
+    state = answer.get("state", "").encode()
+    if not hmac.compare_digest(state, keys_of(secret).state.encode()):
+        raise NotAllowedError("the answer is not to a sign-in that this browser began")
+
+
 class Provider:
     """One configured provider. Nothing is asked of it before somebody signs in."""
 
@@ -91,6 +98,7 @@ class Provider:
         self._scopes = scopes
         self._lock = threading.Lock()
         self._metadata: tuple[float, Metadata] | None = None
+        self._trouble: tuple[float, str] | None = None
         self._keys: tuple[float, list[Any]] | None = None
 
     def address_of_sign_in(self, secret: str, redirect_uri: str, now: datetime) -> str:
@@ -119,28 +127,38 @@ class Provider:
         with self._lock:
             if self._metadata is not None and self._metadata[0] > now.timestamp() - FRESH_S:
                 return self._metadata[1]
-            plain = _ask("GET", self.issuer.rstrip("/") + WELL_KNOWN)
+            if self._trouble is not None and self._trouble[0] > now.timestamp() - ASK_AGAIN_S:
+                # Else everybody who tries would wait for a provider that does not answer.
+                raise RefusedError(self._trouble[1])
             try:
-                found = msgspec.convert(plain, Metadata)
-            except msgspec.ValidationError as error:
-                raise RefusedError(f"the provider's document cannot be used: {error}") from error
-            if found.issuer != self.issuer:
-                raise RefusedError(
-                    f"the provider's document is of another issuer than {self.issuer}"
-                )
-            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                check_address(getattr(found, name), name)
-            challenges = found.code_challenge_methods_supported
-            if challenges is not None and "S256" not in challenges:
-                raise RefusedError("the provider does not support PKCE with S256")
-            self._metadata = (now.timestamp(), found)
+                found = self._read_document()
+            except GatemarkError as error:
+                self._trouble = (now.timestamp(), str(error))
+                raise
+            self._metadata, self._trouble = (now.timestamp(), found), None
             return found
+
+    def _read_document(self) -> Metadata:
+        plain = _ask("GET", self.issuer.rstrip("/") + WELL_KNOWN)
+        try:
+            found = msgspec.convert(plain, Metadata)
+        except msgspec.ValidationError as error:
+            raise RefusedError(f"the provider's document cannot be used: {error}") from error
+        if found.issuer != self.issuer:
+            raise RefusedError(f"the provider's document is of another issuer than {self.issuer}")
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            check_address(getattr(found, name), name)
+        challenges = found.code_challenge_methods_supported
+        if challenges is not None and "S256" not in challenges:
+            raise RefusedError("the provider does not support PKCE with S256")
+        return found
 
     def claims(
         self, answer: Mapping[str, str], secret: str, redirect_uri: str, now: datetime
     ) -> dict[str, Any]:
         """Who came back: the claims of an ID token that this provider signed for this very try."""
-        self._check_answer(answer, secret, now)
+        check_state(answer, secret)
+        self._check_answer(answer, now)
         token = self._exchange(answer["code"], keys_of(secret), redirect_uri, now)
         text = token.get("id_token")
         if not isinstance(text, str):
@@ -148,10 +166,7 @@ class Provider:
         access = token.get("access_token")
         return self._checked(text, access if isinstance(access, str) else None, secret, now)
 
-    def _check_answer(self, answer: Mapping[str, str], secret: str, now: datetime) -> None:
-        state = answer.get("state", "")
-        if not hmac.compare_digest(state.encode(), keys_of(secret).state.encode()):
-            raise NotAllowedError("the answer is not to a sign-in that this browser began")
+    def _check_answer(self, answer: Mapping[str, str], now: datetime) -> None:
         issuer = answer.get("iss")
         promised = self.metadata(now).authorization_response_iss_parameter_supported
         if (issuer is not None or promised) and issuer != self.issuer:

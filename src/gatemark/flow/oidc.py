@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.accounts.nouns import check_name
+from gatemark.accounts.provider import check_state
 from gatemark.core.errors import (
     GatemarkError,
     InvalidValueError,
@@ -86,6 +87,7 @@ def finish(house: House, way: SignInWay, back: Return) -> Finished:
     try:
         if not back.secret:
             raise NotAllowedError("this browser began no sign-in; begin anew")
+        check_state(back.answer, back.secret)
         back_to = house.identities.use_try(back.secret, house.clock())
         claims = way.provider.claims(back.answer, back.secret, back.redirect_uri, house.clock())
         name = _name(way.settings, claims)
@@ -110,7 +112,8 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
     value = claims.get(settings.name_claim)
     if not isinstance(value, str) or not value:
         raise NotAllowedError(f"the provider did not say your {settings.name_claim}")
-    name = value.lower()
+    # Outside of ASCII, small letters of different texts can be the same.
+    name = value.lower() if value.isascii() else value
     try:
         check_name(name)
     except InvalidValueError as error:

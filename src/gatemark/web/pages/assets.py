@@ -110,7 +110,7 @@ def history_page(request: Request, asset: str) -> Response:
     identity = member(request)
     site = site_of(request)
     history = site.kept("history", asset, lambda: asset_history(site.house, asset))
-    context = history_context(history)
+    context = {**history_context(history), "asset_of_page": asset}
     return page(request, "history.html", identity, context)
 
 
@@ -119,12 +119,8 @@ def why_page(request: Request, asset: str, version: str, environment: str = PROD
     """Why a version is where it is."""
     identity = member(request)
     ref = parse_version_ref(f"{asset}@{version}")
-    return page(
-        request,
-        "why.html",
-        identity,
-        why_context(why(site_of(request).house, ref, environment)),
-    )
+    context = why_context(why(site_of(request).house, ref, environment))
+    return page(request, "why.html", identity, {**context, "asset_of_page": asset})
 
 
 @router.get("/assets/{asset}/drift")
@@ -136,7 +132,8 @@ def drift_page(request: Request, asset: str) -> Response:
     view = _drift(site.house, asset, policy)
     if view is None:
         raise UnknownNameError(f"no metric of {asset} was ever pushed")
-    return page(request, "drift.html", identity, drift_context(view))
+    context = {**drift_context(view), "asset_of_page": asset}
+    return page(request, "drift.html", identity, context)
 
 
 @router.post("/assets/{asset}/{verb}")
