@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, Table
+from gatemark.core.measurement import Measurement, measured
 from gatemark.core.result import Result
 from gatemark.report import charts, reliability_chart, words
 from gatemark.report.html import render
@@ -20,6 +21,7 @@ from .sample_results import (
     BARE,
     FAILING,
     INCONCLUSIVE,
+    LOW_KAPPA,
     MATRIX,
     PASSING,
     RELIABILITY,
@@ -133,6 +135,38 @@ def test_every_measured_number_with_a_bound_or_interval_has_a_bar() -> None:
     labels = [value for tag, name, value in PAGES["failing"].attributes if name == "aria-label"]
     assert "value 0.6120, interval [0.5210, 0.6903], must be ≥ 0.75" in labels
     assert PAGES["failing"].source.count('class="bar"') == 4
+
+
+def counted(count: int) -> tuple[Measurement, ...]:
+    return tuple(
+        measured(f"count_{at}", at, n=9, direction="lower_is_better", lane=f"lane {at}")
+        for at in range(count)
+    )
+
+
+def test_numbers_that_no_rule_judged_are_folded_away_when_there_are_many() -> None:
+    many = (*counted(30), LOW_KAPPA)
+    page = Page(render(result(measurements=many, exhibits=(), caveats=())))
+    before, _, after = page.source.partition("<details>")
+    assert LOW_KAPPA.name in before.partition('<section aria-labelledby="numbers">')[2]
+    assert "count_0" not in before
+    assert "30 further numbers" in after
+    assert all(f"count_{at}<" in after for at in range(30))
+
+
+def test_few_numbers_and_numbers_that_nobody_judged_are_shown() -> None:
+    page = Page(render(result(measurements=counted(24), exhibits=())))
+    assert "details" not in page.tags
+    page = Page(render(result(measurements=counted(40), exhibits=())))
+    before, _, after = page.source.partition("<details>")
+    assert (before.count(">count_"), after.count(">count_")) == (24, 16)
+
+
+def test_judged_numbers_are_never_the_ones_that_are_cut() -> None:
+    page = Page(render(result(measurements=(*counted(500), LOW_KAPPA), exhibits=(), caveats=())))
+    assert LOW_KAPPA.name in page.source.partition("<details>")[0]
+    assert page.source.count(">count_") == 199
+    assert "301 more rows" in page.text()
 
 
 def test_unmeasured_numbers_print_their_reason() -> None:

@@ -27,10 +27,10 @@ class Standing(msgspec.Struct, frozen=True):
     version: str | None
 
 
-def registered_kinds(house: House) -> dict[str, AssetKind | None]:
-    """The kind of every registered asset."""
+def registered_kinds(house: House, asset: str | None = None) -> dict[str, AssetKind | None]:
+    """The kind of every registered asset, or of one."""
     kinds: dict[str, AssetKind | None] = {}
-    for event, payload in house.events.events(kind=ASSET_REGISTERED):
+    for event, payload in house.events.events(kind=ASSET_REGISTERED, subject=asset):
         if event.subject and payload is not None:
             kinds.setdefault(event.subject, payload.get("kind"))
     return kinds

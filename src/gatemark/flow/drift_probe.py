@@ -66,7 +66,7 @@ class Look(NamedTuple):
 def look(house: House, policy: DriftPolicy, now: datetime, asset: str | None = None) -> Look:
     """Judge what is due without writing anything."""
     series = house.points.series(asset)
-    kinds = registered_kinds(house)
+    kinds = registered_kinds(house, asset)
     kept = house.memories.memories([one.id for one in series] if asset else None)
     recalled = _recalled(kept, policy.digest)
     gathered = gather(house, policy, now, kinds, series, kept=recalled)

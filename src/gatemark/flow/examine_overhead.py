@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_COSTS_BYTES: Final = 1024 * 1024 * 1024
 FOLD_BATCH: Final = 4_096
+ARM_FILES: Final = ("bare", "guarded", "noise", "costs")
+"""What a file may be to the exam, in the order of the account."""
 
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all)."""
@@ -41,7 +43,7 @@ def examine_overhead(
     ``noise`` is a second bare run, ``costs`` what the runner recorded about time and memory. An
     arm whose file is not there leaves everything unmeasured, with the reason.
     """
-    unknown = set(paths) - {"bare", "guarded", "noise", "costs"}
+    unknown = set(paths) - set(ARM_FILES)
     if unknown:
         raise UsageError(f"overhead knows no file called {sorted(unknown)[0]!r}")
     if paths.get("bare") is None and paths.get("guarded") is None:

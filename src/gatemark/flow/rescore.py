@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +24,13 @@ from gatemark.engines.local import LocalEngine
 from gatemark.flow.evidence import read_expected_ids
 from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.examine_joined import examine_joined
+from gatemark.flow.examine_overhead import examine_overhead
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.rescore_pack import PACK_BLOB, rejudge_pack
 from gatemark.flow.runtime import PACKAGES, runtime_versions
 from gatemark.flow.score import EXPECTED_IDS
 from gatemark.flow.score_agreement import AUDITOR, SCHOLAR
+from gatemark.flow.sitting import SITTING, Sitting, read_sitting
 from gatemark.gate.decide import decide
 from gatemark.ledger.port import BlobStore, Store
 from gatemark.ledger.stores.reading import verified_result
@@ -72,9 +75,12 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
         word = "was erased" if is_erased(gone[0]) else "is missing"
         return Rescored(unjudged=(f"cannot be derived again: {gone[0]} {word}",))
     try:
-        if result.pack.name in _EXAMS:
-            anew = _EXAMS[result.pack.name](blobs, result)
-        elif any(blob.name == PACK_BLOB for blob in result.blobs):
+        kept = {blob.name: blob.digest for blob in result.blobs}
+        if result.pack.name == "score-agreement":
+            anew = _agreement(blobs, result)
+        elif SITTING in kept:
+            anew = _sitting(blobs, result, read_sitting(blobs.get(kept[SITTING])))
+        elif PACK_BLOB in kept:
             anew = _pack(blobs, result)
         else:
             return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
@@ -114,43 +120,70 @@ def _agreement(blobs: BlobStore, result: Result) -> _Anew:
         if rule in bounds
     }
     options["nic_policy"] = result.policy.settings.get("nic_policy", "strict")
-    examined = _examined(blobs, result, "agreement", options)
-    policy = examined.exam.policy()
-    verdict = decide(
-        policy,
-        (examined.evidence,),
-        examined.report.measurements,
-        result.waivers,
-        now=result.finished_at,
+    (account,) = result.evidence
+    choices = _choices(account.checks)
+    with _spooled_evidence(blobs, result) as (paths, expected):
+        _refuse_lost_pins(account, expected)
+        job = exam_job("agreement", options, choices)
+        if len(paths) > 1:
+            # One file per validator, in this order; what further ones are called does not matter.
+            names = (SCHOLAR, AUDITOR, *(f"validator {n}" for n in range(3, len(paths) + 1)))
+            by_side = dict(zip(names, paths, strict=True))
+            examined = examine_joined(job, by_side, choices, expected_ids=expected)
+        else:
+            examined = examine_files(job, paths, choices, LocalEngine(1), expected_ids=expected)
+    return _judged(result, "agreement", examined)
+
+
+def _sitting(blobs: BlobStore, result: Result, sitting: Sitting) -> _Anew:
+    """An exam whose sitting was kept with its result."""
+    if result.pack.name != f"score-{sitting.kind}":
+        raise IntegrityError(f"its {SITTING} is of the exam {sitting.kind!r}")
+    choices = _choices(sitting.reading)
+    with _spooled_evidence(blobs, result) as (paths, expected):
+        if len(paths) != len(sitting.roles):
+            raise IntegrityError(f"its {SITTING} tells of other evidence files")
+        if sitting.kind == "overhead":
+            arms = dict(zip(sitting.roles, paths, strict=True))
+            if not {"bare", "guarded"} <= arms.keys():
+                raise IncomparableError("an arm was not there when it was made")
+            examined = examine_overhead(arms, sitting.options, choices)
+        else:
+            _refuse_lost_pins(result.evidence[0], expected)
+            job = exam_job(sitting.kind, sitting.options, choices)
+            examined = examine_files(job, paths, choices, LocalEngine(1), expected_ids=expected)
+    return _judged(result, sitting.kind, examined)
+
+
+def _judged(result: Result, kind: str, examined: Examined) -> _Anew:
+    (account,) = result.evidence
+    # Only names of files may differ: they were the user's then and are ours now.
+    evidence = msgspec.structs.replace(
+        examined.evidence,
+        files=tuple(
+            msgspec.structs.replace(file, name=before.name)
+            for file, before in zip(examined.evidence.files, account.files, strict=True)
+        ),
     )
-    kept = digest({"kind": "agreement", "policy": policy})
+    policy, numbers = examined.exam.policy(), examined.report.measurements
+    verdict = decide(policy, (evidence,), numbers, result.waivers, now=result.finished_at)
+    pack = digest({"kind": kind, "policy": policy})
     return _Anew(
-        evidence=(examined.evidence,),
-        measurements=examined.report.measurements,
+        evidence=(evidence,),
+        measurements=numbers,
         verdict=verdict,
         policy_digest=policy.digest,
-        differences=() if kept == result.pack.digest else ("its pack is not the exam it names",),
+        differences=() if pack == result.pack.digest else ("its pack is not the exam it names",),
     )
 
 
-_EXAMS: Final[Mapping[str, Callable[[BlobStore, Result], _Anew]]] = {
-    "score-agreement": _agreement,
-}
-
-
-def _examined(blobs: BlobStore, result: Result, kind: str, options: dict[str, Any]) -> Examined:
-    """Sit an exam again over the files that were kept."""
+@contextmanager
+def _spooled_evidence(
+    blobs: BlobStore, result: Result
+) -> Iterator[tuple[list[str], frozenset[str] | None]]:
+    """The evidence files of an exam as files again, and the ids that were kept with them."""
     (account,) = result.evidence
-    checks = account.checks
-    choices = ReadingChoices(
-        on_bad_line=_choice(checks, "on_bad_line"),
-        on_duplicate=_choice(checks, "on_duplicate"),
-        on_unpaired=_choice(checks, "on_unpaired"),
-        check_duplicate_keys=checks.get("duplicate_keys") == "checked",
-    )
     pins = [blob for blob in result.blobs if blob.name == EXPECTED_IDS]
-    if account.expected is not None and not pins:
-        raise IncomparableError("the list of expected ids was not kept with it")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as name:
         folder = Path(name)
         paths = [
@@ -160,24 +193,21 @@ def _examined(blobs: BlobStore, result: Result, kind: str, options: dict[str, An
         expected = None
         if pins:
             expected = read_expected_ids(_spooled(blobs, pins[0].digest, folder / EXPECTED_IDS))
-        job = exam_job(kind, options, choices)
-        if len(paths) > 1:
-            # One file per validator, in this order; what further ones are called does not matter.
-            names = (SCHOLAR, AUDITOR, *(f"validator {n}" for n in range(3, len(paths) + 1)))
-            by_side = dict(zip(names, paths, strict=True))
-            examined = examine_joined(job, by_side, choices, expected_ids=expected)
-        else:
-            engine = LocalEngine(1)
-            examined = examine_files(job, paths, choices, engine, expected_ids=expected)
-    # Only names of files may differ: they were the user's then and are ours now.
-    renamed = msgspec.structs.replace(
-        examined.evidence,
-        files=tuple(
-            msgspec.structs.replace(file, name=before.name)
-            for file, before in zip(examined.evidence.files, account.files, strict=True)
-        ),
+        yield paths, expected
+
+
+def _refuse_lost_pins(account: Evidence, expected: frozenset[str] | None) -> None:
+    if account.expected is not None and expected is None:
+        raise IncomparableError("the list of expected ids was not kept with it")
+
+
+def _choices(checks: Mapping[str, str]) -> ReadingChoices:
+    return ReadingChoices(
+        on_bad_line=_choice(checks, "on_bad_line"),
+        on_duplicate=_choice(checks, "on_duplicate"),
+        on_unpaired=_choice(checks, "on_unpaired"),
+        check_duplicate_keys=checks.get("duplicate_keys") == "checked",
     )
-    return msgspec.structs.replace(examined, evidence=renamed)
 
 
 def _choice(checks: Mapping[str, str], name: str) -> Any:

@@ -19,7 +19,8 @@ from gatemark.flow.fold_files import Keeping, Progress
 from gatemark.flow.house import House
 from gatemark.flow.kept_facts import FactsKeeper
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import Scored, judge_exam, keep
+from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.flow.sitting import SITTING, write_sitting
 from gatemark.intake.source import STDIN
 from gatemark.report.advisory_summary import render_markdown
 
@@ -57,9 +58,8 @@ def examine_advisory(
 
     ``policy`` and ``history`` are what ``read_advisory_policy`` and ``read_history`` give.
     """
-    options = {"policy": dict(policy or {}), "history": [dict(run) for run in history]}
     return examine_files(
-        exam_job(KIND, options, choices),
+        exam_job(KIND, _options(policy, history), choices),
         paths,
         choices,
         house.engine,
@@ -67,6 +67,12 @@ def examine_advisory(
         keeping=keeping,
         on_progress=on_progress,
     )
+
+
+def _options(
+    policy: Mapping[str, Any] | None, history: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    return {"policy": dict(policy or {}), "history": [dict(run) for run in history]}
 
 
 def sit_advisory(
@@ -110,6 +116,13 @@ def score_advisory(
         keeping=keeping,
         on_progress=on_progress,
     )
+    kept = {
+        SITTING: write_sitting(
+            KIND, _options(policy, history), choices, [DECISIONS] * len(examined.evidence.files)
+        )
+    }
+    if pinned is not None:
+        kept[EXPECTED_IDS] = "\n".join(sorted(pinned)).encode()
     scored = judge_exam(
         KIND,
         examined,
@@ -117,6 +130,7 @@ def score_advisory(
         started_at=started_at,
         waivers=request.waivers,
         title=request.title,
+        kept=kept,
     )
     scored = msgspec.structs.replace(
         scored, summary={**scored.summary, "generated_at": _moment(scored.result.finished_at)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,11 +10,12 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.scoring import shown
 from gatemark.flow.examine import Examined
-from gatemark.flow.examine_overhead import Progress, examine_overhead
+from gatemark.flow.examine_overhead import ARM_FILES, Progress, examine_overhead
 from gatemark.flow.house import House
 from gatemark.flow.overhead_policy import PolicyRequest, overhead_options
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.score import Scored, judge_exam, keep
+from gatemark.flow.sitting import SITTING, write_sitting
 
 
 def score_overhead(
@@ -31,8 +32,14 @@ def score_overhead(
     started_at = house.clock()
     options = overhead_options(request, started_at)
     examined = examine_overhead(paths, options, choices, on_progress=on_progress)
+    roles = _roles(paths, [file.name for file in examined.evidence.files])
     scored = judge_exam(
-        "overhead", examined, house, started_at=started_at, title=title or told(examined)
+        "overhead",
+        examined,
+        house,
+        started_at=started_at,
+        title=title or told(examined),
+        kept={SITTING: write_sitting("overhead", options, choices, roles)},
     )
     if seal:
         names = [file.name for file in examined.evidence.files]
@@ -40,6 +47,17 @@ def score_overhead(
             raise UsageError("there is no arm file to seal")
         keep(scored, house, {name: name for name in names})
     return scored
+
+
+def _roles(paths: Mapping[str, str | None], names: Sequence[str]) -> list[str]:
+    """What each evidence file was to the exam; one file may be two arms."""
+    left = {role: path for role, path in paths.items() if path is not None}
+    roles = []
+    for name in names:
+        role = next(role for role in ARM_FILES if left.get(role) == name)
+        del left[role]
+        roles.append(role)
+    return roles
 
 
 def told(examined: Examined) -> str:

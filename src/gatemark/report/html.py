@@ -34,6 +34,7 @@ from gatemark.report import (
 from gatemark.report.pages import page_environment
 
 ROWS_MAX: Final = 200
+NUMBERS_SHOWN: Final = 24
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -73,7 +74,7 @@ def _minus(text: str) -> str:
 
 def result_context(result: Result) -> dict[str, Any]:
     """What the sections of a result are filled with."""
-    lines = outline.measurement_lines(result)
+    first, further = _numbers(result)
     files = outline.evidence_files(result.evidence)
     return {
         "result": result,
@@ -82,8 +83,9 @@ def result_context(result: Result) -> dict[str, Any]:
         "title": words.cell(result.title),
         "subject": outline.subject(result),
         "bench": outline.bench_lines(result),
-        "numbers": [NumberRow(line, _bar(result, line)) for line in lines[:ROWS_MAX]],
-        "more_numbers": len(lines) - ROWS_MAX,
+        "numbers": first,
+        "further_numbers": further,
+        "more_numbers": len(result.measurements) - ROWS_MAX,
         "findings": outline.finding_lines(result)[:ROWS_MAX],
         "more_findings": len(result.findings) - ROWS_MAX,
         "exhibits": [_exhibit(exhibit) for exhibit in result.exhibits],
@@ -103,8 +105,26 @@ def result_context(result: Result) -> dict[str, Any]:
     }
 
 
-def _bar(result: Result, line: outline.MeasurementLine) -> bars.Bar | None:
-    return bars.interval_bar(line.source, outline.findings_about(result, line.source))
+def _numbers(result: Result) -> tuple[list[NumberRow], list[NumberRow]]:
+    """What a reader needs first, and what is folded away because there are too many numbers."""
+    lines = outline.measurement_lines(result)
+    first, further = list(lines), []
+    if len(lines) > NUMBERS_SHOWN:
+        judged = [bool(outline.findings_about(result, line.source)) for line in lines]
+        if any(judged):
+            first = [line for line, is_judged in zip(lines, judged, strict=True) if is_judged]
+            further = [line for line, is_judged in zip(lines, judged, strict=True) if not is_judged]
+        else:
+            first, further = list(lines[:NUMBERS_SHOWN]), list(lines[NUMBERS_SHOWN:])
+    first = first[:ROWS_MAX]
+    further = further[: ROWS_MAX - len(first)]
+    return [_row(result, line) for line in first], [_row(result, line) for line in further]
+
+
+def _row(result: Result, line: outline.MeasurementLine) -> NumberRow:
+    return NumberRow(
+        line, bars.interval_bar(line.source, outline.findings_about(result, line.source))
+    )
 
 
 def _exhibit(exhibit: Exhibit) -> ExhibitBlock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -186,7 +187,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def digest(self) -> str:
         """The digest of everything in here."""
-        return digest(self)
+        return _digest_of(msgspec.json.encode(self))
 
     @property
     def lateness_s(self) -> int:
@@ -200,3 +201,9 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
                 return response.acts
         told = any(response.level == level for response in self.responses)
         return ("alert",) if told and stage is None else ()
+
+
+@lru_cache(maxsize=64)
+def _digest_of(policy: bytes) -> str:
+    """A policy is asked for its digest on every look and hardly ever changes."""
+    return digest(msgspec.json.decode(policy))

@@ -47,6 +47,8 @@ class Site:
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
         self._open_house = open_house
         self._mine = threading.local()
+        self._kept: dict[tuple[object, ...], Any] = {}
+        self._keeping = threading.Lock()
 
     @property
     def cookie(self) -> str:
@@ -62,15 +64,21 @@ class Site:
         return found
 
     def kept(self, what: str, asset: str, make: Callable[[], Made]) -> Made:
-        """What was made of an asset, kept by this thread until the asset or the minute changes."""
-        found: dict[tuple[object, ...], Any] = self._mine.__dict__.setdefault("kept", {})
+        """What was made of an asset, kept until the asset or the minute changes.
+
+        All threads share it, so it must be something that nobody changes.
+        """
         minute = int(self.house.clock().timestamp() // 60)
         key = (what, asset, minute, *books_mark(self.house, asset))
-        if key not in found:
-            while len(found) >= MAX_KEPT:
-                found.pop(next(iter(found)))
-            found[key] = make()
-        made: Made = found[key]
+        with self._keeping:
+            if key in self._kept:
+                found: Made = self._kept[key]
+                return found
+        made = make()
+        with self._keeping:
+            while len(self._kept) >= MAX_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[key] = made
         return made
 
     def house_of(self, person: str) -> House:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gatemark.core.advisory import BUCKETS, CATEGORIES, COMPARABLE, SEVERITIES, bucket_of
 from gatemark.core.advisory_record import CLOSED_FLAGS
 from gatemark.core.errors import BadInputError
+from gatemark.core.exhibit import Stacks, Table
 from gatemark.suites.advisory import latency, state
 from gatemark.suites.advisory.stability import PastRun
 from gatemark.testing.suites import check_exam
@@ -346,3 +347,14 @@ def test_times_beyond_the_exact_size_say_so() -> None:
 
 def test_every_bucket_is_on_the_page() -> None:
     assert set(report_of(numbered([NORMAL])).facts["buckets"]) == set(BUCKETS)
+
+
+def test_the_picture_of_confidence_adds_up_to_every_lanes_records() -> None:
+    records = [*good_lane(), *good_lane("kanban_hygiene/kanban", start=500)[:40]]
+    report = report_of(records)
+    (drawn,) = [exhibit for exhibit in report.exhibits if isinstance(exhibit, Stacks)]
+    lanes = {bar.name: sum(bar.amounts) for bar in drawn.bars}
+    assert sum(lanes.values()) == len(records)
+    table = report.exhibits[0]
+    assert isinstance(table, Table)
+    assert lanes == {row[0]: row[1] for row in table.rows}

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from gatemark.suites.advisory.policy import AdvisoryPolicy
+from gatemark.suites.advisory.policy import AdvisoryPolicy, LaneBounds, OverallBounds
 
 from .decisions import LANE, PROMOTION, named, policy_of
 
@@ -70,3 +72,18 @@ def test_a_lane_inherits_what_it_does_not_say() -> None:
     assert policy.bounds(LANE).agreement_rate_min == 0.99
     assert policy.bounds(LANE).uncertain_rate_max == 0.3
     assert policy.bounds("any/other").agreement_rate_min == 0.8
+
+
+@pytest.mark.parametrize(
+    ("heading", "bounds"),
+    [("Over all records together:", OverallBounds()), ("Over each lane:", LaneBounds())],
+)
+def test_the_documented_bounds_are_the_defaults(heading: str, bounds: Any) -> None:
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "advisory-exam.md"
+    table = page.read_text(encoding="utf-8").partition(heading)[2].strip().partition("\n\n")[0]
+    stated = dict(re.findall(r"\| `(\w+)` \| (\S+) \|", table))
+    spelled = {
+        name: "none" if value is None else str(value).lower()
+        for name, value in msgspec.structs.asdict(bounds).items()
+    }
+    assert stated == spelled

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gatemark.core.advisory import BUCKETS
-from gatemark.core.exhibit import Cell, Exhibit, Table
+from gatemark.core.exhibit import Cell, Exhibit, Stack, Stacks, Table
 from gatemark.suites.advisory.findings import Findings
 from gatemark.suites.advisory.latency import Times
 from gatemark.suites.advisory.tally import ALL, categories
 
 SHOWN_LANES = 200
+DRAWN_LANES = 20
 NOT_MEASURED = "not measured"
 _LANE_RATES = (
     ("agreement", "agreement_rate"),
@@ -23,17 +26,14 @@ _LANE_RATES = (
 
 
 def exhibits(found: Findings) -> tuple[Exhibit, ...]:
-    """Every table of an advisory run; those without rows are left out."""
-    tables = (
-        _lanes(found),
-        _categories(found),
-        _buckets(found),
-        _latency(found),
-        _conduct(found),
-        _other_lanes(found),
-        _violations(found),
+    """Everything shown of an advisory run; tables without rows are left out."""
+    before = (_lanes(found), _categories(found), _buckets(found))
+    after = (_latency(found), _conduct(found), _other_lanes(found), _violations(found))
+    return (
+        *(table for table in before if table.rows),
+        *_bucket_picture(found),
+        *(table for table in after if table.rows),
     )
-    return tuple(table for table in tables if table.rows)
 
 
 def _lanes(found: Findings) -> Table:
@@ -97,6 +97,26 @@ def _buckets(found: Findings) -> Table:
         tuple(rows) if total else (),
         total_rows=len(rows) if total else 0,
     )
+
+
+def _bucket_picture(found: Findings) -> Iterator[Stacks]:
+    """How sure each lane was of its recommendations; nothing where a picture would be too tall."""
+    if 0 < len(found.lanes) <= DRAWN_LANES:
+        yield Stacks(
+            title="Confidence buckets by lane",
+            axis="records",
+            parts=BUCKETS,
+            bars=tuple(
+                Stack(
+                    lane,
+                    tuple(
+                        float(found.counts("lane_bucket", lane, bucket).get("records", 0))
+                        for bucket in BUCKETS
+                    ),
+                )
+                for lane in found.lanes
+            ),
+        )
 
 
 def _latency(found: Findings) -> Table:

@@ -47,10 +47,9 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
         f"asset in {environment}", asset, lambda: asset_context(site.house, asset, environment)
     )
     policy = drift_policy(site.settings.drift_policy)
-    drift = site.kept("drift", asset, lambda: _drift(site.house, asset, policy))
-    shown = None if drift is None else drift_context(drift)
+    drift = site.kept("drift", asset, lambda: _drift_context(site.house, asset, policy))
     packs = site.board.packs() if "pack_owner" in identity.roles else ()
-    more = {"drift": shown, "roles": set(identity.roles), "packs": packs}
+    more = {"drift": drift, "roles": set(identity.roles), "packs": packs}
     return page(request, "asset.html", identity, {**context, **more})
 
 
@@ -95,6 +94,11 @@ def _canary(house: House, asset: str, environment: str) -> CanaryState | None:
         return canary_state(house, asset, environment)
     except UnknownNameError:
         return None
+
+
+def _drift_context(house: House, asset: str, policy: Any) -> dict[str, Any] | None:
+    view = _drift(house, asset, policy)
+    return None if view is None else drift_context(view)
 
 
 def _drift(house: House, asset: str, policy: Any) -> DriftView | None:

@@ -1,0 +1,39 @@
+"""What is kept with the result of one exam, so that the exam can be sat again from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import canonical_bytes
+from gatemark.core.errors import IntegrityError
+from gatemark.flow.reading import ReadingChoices
+
+SITTING: Final = "sitting.json"
+"""The name under which a sitting is kept with a result."""
+
+
+class Sitting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An exam, its options, how its evidence was read, and what each evidence file was to it."""
+
+    kind: str
+    options: dict[str, Any]
+    reading: dict[str, str]
+    roles: tuple[str, ...]
+
+
+def write_sitting(
+    kind: str, options: Mapping[str, Any], choices: ReadingChoices, roles: Sequence[str]
+) -> bytes:
+    """The same sitting is the same bytes."""
+    return canonical_bytes(Sitting(kind, dict(options), choices.checks(), tuple(roles)))
+
+
+def read_sitting(data: bytes) -> Sitting:
+    """What ``write_sitting`` wrote, or a word about what else it is."""
+    try:
+        return msgspec.json.decode(data, type=Sitting)
+    except msgspec.MsgspecError as error:
+        raise IntegrityError(f"its {SITTING} is not one: {error}") from error

@@ -1,0 +1,153 @@
+"""Exams that were sealed on their own, derived again from what the store keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.overhead.arms import loss_arm, ppl_pair
+from tests.suites.advisory.decisions import good_lane
+
+from gatemark.core.result import Result
+from gatemark.flow.house import House
+
+from .test_rescore import add, forged, verify, with_blob
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def seal_advisory(gatemark: Run, folder: Path, store: Path) -> Result:
+    records = good_lane()
+    files = [folder / "one.jsonl", folder / "two.jsonl"]
+    for file, half in zip(files, (records[:50], records[50:]), strict=True):
+        file.write_text("".join(json.dumps(record) + "\n" for record in half))
+    ids = folder / "ids.txt"
+    ids.write_text("".join(f"{record['decision_id']}\n" for record in records) + "never-came\n")
+    policy = folder / "policy.yaml"
+    policy.write_text("gatemark_advisory: 1\nname: kept\n")
+    ran = gatemark(
+        *("score", "advisory", *files, "--expected-ids", ids, "--policy", policy),
+        *("--seal", "--store", store, "-j", 2),
+    )
+    assert ran.code in (1, 3), ran.err
+    return only(store)
+
+
+def seal_overhead(gatemark: Run, folder: Path, store: Path) -> Result:
+    again = loss_arm(folder / "again.jsonl", "bare", [2.0 + 1e-6] * 12)
+    arms = ppl_pair(folder, 7.4, 7.41)
+    ran = gatemark("score", "overhead", *arms, "--noise", again, "--seal", "--store", store)
+    assert ran.code in (0, 1, 3), ran.err
+    return only(store)
+
+
+SEALS = pytest.mark.parametrize("seal_exam", [seal_advisory, seal_overhead])
+
+
+def only(store: Path) -> Result:
+    house = House(store=str(store))
+    (line,) = house.results.lines(9)
+    return house.results.get(line.id)
+
+
+@SEALS
+def test_a_true_result_holds_without_its_files(
+    gatemark: Run, tmp_path: Path, store: Path, seal_exam: Any
+) -> None:
+    seal_exam(gatemark, tmp_path, store)
+    for file in tmp_path.iterdir():
+        if file.is_file():
+            file.unlink()
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["troubles"], ran.json["unjudged"]) == (0, [], [])
+    assert ran.json["results"] == 1
+
+
+@SEALS
+def test_an_invented_number_is_found(
+    gatemark: Run, tmp_path: Path, store: Path, seal_exam: Any
+) -> None:
+    result = seal_exam(gatemark, tmp_path, store)
+    at = next(i for i, number in enumerate(result.measurements) if number.value is not None)
+    numbers = list(result.measurements)
+    numbers[at] = msgspec.structs.replace(numbers[at], value=0.125)
+    seq = add(store, forged(result, measurements=tuple(numbers)))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    assert any("was 0.125" in trouble["message"] for trouble in ran.json["troubles"])
+
+
+@SEALS
+def test_an_invented_verdict_is_found(
+    gatemark: Run, tmp_path: Path, store: Path, seal_exam: Any
+) -> None:
+    result = seal_exam(gatemark, tmp_path, store)
+    turned = "fail" if result.verdict == "pass" else "pass"
+    blockers = ("invented",) if turned == "fail" else ()
+    seq = add(store, forged(result, verdict=turned, blockers=blockers))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+
+
+@SEALS
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _sitting: b"{}", "its sitting.json is not one"),
+        (lambda sitting: sitting | {"roles": []}, "tells of other evidence files"),
+        (lambda sitting: sitting | {"kind": "pairwise"}, "is of the exam 'pairwise'"),
+        (lambda sitting: sitting | {"options": {"profile": 7}}, "cannot be judged"),
+    ],
+)
+def test_a_sitting_that_is_not_the_results_own_is_found(
+    gatemark: Run,
+    tmp_path: Path,
+    store: Path,
+    *,
+    seal_exam: Any,
+    change: Any,
+    message: str,
+) -> None:
+    result = seal_exam(gatemark, tmp_path, store)
+    house = House(store=str(store))
+    blob = next(blob for blob in result.blobs if blob.name == "sitting.json")
+    changed = change(json.loads(house.blobs.get(blob.digest)))
+    data = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
+    seq = add(store, with_blob(house, result, "sitting.json", data))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    assert message in ran.json["troubles"][0]["message"]
+
+
+def test_lost_pins_leave_an_advisory_result_unjudged(
+    gatemark: Run, tmp_path: Path, store: Path
+) -> None:
+    result = seal_advisory(gatemark, tmp_path, store)
+    kept = tuple(blob for blob in result.blobs if blob.name != "expected_ids.txt")
+    add(store, forged(result, blobs=kept))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["troubles"]) == (3, [])
+    assert "expected ids was not kept" in ran.json["unjudged"][0]
+
+
+def test_an_absent_arm_leaves_an_overhead_result_unjudged(
+    gatemark: Run, tmp_path: Path, store: Path
+) -> None:
+    bare = loss_arm(tmp_path / "bare.jsonl", "bare", [2.0] * 12)
+    ran = gatemark(
+        *("score", "overhead", "--bare", bare, "--guarded", tmp_path / "gone.jsonl"),
+        *("--seal", "--store", store),
+    )
+    assert ran.code in (1, 3), ran.err
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["troubles"]) == (3, [])
+    assert "an arm was not there" in ran.json["unjudged"][0]
