@@ -26,7 +26,6 @@ from gatemark.flow.review import (
     cast_vote,
     create_review,
     next_pair,
-    review_status,
     shown_pair,
 )
 from gatemark.flow.review_close import (
@@ -35,6 +34,7 @@ from gatemark.flow.review_close import (
     export_votes,
     review_outcome,
 )
+from gatemark.flow.review_status import review_status
 from gatemark.flow.score_preference import PreferenceRequest, ReadingChoices, score_preference
 
 from .arms import KEY, make_review, prefers, vote_all, write_arm, write_gold

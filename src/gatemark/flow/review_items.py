@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.flow.admitted import admitted_batches
 from gatemark.flow.house import House
@@ -61,8 +62,10 @@ def read_answers(path: str, choices: ReadingChoices) -> Answers:
     return answers
 
 
-def sealed_answers(house: House, reference: str, suite: str | None) -> dict[str, Answers]:
-    """Both arms' answers to one suite of a pack run, from its sealed result."""
+def sealed_answers(
+    house: House, reference: str, suite: str | None
+) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
+    """Both arms' answers to one suite of a pack run, and what the sealed result says they are."""
     result = house.results.get(reference)
     suffix = ".candidate.jsonl"
     known = [blob.name.removesuffix(suffix) for blob in result.blobs if blob.name.endswith(suffix)]
@@ -85,7 +88,8 @@ def sealed_answers(house: House, reference: str, suite: str | None) -> dict[str,
             kind = None if error is None else error["kind"]
             found.setdefault(sample["id"], Told(sample.get("input"), sample.get("output"), kind))
         arms[arm] = found
-    return arms
+    about = {"candidate": result.candidate, "baseline": result.baseline}
+    return arms, {arm: ref for arm, ref in about.items() if ref is not None}
 
 
 def newest_result(house: House, pack: str) -> str:

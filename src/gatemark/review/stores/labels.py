@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
 from gatemark.review.stores.tables import (
     LABEL_ACCEPTANCES,
@@ -57,7 +57,7 @@ class SqlLabels:
         with self._database.reading() as connection:
             document = connection.execute(query).scalar()
         if document is None:
-            raise UsageError(f"there is no label set {name!r}")
+            raise UnknownNameError(f"there is no label set {name!r}")
         return msgspec.json.decode(document, type=LabelPlan)
 
     def names(self) -> list[str]:
