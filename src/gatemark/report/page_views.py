@@ -170,7 +170,10 @@ class ResultDelta(View, frozen=True, kw_only=True):
 
 
 class EventView(View, frozen=True, kw_only=True):
-    """One event of the ledger with its payload, null where it was erased."""
+    """One event of the ledger with its payload, null where it was erased.
+
+    ``withheld`` names fields that are kept back while people vote blind.
+    """
 
     seq: int
     at: datetime
@@ -180,6 +183,7 @@ class EventView(View, frozen=True, kw_only=True):
     digest: str
     payload_digest: str
     payload: dict[str, Any] | None
+    withheld: tuple[str, ...] = ()
 
 
 class EventPage(View, frozen=True, kw_only=True):

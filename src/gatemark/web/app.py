@@ -17,9 +17,11 @@ from gatemark import __version__
 from gatemark.core.errors import GatemarkError
 from gatemark.web.api import accounts as accounts_api
 from gatemark.web.api import assets as assets_api
+from gatemark.web.api import labels as labels_api
 from gatemark.web.api import ledger as ledger_api
 from gatemark.web.api import moves as moves_api
 from gatemark.web.api import results as results_api
+from gatemark.web.api import reviews as reviews_api
 from gatemark.web.api import runs as runs_api
 from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
@@ -31,7 +33,10 @@ from gatemark.web.site import OpenHouse, Site, visitor
 
 API: Final = "/api/v1"
 PAGES: Final = (door, assets, results, approvals, ledger, runs, accounts, schedules)
-INTERFACES: Final = (accounts_api, assets_api, moves_api, results_api, ledger_api, runs_api)
+INTERFACES: Final = (
+    *(accounts_api, assets_api, moves_api, results_api, ledger_api, runs_api),
+    *(reviews_api, labels_api),
+)
 
 
 def create_app(settings: ServerSettings, open_house: OpenHouse) -> FastAPI:

@@ -116,6 +116,27 @@ class SqlLabels:
         newest = {(row.number, row.reviewer): Mark(*row) for row in found}
         return list(newest.values())
 
+    def history(self, name: str, numbers: Sequence[int]) -> list[tuple[Mark, datetime]]:
+        """Every version of the marks of some items, the oldest first."""
+        columns = LABEL_MARKS.c
+        query = (
+            sa.select(
+                columns.number,
+                columns.reviewer,
+                columns.version,
+                columns.label,
+                columns.note,
+                columns.at,
+            )
+            .where(columns.label_set == name, columns.number.in_(numbers))
+            .order_by(columns.number, columns.reviewer, columns.version)
+        )
+        with self._database.reading() as connection:
+            return [
+                (Mark(*row[:5]), datetime.fromisoformat(row.at))
+                for row in connection.execute(query)
+            ]
+
     def mark(self, name: str, mark: Mark, at: datetime) -> int:
         """Keep a mark and give its version; one that says nothing new keeps its version."""
         here = sa.and_(
