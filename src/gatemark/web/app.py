@@ -25,14 +25,28 @@ from gatemark.web.api import reviews as reviews_api
 from gatemark.web.api import runs as runs_api
 from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
-from gatemark.web.pages import accounts, approvals, assets, door, ledger, results, runs, schedules
+from gatemark.web.pages import (
+    accounts,
+    approvals,
+    assets,
+    door,
+    labels,
+    ledger,
+    results,
+    reviews,
+    runs,
+    schedules,
+)
 from gatemark.web.problems import Problem, problem_of
 from gatemark.web.render import STATIC, SignInFirst, page, static_file
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import OpenHouse, Site, visitor
 
 API: Final = "/api/v1"
-PAGES: Final = (door, assets, results, approvals, ledger, runs, accounts, schedules)
+PAGES: Final = (
+    *(door, assets, results, approvals, ledger, runs, accounts, schedules),
+    *(reviews, labels),
+)
 INTERFACES: Final = (
     *(accounts_api, assets_api, moves_api, results_api, ledger_api, runs_api),
     *(reviews_api, labels_api),

@@ -35,6 +35,9 @@ DONE: Final = {
     "nothing": "Nothing had to be done: it is so already.",
     "saved": "Saved.",
     "revoked": "The token was revoked.",
+    "sealed": "The review is made; who sees what first is drawn and sealed.",
+    "unblinded": "The review is closed; its key is in the ledger.",
+    "accepted": "Accepted; the digest of the data set is in the ledger.",
 }
 
 

@@ -56,3 +56,62 @@
     }
   });
 })();
+// A ballot: keys press its buttons, and a comment is never lost. Without this file it is a plain form.
+(() => {
+  const ballot = document.querySelector("form.ballot");
+  if (!ballot) return;
+  const comment = ballot.querySelector("textarea");
+  const saved = ballot.querySelector("[data-saved]");
+  const draft = "draft:" + ballot.dataset.pair;
+  const tell = (words) => { if (saved) saved.textContent = words; };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.target.matches("input, select, textarea")) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const pressed = ballot.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+    if (!pressed) return;
+    event.preventDefault();
+    pressed.click();
+  });
+
+  ballot.addEventListener("submit", (event) => {
+    const skips = event.submitter && event.submitter.value === "skip";
+    if (skips && !comment.value.trim()) {
+      event.preventDefault();
+      tell("· say why, then skip");
+      comment.focus();
+      return;
+    }
+    sessionStorage.removeItem(draft);
+  });
+
+  if (!comment.value) comment.value = sessionStorage.getItem(draft) || "";
+  let timer = 0;
+  const keep = async () => {
+    if (!ballot.dataset.ballot || !ballot.dataset.answered) {
+      sessionStorage.setItem(draft, comment.value);
+      tell("· draft kept in this browser");
+      return;
+    }
+    const answer = await fetch(ballot.dataset.ballot, {
+      method: "POST",
+      headers: {
+        "Content-Type": "application/json",
+        "X-CSRF-Token": document.querySelector("meta[name=form-mark]").content,
+      },
+      body: JSON.stringify({
+        token: ballot.dataset.pair,
+        answered: ballot.dataset.answered,
+        reason: comment.value.trim(),
+      }),
+    });
+    tell(answer.ok ? "· comment saved" : "· comment not saved");
+  };
+  comment.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(keep, 500);
+  });
+})();
