@@ -24,7 +24,15 @@ FIRST = (
     ("schedules", "bob", "/schedules"),
     ("people", "root", "/people"),
     ("tokens", "bob", "/tokens"),
+    ("reviews", "bob", "/reviews"),
+    ("review-vote", "bob", "/reviews/parcel-replies?begin=yes"),
+    ("review-closed", "bob", "/reviews/reply-tone"),
+    ("labels", "cat", "/labels"),
+    ("label", "cat", "/labels/mood"),
+    ("label-items", "eve", "/labels/tone/items"),
 )
+WHOLE = ("asset", "drift", "approval", "review-closed")
+PHONE = (("phone", "bob", "/"), ("phone-review", "ann", "/reviews/parcel-replies?begin=yes"))
 HEIGHT = 820
 
 
@@ -48,8 +56,7 @@ def main(folder: Path) -> None:
             for name, person, path in FIRST:
                 sign_in(page, scene, address, person)
                 page.goto(address + path)
-                whole = name in ("asset", "drift", "approval")
-                page.screenshot(path=folder / f"web-{name}.png", full_page=whole)
+                page.screenshot(path=folder / f"web-{name}.png", full_page=name in WHOLE)
             sign_in(page, scene, address, "eve")
             page.goto(f"{address}/runs")
             page.get_by_label("Only so many items").fill("40")
@@ -65,9 +72,10 @@ def main(folder: Path) -> None:
             page.get_by_role("button", name="Compare", exact=True).click()
             page.wait_for_load_state()
             page.screenshot(path=folder / "web-compare.png")
-            sign_in(phone, scene, address, "bob")
-            phone.goto(address)
-            phone.screenshot(path=folder / "web-phone.png")
+            for name, person, path in PHONE:
+                sign_in(phone, scene, address, person)
+                phone.goto(address + path)
+                phone.screenshot(path=folder / f"web-{name}.png")
         browser.close()
         scene.house.store.close()
 

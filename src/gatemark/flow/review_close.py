@@ -141,13 +141,14 @@ def review_outcome(house: House, name: str, *, may_seal: bool = True) -> ReviewO
     )
     counted = opened.counted
     spread = vote_spread(opened)
+    couples = pairs_agreement(opened)
     skipped = [vote for vote in opened.cast if vote.answered == "skip"]
     return ReviewOutcome(
         review=name,
         verdict=_overall([candidate.verdict for candidate in candidates]),
         candidates=candidates,
         agreement=agreement(opened),
-        pairs_agreement=pairs_agreement(opened),
+        pairs_agreement=couples,
         arbitration=arbitration(opened),
         spread=spread,
         reviewers=reviewer_rows(counted, opened.gold),
@@ -162,7 +163,7 @@ def review_outcome(house: House, name: str, *, may_seal: bool = True) -> ReviewO
         left_out=stored.facts.get("left_out", {}),
         # Step 5.
         ranking=ranking(opened) if len(plan.candidates) > 1 else None,
-        caveats=caveats(house, opened, spread),
+        caveats=caveats(house, opened, spread, couples),
         commitment=stored.commitment,
         key=stored.key.hex(),
         ballots_digest=ballots_digest(opened.cast),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, Final
 
@@ -198,7 +199,12 @@ def ranking(opened: Opened) -> dict[str, Any]:
     return rank_arms(opened.stored.plan, opened.counted, seed=SEED)
 
 
-def caveats(house: House, opened: Opened, spread: VoteSpread) -> tuple[str, ...]:
+def caveats(
+    house: House,
+    opened: Opened,
+    spread: VoteSpread,
+    couples: Sequence[PairAgreement],
+) -> tuple[str, ...]:
     """What a reader of the outcome must know."""
     stored = opened.stored
     plan, closing = stored.plan, stored.closing
@@ -218,4 +224,10 @@ def caveats(house: House, opened: Opened, spread: VoteSpread) -> tuple[str, ...]
         found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
     if spread.is_alike is False:
         found.append(spread.reason)
+    found.extend(
+        f"{' and '.join(couple.reviewers)} do not agree enough for the agreement exam "
+        f"(n={couple.n})"
+        for couple in couples
+        if couple.verdict == "fail"
+    )
     return tuple(found)

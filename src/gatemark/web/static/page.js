@@ -56,6 +56,8 @@
     }
   });
 })();
+// On a phone the row of pages is longer than the screen: show where one is.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 // A ballot: keys press its buttons, and a comment is never lost. Without this file it is a plain form.
 (() => {
   const ballot = document.querySelector("form.ballot");
