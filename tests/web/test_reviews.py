@@ -377,3 +377,106 @@ def test_a_viewer_labels_nothing_and_bad_labels_are_refused(scene: Scene, client
         assert told.status_code == status
     assert label_set(scene, client).status_code == 409, "there is one already"
     assert label_set(scene, client, name="two", labels=["x"]).status_code == 422
+
+
+def test_no_field_of_a_review_or_label_becomes_markup(scene: Scene, client: Client) -> None:
+    question = {"question": HOSTILE, "note": HOSTILE}
+    assert make(scene, client, 2, tail=HOSTILE, **question).status_code == 201
+    headers = scene.session(client, "bob")
+    pages = ["/reviews", "/reviews/letters", "/reviews/letters?begin=yes"]
+    token = client.get(f"{API}/letters/next").json()["pair"]["token"]
+    vote = {"token": token, "answered": "skip", "reason": HOSTILE}
+    assert client.post(f"{API}/letters/votes", json=vote, headers=headers).status_code == 200
+    pages += [f"/reviews/letters?pair={token}"]
+    more = {"source": HOSTILE, "question": HOSTILE, "labels": [HOSTILE, "bad"]}
+    assert label_set(scene, client, samples=lines("Said", 2, HOSTILE), **more).status_code == 201
+    headers = scene.session(client, "bob")
+    mark = {"item": "q00", "label": HOSTILE, "note": HOSTILE}
+    assert client.post(f"{LABELS}/tone/marks", json=mark, headers=headers).status_code == 200
+    pages += ["/labels", "/labels/tone", "/labels/tone/items"]
+    shown = {address: client.get(address).text for address in pages}
+    assert close(scene, client, early=HOSTILE).status_code == 200
+    shown |= {f"{one} closed": client.get(one).text for one in ("/reviews", "/reviews/letters")}
+    shown["ledger"] = client.get("/ledger").text
+    for address, text in shown.items():
+        assert "<script>alert" not in text, address
+        assert "<img" not in text, address
+        assert 'href="javascript:' not in text, address
+        assert "&lt;script&gt;alert" in text, address
+
+
+@pytest.mark.parametrize("mark", ["", "0" * 64])
+def test_a_form_of_another_session_changes_nothing(scene: Scene, client: Client, mark: str) -> None:
+    make(scene, client)
+    label_set(scene, client)
+    scene.session(client, "eve")
+    token = client.get(f"{API}/letters/next").json()["pair"]["token"]
+    forms = {
+        "/reviews/letters": {"pair": token, "answered": "a"},
+        "/reviews/letters/close": {"early": "now"},
+        "/reviews/letters/look": {},
+        "/labels/tone": {"item": "q00", "label": "good"},
+        "/labels/tone/items": {},
+    }
+    for address, fields in forms.items():
+        sent = client.post(address, data=fields | {"form_mark": mark})
+        assert sent.status_code == 403, address
+    assert scene.house.reviews.votes("letters") == []
+    assert scene.house.labels.marks("tone") == []
+    assert scene.house.reviews.get("letters").closing is None
+
+
+def test_the_forms_do_what_the_interface_does(scene: Scene, client: Client) -> None:
+    scene.session(client, "eve")
+    fields = {
+        "form_mark": scene.mark(client),
+        "name": "letters",
+        "candidate": lines("New", 1),
+        "baseline": lines("Old", 1),
+        "peeking": "yes",
+    }
+    assert client.post("/new-review", data=fields).status_code == 303
+    assert (
+        client.post("/new-review", data=fields | {"name": "b", "votes_per_pair": "x"}).status_code
+        == 422
+    )
+    scene.session(client, "bob")
+    token = client.get(f"{API}/letters/next").json()["pair"]["token"]
+    ballot = {"form_mark": scene.mark(client), "pair": token}
+    there = "/reviews/letters"
+    assert client.post(there, data=ballot | {"answered": "c"}).status_code == 422
+    unsaid = client.post(there, data=ballot | {"answered": "skip"})
+    assert (unsaid.status_code, "needs a reason" in unsaid.text) == (422, True)
+    assert client.post(there, data=ballot | {"answered": "b"}).status_code == 303
+    scene.session(client, "ann")
+    looked = client.post(f"{there}/look", data={"form_mark": scene.mark(client)})
+    assert (looked.status_code, "1 decisive pairs" in looked.text) == (200, True)
+    for person, status in (("bob", 403), ("eve", 303)):
+        scene.session(client, person)
+        ended = client.post(f"{there}/close", data={"form_mark": scene.mark(client)})
+        assert ended.status_code == status
+    assert "INCONCLUSIVE" in client.get(there).text
+    labels = {"form_mark": scene.mark(client), "name": "tone", "labels": "good\nbad", "source": "x"}
+    samples = {"samples": lines("Said", 1)}
+    assert client.post("/new-labels", data=labels | samples).status_code == 303
+    scene.session(client, "bob")
+    given = {"form_mark": scene.mark(client), "item": "q00", "label": "good"}
+    assert client.post("/labels/tone", data=given).status_code == 303
+    scene.session(client, "eve")
+    done = client.post("/labels/tone/items", data={"form_mark": scene.mark(client)})
+    assert done.headers["location"].endswith("done=accepted")
+    assert client.get("/labels/tone/dataset").json()["label"] == "good"
+
+
+def test_reviews_come_page_by_page_without_gaps(scene: Scene, client: Client) -> None:
+    for number in range(5):
+        assert make(scene, client, 1, name=f"r{number}").status_code == 201
+        label_set(scene, client, name=f"s{number}")
+    for place, field, letter in ((API, "review", "r"), (LABELS, "labels", "s")):
+        seen, cursor = [], ""
+        while cursor is not None:
+            found = client.get(f"{place}?limit=2{cursor and f'&after={cursor}'}").json()
+            seen += [one[field] for one in found["items"]]
+            cursor = found["next"]
+        assert sorted(seen) == [f"{letter}{number}" for number in range(5)]
+        assert client.get(f"{place}?after=nothing").status_code == 404

@@ -255,6 +255,10 @@ def end_review(
     house: House, identity: Identity, name: str, early: str | None = None
 ) -> ReviewOutcome:
     """Close a review: the key goes into the ledger under the name of whoever closes."""
+    stored = house.reviews.get(name)
+    if not _may_close(identity, stored):
+        wanted = ", ".join((stored.created_by, *CLOSERS))
+        raise NotAllowedError(f"{identity.person} must be one of {wanted} to close {name}")
     request = CloseReview(review=name, early=early or None)
     return close_review(house.acting_as(identity.person), request)
 
