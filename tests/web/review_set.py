@@ -64,11 +64,14 @@ def write_samples(folder: Path, name: str, text: str, count: int) -> str:
     return str(path)
 
 
-def judged(house: House, name: str, person: str, *, slips: int, words: str = "I am sorry") -> None:
+def judged(house: House, name: str, person: str, *, slips: int, limit: int = 1000) -> None:
     """Somebody who likes warm answers, but for every so many-th order."""
-    while (pair := next_pair(house, name, person)) is not None:
+    for _ in range(limit):
+        pair = next_pair(house, name, person)
+        if pair is None:
+            break
         order = int(str(pair.input).rpartition(" ")[2].rstrip(")") or 0)
-        a, b = (str(text).startswith(words) for text in (pair.a, pair.b))
+        a, b = (str(text).startswith("I am sorry") for text in (pair.a, pair.b))
         answered: Any = "both_good" if a == b else "a" if a else "b"
         if answered != "both_good" and order % slips == 0:
             answered = "b" if a else "a"
@@ -133,10 +136,11 @@ def add_reviews(scene: Scene, folder: Path) -> None:
         name="parcel-replies",
         candidates=("candidate",),
         baseline="baseline",
-        votes_per_pair=2,
+        votes_per_pair=5,
         question="Which reply would you rather get?",
     )
     create_review(house, CreateReview(plan=opened, files={"candidate": warm, "baseline": short}))
+    judged(house, "parcel-replies", "bob", slips=9, limit=11)
     mood = LabelPlan(
         name="mood",
         labels=("calm", "worried", "angry"),

@@ -57,7 +57,8 @@ def test_two_people_review_blind_to_a_verdict(
         page.get_by_role("link", name="New review").click()
         page.get_by_label("Name", exact=True).fill("walk")
         for label, path in arms.items():
-            page.locator(f"textarea[name={label}]").fill(text_of(path))
+            page.get_by_label(f"File for {label}").set_input_files(path)
+            expect(page.locator(f"textarea[name={label}]")).to_have_value(text_of(path))
         page.get_by_label("Candidate is").fill(f"{ASSET}@1.2.0")
         page.get_by_label("Votes per pair").fill("2")
         page.locator("input[name=reviewers]").fill("ann, bob")

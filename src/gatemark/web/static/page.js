@@ -117,3 +117,16 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
     timer = setTimeout(keep, 500);
   });
 })();
+// A text that is pasted can come from a file as well; the file is read here and sent as text.
+for (const area of document.querySelectorAll("textarea[data-pick]")) {
+  const pick = document.createElement("input");
+  pick.type = "file";
+  pick.className = "pick";
+  pick.setAttribute("aria-label", `File for ${area.name}`);
+  pick.addEventListener("change", async () => {
+    const [file] = pick.files;
+    pick.setCustomValidity(file && file.size > 1_000_000 ? "larger than 1 MB: use the command" : "");
+    if (pick.reportValidity() && file) area.value = await file.text();
+  });
+  area.after(pick);
+}
