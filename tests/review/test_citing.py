@@ -11,6 +11,8 @@ from tests.web.scene import ASSET, Scene, new_scene
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.flow.citations import summed_up
+from gatemark.flow.ledger import VerifyRequest, verify
+from gatemark.flow.overview import sealed_results
 from gatemark.flow.review import CreateReview, ReviewPlan, create_review
 from gatemark.flow.review_close import CloseReview, close_review
 
@@ -49,6 +51,8 @@ def test_a_review_of_the_candidate_is_cited_beside_the_full_pack(
     scene.promote("2.0.0", "eligible", scene.seal("2.0.0"), review, actor="eve")
     told = summed_up(scene.house, ASSET, sealed)
     assert told.candidate_digest == digest("2.0.0")
+    assert review in {one.result_id for _, one in sealed_results(scene.house, ASSET)}
+    assert verify(scene.house, VerifyRequest()).troubles == ()
 
 
 def test_a_review_of_another_candidate_is_refused(scene: Scene, tmp_path: Path) -> None:

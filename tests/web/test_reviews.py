@@ -122,6 +122,24 @@ def test_saying_it_twice_is_saying_it_once_and_a_change_is_a_version(
     assert (again["answered"], again["reason"]) == ("both_bad", "shorter")
 
 
+def test_the_overview_tells_what_waits_for_whom(scene: Scene, client: Client) -> None:
+    make(scene, client, votes_per_pair=2)
+    label_set(scene, client)
+    scene.session(client, "tom")
+    assert client.get("/api/v1/overview").json()["desk"] == []
+    scene.session(client, "bob")
+    found = client.get("/api/v1/overview").json()["desk"]
+    assert [(one["kind"], one["name"], one["total"]) for one in found] == [
+        ("review", "letters", 20),
+        ("labels", "tone", 3),
+    ]
+    shown = client.get("/").text
+    assert 'href="/reviews/letters"' in shown
+    assert 'href="/labels/tone"' in shown
+    vote_all(scene, client, "bob")
+    assert [one["kind"] for one in client.get("/api/v1/overview").json()["desk"]] == ["labels"]
+
+
 def test_a_skip_needs_a_reason(scene: Scene, client: Client) -> None:
     make(scene, client)
     headers = scene.session(client, "bob")

@@ -136,6 +136,13 @@ def label_list(
     )
 
 
+def waiting_labels(house: House, identity: Identity, limit: int) -> tuple[LabelLine, ...]:
+    """Of the newest label sets, those that wait for somebody."""
+    names = house.labels.names()[:limit]
+    lines = (_line(house, identity, house.labels.get(name)) for name in names)
+    return tuple(line for line in lines if line.waits)
+
+
 def label_card(house: House, identity: Identity, name: str) -> LabelCard:
     """What somebody may know of a label set."""
     plan = house.labels.get(name)

@@ -34,7 +34,7 @@ from gatemark.flow.review_close import CLOSERS, CloseReview, ReviewOutcome, clos
 from gatemark.flow.review_status import review_status
 from gatemark.flow.run_board import RUNNERS
 from gatemark.flow.sent_texts import files_of
-from gatemark.review.queue import is_complete, missing_counts
+from gatemark.review.queue import Standing, is_complete, missing_counts
 from gatemark.review.stores.reviews import StoredReview
 
 JUDGES: Final = frozenset(
@@ -154,6 +154,13 @@ def review_list(
     )
 
 
+def waiting_reviews(house: House, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
+    """Of the newest open reviews, those that wait for somebody."""
+    names = house.reviews.open_names()[:limit]
+    lines = (_line(house, identity, house.reviews.get(name)) for name in names)
+    return tuple(line for line in lines if line.mine.waits)
+
+
 def review_card(house: House, identity: Identity, name: str) -> ReviewCard:
     """What everybody may know of a review."""
     stored = house.reviews.get(name)
@@ -188,7 +195,7 @@ def desk(house: House, identity: Identity, name: str, shown_token: str | None = 
         pair = next_pair(house, name, person)
     else:
         pair = shown_pair(house, name, person, shown_token)
-    mine = _mine(house, identity, stored)
+    mine = _mine(house, identity, stored, house.reviews.standings(name))
     shows = house.reviews.shows(name, person)
     at = len(shows) + 1 if pair is None else pair.ordinal
     before = [show.token for show in shows if show.ordinal < at]
@@ -314,15 +321,16 @@ def _line(house: House, identity: Identity, stored: StoredReview) -> ReviewLine:
         created_by=stored.created_by,
         created_at=stored.created_at,
         closed_at=None if closing is None else closing.at,
-        mine=_mine(house, identity, stored),
+        mine=_mine(house, identity, stored, standings),
     )
 
 
-def _mine(house: House, identity: Identity, stored: StoredReview) -> Mine:
+def _mine(
+    house: House, identity: Identity, stored: StoredReview, standings: list[Standing]
+) -> Mine:
     plan, person = stored.plan, identity.person
     shows = house.reviews.shows(plan.name, person)
     votes = house.reviews.votes(plan.name)
-    standings = house.reviews.standings(plan.name)
     answered = sum(vote.reviewer == person for vote in votes)
     seen = {show.number for show in shows}
     if person == plan.arbiter:

@@ -22,6 +22,16 @@ class Task(View, frozen=True, kw_only=True):
     since: datetime | None
 
 
+class DeskTask(View, frozen=True, kw_only=True):
+    """A review or a label set that waits for a person, and how much of it they did."""
+
+    kind: Literal["review", "labels"]
+    name: str
+    what: str
+    answered: int
+    total: int
+
+
 class StageRow(View, frozen=True, kw_only=True):
     """Where the versions of an asset stand in one environment; retired ones are left out."""
 
@@ -38,6 +48,7 @@ class Overview(View, frozen=True, kw_only=True):
     at: datetime
     rows: tuple[StageRow, ...]
     tasks: tuple[Task, ...]
+    desk: tuple[DeskTask, ...]
     next: str | None
 
 

@@ -115,6 +115,17 @@ class SqlReviews:
         with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
 
+    def open_names(self) -> list[str]:
+        """Every review that was not closed, the newest first."""
+        query = (
+            sa.select(REVIEWS.c.name)
+            .select_from(REVIEWS.outerjoin(CLOSINGS, CLOSINGS.c.review == REVIEWS.c.name))
+            .where(CLOSINGS.c.review.is_(None))
+            .order_by(REVIEWS.c.created_at.desc(), REVIEWS.c.name)
+        )
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
     def documents(self, name: str) -> list[bytes]:
         """The kept bytes of all pairs, in order."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name).order_by(PAIRS.c.number)
