@@ -30,8 +30,15 @@ FIRST = (
     ("schedules", "bob", "/schedules"),
     ("people", "root", "/people"),
     ("tokens", "bob", "/tokens"),
+    ("reviews", "bob", "/reviews"),
+    ("review-vote", "bob", "/reviews/parcel-replies?begin=yes"),
+    ("review-closed", "bob", "/reviews/reply-tone"),
+    ("labels", "cat", "/labels"),
+    ("label", "cat", "/labels/mood"),
+    ("label-items", "eve", "/labels/tone/items"),
 )
-WHOLE = ("asset", "drift", "approval", "drift-page", "history", "why")
+WHOLE = ("asset", "drift", "approval", "drift-page", "history", "why", "review-closed")
+PHONE = (("phone", "bob", "/"), ("phone-review", "ann", "/reviews/parcel-replies?begin=yes"))
 HEIGHT = 820
 
 
@@ -55,8 +62,7 @@ def main(folder: Path) -> None:
             for name, person, path in FIRST:
                 sign_in(page, scene, address, person)
                 page.goto(address + path)
-                whole = name in WHOLE
-                page.screenshot(path=folder / f"web-{name}.png", full_page=whole)
+                page.screenshot(path=folder / f"web-{name}.png", full_page=name in WHOLE)
             sign_in(page, scene, address, None)
             page.goto(f"{address}/join/{scene.house.people.new_link('ina', scene.clock())}")
             page.screenshot(path=folder / "web-join.png")
@@ -78,9 +84,10 @@ def main(folder: Path) -> None:
             page.get_by_role("button", name="Compare", exact=True).click()
             page.wait_for_load_state()
             page.screenshot(path=folder / "web-compare.png")
-            sign_in(phone, scene, address, "bob")
-            phone.goto(address)
-            phone.screenshot(path=folder / "web-phone.png")
+            for name, person, path in PHONE:
+                sign_in(phone, scene, address, person)
+                phone.goto(address + path)
+                phone.screenshot(path=folder / f"web-{name}.png")
         oidc = settings_file(Path(place), "https://login.example")
         provided = Scene(f"{place}/provided", oidc=oidc)
         with serving(provided.app(), provided.settings) as address:

@@ -45,6 +45,13 @@ TWINS = {
     "/results/{reference}/verify": ["POST /results/{reference}/verification"],
     "/runs": ["POST /runs"],
     "/runs/{run}/resume": ["POST /runs/{run}/resumption"],
+    "/new-review": ["POST /reviews"],
+    "/reviews/{name}": ["POST /reviews/{name}/votes"],
+    "/reviews/{name}/look": ["POST /reviews/{name}/looks"],
+    "/reviews/{name}/close": ["POST /reviews/{name}/closing"],
+    "/new-labels": ["POST /labels"],
+    "/labels/{name}": ["POST /labels/{name}/marks"],
+    "/labels/{name}/items": ["POST /labels/{name}/acceptance"],
 }
 """The forms of the page, and which routes of the interface do the same."""
 LOOKS = {
@@ -56,11 +63,17 @@ LOOKS = {
     "/assets/{asset}/drift": "/assets/{asset}/drift",
     "/assets/{asset}/versions/{version}": VERSION,
     "/compare": "/comparison",
+    "/labels": "/labels",
+    "/labels/{name}": "/labels/{name}",
+    "/labels/{name}/dataset": "/labels/{name}/dataset",
+    "/labels/{name}/items": "/labels/{name}/items",
     "/ledger": "/ledger/events",
     "/people": "/people",
     "/results": "/results",
     "/results/{reference}": "/results/{reference}",
     "/results/{reference}/files/{digest}": "/results/{reference}/files/{digest}",
+    "/reviews": "/reviews",
+    "/reviews/{name}": "/reviews/{name}",
     "/runs": "/runs",
     "/runs/{run}": "/runs/{run}",
     "/runs/{run}/steps": "/runs/{run}/steps",
@@ -72,6 +85,8 @@ NO_LOOK = {
     "/sign-in/oidc",
     "/sign-in/oidc/callback",
     "/join/{secret}",
+    "/new-labels",
+    "/new-review",
     "/new-version",
 }
 """Doors and empty forms: they show nothing of the store."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -85,6 +86,13 @@ class House:
             return getpass.getuser()
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
+
+    def acting_as(self, person: str) -> House:
+        """The same house with somebody acting in it by name; the store is shared."""
+        self.existing_store()
+        other = copy(self)
+        other.actor = person
+        return other
 
     def existing_store(self) -> SqlStore:
         """A store that is already there; looking must not make one."""
