@@ -26,7 +26,6 @@ from gatemark.flow.review import (
     cast_vote,
     create_review,
     next_pair,
-    review_status,
     shown_pair,
 )
 from gatemark.flow.review_close import (
@@ -35,6 +34,7 @@ from gatemark.flow.review_close import (
     export_votes,
     review_outcome,
 )
+from gatemark.flow.review_status import review_status
 from gatemark.flow.score_preference import PreferenceRequest, ReadingChoices, score_preference
 
 from .arms import KEY, make_review, prefers, vote_all, write_arm, write_gold
@@ -372,3 +372,14 @@ def test_every_store_keeps_reviews_and_refuses_edits(
             connection.exec_driver_sql(f"DELETE FROM {table}")
     assert close(house).verdict == "pass"
     assert house.events.missing_guards() == []
+
+
+@pytest.mark.parametrize("size", [3_000_000, 50_000_000])
+def test_a_sample_that_nobody_could_read_is_refused_in_words(
+    house: House, tmp_path: Path, size: int
+) -> None:
+    plan = ReviewPlan(name="huge", candidates=("new",), baseline="old")
+    files = {arm: write_arm(tmp_path, arm, 1, output="x" * size) for arm in plan.arms}
+    with pytest.raises((BadInputError, InvalidValueError), match="bytes"):
+        create_review(house, CreateReview(plan=plan, files=files))
+    assert house.reviews.names() == []

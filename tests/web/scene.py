@@ -62,11 +62,14 @@ class Clock:
 class Scene:
     """A house with people, and short ways to say things."""
 
+    port = 0
+
     def __init__(self, store: str, clock: Any = None, **settings: Any) -> None:
         self.clock = clock or Clock()
         self.store = store
         self.house = House(store=store, clock=self.clock)
         self.settings = ServerSettings(**{**ROOMY, **settings})
+        self.port = settings.get("port", 0)
         for person, roles in PEOPLE.items():
             act(self.house, GrantRoles(actor="root", person=person, roles=roles))
 
@@ -80,7 +83,7 @@ class Scene:
     def running(self) -> Iterator[httpx.Client]:
         """A real server in a thread, and a client of it that follows nothing by itself."""
         with (
-            serving(self.app(), self.settings) as address,
+            serving(self.app(), self.settings, self.port) as address,
             httpx.Client(base_url=address, timeout=30) as client,
         ):
             yield client
@@ -159,9 +162,9 @@ class Scene:
 
 
 @contextmanager
-def serving(app: Any, settings: ServerSettings) -> Iterator[str]:
+def serving(app: Any, settings: ServerSettings, port: int = 0) -> Iterator[str]:
     """The address of an application that is served until the block ends."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(
         app,
         http=protocol_with_timeout(settings.head_seconds),
@@ -181,6 +184,13 @@ def serving(app: Any, settings: ServerSettings) -> Iterator[str]:
         server.should_exit = True
         thread.join()
         listener.close()
+
+
+def free_port() -> int:
+    """A port that was free a moment ago, for a server that must know its address beforehand."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def new_scene(folder: Path, **settings: Any) -> Scene:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lifecycle.sealed import result
+from tests.web.review_set import add_reviews
 from tests.web.scene import ASSET, Clock, Scene
 
 import gatemark.starter
@@ -48,6 +49,7 @@ def build(folder: Path, **settings: Any) -> Scene:
     second(scene, "greeter")
     watched(scene, "router", folder)
     clock.now = NOW
+    add_reviews(scene, folder)
     return scene
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 from tests.web.scene import ASSET, Scene, serving
 from tests.web.stage_set import build
+from tests.web.test_oidc import settings_file
 
 CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))["find_browser"]
 FIRST = (
@@ -17,6 +18,11 @@ FIRST = (
     ("overview", "bob", "/"),
     ("asset", "olu", f"/assets/{ASSET}"),
     ("drift", "olu", "/assets/router"),
+    ("drift-page", "olu", "/assets/router/drift"),
+    ("history", "olu", f"/assets/{ASSET}/history"),
+    ("why", "olu", f"/assets/{ASSET}/versions/1.1.0"),
+    ("new-version", "ann", "/new-version"),
+    ("error", "zoe", "/approvals"),
     ("approval", "bob", "/approvals/greeter/0.9.0"),
     ("approvals", "bob", "/approvals"),
     ("results", "bob", "/results"),
@@ -24,7 +30,15 @@ FIRST = (
     ("schedules", "bob", "/schedules"),
     ("people", "root", "/people"),
     ("tokens", "bob", "/tokens"),
+    ("reviews", "bob", "/reviews"),
+    ("review-vote", "bob", "/reviews/parcel-replies?begin=yes"),
+    ("review-closed", "bob", "/reviews/reply-tone"),
+    ("labels", "cat", "/labels"),
+    ("label", "cat", "/labels/mood"),
+    ("label-items", "eve", "/labels/tone/items"),
 )
+WHOLE = ("asset", "drift", "approval", "drift-page", "history", "why", "review-closed")
+PHONE = (("phone", "bob", "/"), ("phone-review", "ann", "/reviews/parcel-replies?begin=yes"))
 HEIGHT = 820
 
 
@@ -48,8 +62,10 @@ def main(folder: Path) -> None:
             for name, person, path in FIRST:
                 sign_in(page, scene, address, person)
                 page.goto(address + path)
-                whole = name in ("asset", "drift", "approval")
-                page.screenshot(path=folder / f"web-{name}.png", full_page=whole)
+                page.screenshot(path=folder / f"web-{name}.png", full_page=name in WHOLE)
+            sign_in(page, scene, address, None)
+            page.goto(f"{address}/join/{scene.house.people.new_link('ina', scene.clock())}")
+            page.screenshot(path=folder / "web-join.png")
             sign_in(page, scene, address, "eve")
             page.goto(f"{address}/runs")
             page.get_by_label("Only so many items").fill("40")
@@ -59,15 +75,26 @@ def main(folder: Path) -> None:
             page.get_by_role("button", name="Run").click()
             page.get_by_role("link", name="See the result").wait_for()
             page.screenshot(path=folder / "web-run.png")
+            page.goto(f"{address}/runs")
+            page.screenshot(path=folder / "web-runs.png")
+            page.go_back()
             page.get_by_role("link", name="See the result").click()
             page.wait_for_load_state()
             page.screenshot(path=folder / "web-result.png")
             page.get_by_role("button", name="Compare", exact=True).click()
             page.wait_for_load_state()
             page.screenshot(path=folder / "web-compare.png")
-            sign_in(phone, scene, address, "bob")
-            phone.goto(address)
-            phone.screenshot(path=folder / "web-phone.png")
+            for name, person, path in PHONE:
+                sign_in(phone, scene, address, person)
+                phone.goto(address + path)
+                phone.screenshot(path=folder / f"web-{name}.png")
+        oidc = settings_file(Path(place), "https://login.example")
+        provided = Scene(f"{place}/provided", oidc=oidc)
+        with serving(provided.app(), provided.settings) as address:
+            sign_in(page, provided, address, None)
+            page.goto(f"{address}/sign-in")
+            page.screenshot(path=folder / "web-sign-in-provider.png")
+        provided.house.store.close()
         browser.close()
         scene.house.store.close()
 

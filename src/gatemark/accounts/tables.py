@@ -52,6 +52,23 @@ SESSIONS: Final = sa.Table(
     sa.Column("expires_s", sa.BigInteger, nullable=False),
 )
 
+SIGN_IN_TRIES: Final = sa.Table(
+    "sign_in_tries",
+    METADATA,
+    sa.Column("hash", sa.String(64), primary_key=True),
+    sa.Column("back_to", sa.Text, nullable=False),
+    sa.Column("expires_s", sa.BigInteger, nullable=False),
+)
+
+IDENTITIES: Final = sa.Table(
+    "identities",
+    METADATA,
+    sa.Column("issuer", sa.String(512), primary_key=True),
+    sa.Column("subject", sa.String(255), primary_key=True),
+    sa.Column("person", sa.String(64), nullable=False),
+    sa.Column("added_s", sa.BigInteger, nullable=False),
+)
+
 TOKENS: Final = sa.Table(
     "api_tokens",
     METADATA,

@@ -21,10 +21,9 @@ from gatemark.flow.review import (
     CreateReview,
     ReviewCreated,
     ReviewPlan,
-    ReviewStatus,
     create_review,
-    review_status,
 )
+from gatemark.flow.review_status import ReviewStatus, review_status
 
 
 @click.group("review")
@@ -44,6 +43,12 @@ def review_command() -> None:
 @click.option("--result", metavar="RESULT", help="Take both arms of this sealed pack run.")
 @click.option("--pack", metavar="NAME", help="Take both arms of the newest run of this pack.")
 @click.option("--suite", metavar="ID", help="Which suite of the run; needed when it has several.")
+@click.option(
+    "--asset",
+    multiple=True,
+    metavar="[ARM=]ASSET@VERSION",
+    help="Which registered version an arm is, so that a promotion can cite the outcome.",
+)
 @click.option("--gold", metavar="FILE", help="Pairs whose right choice is known, mixed in.")
 @click.option(
     "--gold-min-rate",
@@ -130,6 +135,7 @@ def create(**flags: Any) -> None:
             pack=flags["pack"],
             suite=flags["suite"],
             gold=flags["gold"],
+            assets=dict(_asset(text, names[0]) for text in flags["asset"]),
             note=flags["note"],
         ),
         ReadingChoices(on_unpaired=flags["on_unpaired"]),
@@ -177,6 +183,11 @@ def _arm(text: str, default: str) -> tuple[str, str]:
     if not found or "/" in name or Path(text).exists():
         return default, text
     return name, path
+
+
+def _asset(text: str, default: str) -> tuple[str, str]:
+    arm, found, version = text.partition("=")
+    return (arm, version) if found else (default, text)
 
 
 def _tell_created(created: ReviewCreated) -> None:

@@ -93,6 +93,13 @@ def _tell(outcome: ReviewOutcome) -> None:
     for measurement in outcome.agreement:
         shown = measurement.reason if measurement.value is None else number(measurement.value)
         click.echo(f"{measurement.name:<20}{shown} (n={measurement.n})")
+    for couple in outcome.pairs_agreement:
+        names, said = " and ".join(couple.reviewers), VERDICT_WORDS[couple.verdict]
+        click.echo(f"agreement exam      {said}  {names} (n={couple.n})")
+    if outcome.arbitration.undecided:
+        split = outcome.arbitration
+        click.echo(f"without a majority  {split.undecided}, the arbiter decided {split.decided}")
+    click.echo(f"vote spread         {outcome.spread.reason}")
     for caveat in outcome.caveats:
         click.echo(f"caveat: {caveat}")
 

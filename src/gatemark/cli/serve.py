@@ -11,6 +11,7 @@ from gatemark.cli.options import store_option
 from gatemark.core.errors import UsageError
 
 NEEDED = ("argon2", "fastapi", "jinja2", "multipart", "uvicorn")
+NEEDED_FOR_OIDC = ("authlib", "httpx", "joserfc")
 
 
 @click.command("serve")
@@ -31,6 +32,8 @@ NEEDED = ("argon2", "fastapi", "jinja2", "multipart", "uvicorn")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front speaks TLS.")
 @click.option("--public-url", metavar="URL", help="Where people reach the server.")
+@click.option("--oidc", metavar="FILE", help="The provider that people may sign in by.")
+@click.option("--signing-key", metavar="FILE", help="The ledger's key, to sign checkpoints with.")
 @click.option("--link", "linked", metavar="NAME", help="Print a new sign-in link for NAME and end.")
 @store_option
 def serve_command(**flags: Any) -> int:
@@ -45,7 +48,8 @@ def serve_command(**flags: Any) -> int:
       gatemark serve --host 0.0.0.0 --behind-proxy --public-url https://gate.example
       gatemark serve --link ann
     """
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    needed = NEEDED if flags["oidc"] is None else (*NEEDED, *NEEDED_FOR_OIDC)
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise UsageError(f"the page needs {', '.join(missing)}: install gatemark[server,report]")
     from gatemark.web.serving import print_link, serve  # noqa: PLC0415 - heavy, and only here
@@ -61,6 +65,8 @@ def serve_command(**flags: Any) -> int:
         tls_key=flags["tls_key"],
         is_behind_proxy=flags["behind_proxy"],
         public_url=flags["public_url"],
+        oidc=flags["oidc"],
+        signing_key=flags["signing_key"],
     )
     if flags["linked"] is not None:
         return print_link(settings, flags["store"], flags["linked"], click.echo)

@@ -64,12 +64,13 @@ class NewToken(msgspec.Struct, frozen=True):
 
 
 class PersonLine(msgspec.Struct, frozen=True):
-    """An account as the list of people shows it."""
+    """An account as the list of people shows it; a provided one is reached through a provider."""
 
     name: str
     roles: tuple[Role, ...]
     is_closed: bool
     has_password: bool
+    is_provided: bool
 
 
 def roles_of(house: House, person: str) -> tuple[Role, ...]:
@@ -82,7 +83,8 @@ def _admins(house: House) -> list[str]:
     return sorted(name for name, held in roles.items() if ADMIN in held)
 
 
-def _tell(house: House, kind: str, actor: str, **payload: object) -> None:
+def tell(house: House, kind: str, actor: str, **payload: object) -> None:
+    """Put something that people did at the door on record."""
     house.events.append([EventDraft(kind, house.clock(), actor, None, payload)])
 
 
@@ -91,9 +93,11 @@ def first_link(house: House) -> str | None:
 
     Where the ledger has an admin, the link is for that person and nobody else.
     """
-    if any(person.has_password and not person.is_closed for person in house.people.all()):
-        return None
+    people = [person for person in house.people.all() if not person.is_closed]
     admins = _admins(house)
+    provided = house.identities.people() & set(admins)
+    if any(person.has_password or person.name in provided for person in people):
+        return None
     return house.people.new_link(admins[0] if admins else None, house.clock())
 
 
@@ -102,7 +106,7 @@ def link_for(house: House, person: str) -> str:
     known = {one.name for one in house.people.all() if not one.is_closed}
     if person not in known and not roles_of(house, person):
         raise UnknownNameError(f"nobody is called {person}")
-    _tell(house, LINK_MADE, SYSTEM, person=person)
+    tell(house, LINK_MADE, SYSTEM, person=person)
     return house.people.new_link(person, house.clock())
 
 
@@ -120,18 +124,18 @@ def join(house: House, secret: str, name: str, password: str) -> str:
     if is_first:
         note = "the first admin, by the link that the server printed"
         act(house, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
-    _tell(house, PASSWORD_SET, name)
+    tell(house, PASSWORD_SET, name)
     return house.people.new_session(name, house.clock())
 
 
 def sign_in(house: House, name: str, password: str, *, where: str, before: str | None) -> str:
     """Start a session, a new one whatever was there before. Failures are on record."""
     if not house.people.is_known(name, password):
-        _tell(house, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
+        tell(house, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
         raise NotAllowedError("name and password do not belong together")
     if before is not None:
         house.people.end_session(before)
-    _tell(house, SIGNED_IN, name, where=where)
+    tell(house, SIGNED_IN, name, where=where)
     return house.people.new_session(name, house.clock())
 
 
@@ -140,7 +144,7 @@ def sign_out(house: House, secret: str) -> None:
     person = house.people.session_person(secret, house.clock())
     house.people.end_session(secret)
     if person is not None:
-        _tell(house, SIGNED_OUT, person)
+        tell(house, SIGNED_OUT, person)
 
 
 def look_now(house: House, *, once: bool) -> None:
@@ -181,12 +185,14 @@ def people(house: House, identity: Identity) -> tuple[PersonLine, ...]:
         raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
     roles = books_of(house).read(HOUSE_SUBJECT).house.roles
     accounts = {person.name: person for person in house.people.all()}
+    provided = house.identities.people()
     return tuple(
         PersonLine(
             name=name,
             roles=tuple(roles.get(name, ())),
             is_closed=name in accounts and accounts[name].is_closed,
             has_password=name in accounts and accounts[name].has_password,
+            is_provided=name in provided,
         )
         for name in sorted({*roles, *accounts})
     )
@@ -198,7 +204,7 @@ def add_person(house: House, identity: Identity, name: str, roles: Sequence[Role
     command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
     preview(house, command)
     house.people.add(name, house.clock())
-    _tell(house, ACCOUNT_ADDED, identity.person, person=name)
+    tell(house, ACCOUNT_ADDED, identity.person, person=name)
     act(house, command)
     return house.people.new_link(name, house.clock())
 
@@ -216,7 +222,7 @@ def new_link(house: House, identity: Identity, name: str) -> str:
     _require_admin(identity, "make links")
     if name not in {line.name for line in people(house, identity) if not line.is_closed}:
         raise UnknownNameError(f"nobody is called {name}")
-    _tell(house, LINK_MADE, identity.person, person=name)
+    tell(house, LINK_MADE, identity.person, person=name)
     return house.people.new_link(name, house.clock())
 
 
@@ -229,7 +235,7 @@ def close_person(house: House, identity: Identity, name: str) -> None:
         raise UnknownNameError(f"nobody is called {name}")
     act(house, GrantRoles(actor=identity.person, person=name, roles=()))
     if house.people.close(name):
-        _tell(house, ACCOUNT_CLOSED, identity.person, person=name)
+        tell(house, ACCOUNT_CLOSED, identity.person, person=name)
 
 
 def make_token(
@@ -239,7 +245,7 @@ def make_token(
     if identity.way != "session":
         raise NotAllowedError("tokens are made by people who are signed in, not by tokens")
     token, secret = house.people.new_token(identity.person, label, scopes, days, house.clock())
-    _tell(
+    tell(
         house,
         TOKEN_MADE,
         identity.person,
@@ -263,5 +269,5 @@ def drop_token(house: House, identity: Identity, token: str) -> Token:
     if found is None:
         raise UnknownNameError(f"there is no token {token}")
     if token in before:
-        _tell(house, TOKEN_REVOKED, identity.person, id=token, person=found.person)
+        tell(house, TOKEN_REVOKED, identity.person, id=token, person=found.person)
     return found

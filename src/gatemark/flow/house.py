@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Callable
+from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 
 if TYPE_CHECKING:
     from gatemark.accounts.answers import SqlAnswers, SqlPageRuns
+    from gatemark.accounts.identities import SqlIdentities
     from gatemark.accounts.people import SqlPeople
     from gatemark.ledger.stores.sql import SqlStore
     from gatemark.review.stores.labels import SqlLabels
@@ -84,6 +86,13 @@ class House:
             return getpass.getuser()
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
+
+    def acting_as(self, person: str) -> House:
+        """The same house with somebody acting in it by name; the store is shared."""
+        self.existing_store()
+        other = copy(self)
+        other.actor = person
+        return other
 
     def existing_store(self) -> SqlStore:
         """A store that is already there; looking must not make one."""
@@ -161,6 +170,13 @@ class House:
         from gatemark.accounts.people import SqlPeople  # noqa: PLC0415
 
         return SqlPeople(self.store.database)
+
+    @cached_property
+    def identities(self) -> SqlIdentities:
+        """People who come from a provider."""
+        from gatemark.accounts.identities import SqlIdentities  # noqa: PLC0415
+
+        return SqlIdentities(self.store.database)
 
     @cached_property
     def answers(self) -> SqlAnswers:

@@ -11,7 +11,9 @@ from gatemark.core.errors import (
     BadInputError,
     IntegrityError,
     InvalidValueError,
+    NotAllowedError,
     RefusedError,
+    UnknownNameError,
     UsageError,
 )
 from gatemark.core.event import EventDraft, moment_text
@@ -270,7 +272,7 @@ def _agreement(marks: list[Mark]) -> tuple[Measurement, ...]:
 def _number(house: House, name: str, item: str) -> int:
     ids = house.labels.ids(name)
     if item not in ids:
-        raise UsageError(f"{name} has no item {item!r}")
+        raise UnknownNameError(f"{name} has no item {item!r}")
     return ids[item]
 
 
@@ -280,4 +282,4 @@ def _require_reviewer(plan: LabelPlan, reviewer: str) -> None:
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"reviewer {reviewer!r}: {error}") from error
     if plan.reviewers and reviewer not in plan.reviewers:
-        raise RefusedError(f"{reviewer} is not a reviewer of {plan.name}")
+        raise NotAllowedError(f"{reviewer} is not a reviewer of {plan.name}")

@@ -18,11 +18,14 @@ from gatemark.flow.asset_views import asset_rows
 from gatemark.flow.assets import asset_names
 from gatemark.flow.books import read_state
 from gatemark.flow.house import House
+from gatemark.flow.label_desk import waiting_labels
 from gatemark.flow.lifecycle import Acted, Approve, act
+from gatemark.flow.review_desk import waiting_reviews
 from gatemark.lifecycle.people import APPROVING, conflict_of_interest
 from gatemark.lifecycle.state import Place, State, Track
 from gatemark.report.lifecycle_views import AssetRow
 from gatemark.report.page_views import (
+    DeskTask,
     OfferedResult,
     OpenStep,
     Overview,
@@ -32,6 +35,8 @@ from gatemark.report.page_views import (
 )
 
 PAGE: Final = 100
+DESK: Final = 10
+"""How many of the newest open reviews, and of the newest label sets, are looked through."""
 _SKIPPED: Final = frozenset({"retired", "superseded"})
 _HANDS: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 
@@ -45,8 +50,33 @@ def overview(house: House, identity: Identity, *, after: str = "", limit: int = 
         at=house.clock(),
         rows=tuple(_stage_row(house, row) for row in asset_rows(house, shown)),
         tasks=tuple(task for name in names for task in _tasks(house, identity, name)),
+        desk=_desk(house, identity),
         next=shown[-1] if more else None,
     )
+
+
+def _desk(house: House, identity: Identity) -> tuple[DeskTask, ...]:
+    reviews = [
+        DeskTask(
+            kind="review",
+            name=line.review,
+            what=line.question,
+            answered=line.mine.answered,
+            total=line.mine.total,
+        )
+        for line in waiting_reviews(house, identity, DESK)
+    ]
+    labels = [
+        DeskTask(
+            kind="labels",
+            name=line.labels,
+            what=line.question,
+            answered=line.answered,
+            total=line.total,
+        )
+        for line in waiting_labels(house, identity, DESK)
+    ]
+    return (*reviews, *labels)
 
 
 def _stage_row(house: House, row: AssetRow) -> StageRow:

@@ -9,6 +9,9 @@ import msgspec
 import yaml
 
 from gatemark.core.errors import BadInputError
+from gatemark.core.lifecycle_events import HOUSE_SUBJECT
+from gatemark.flow.books import read_state
+from gatemark.flow.house import House
 from gatemark.intake.source import inspect_source
 from gatemark.lifecycle.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
 
@@ -24,15 +27,36 @@ def read_release_policy(path: str) -> ReleasePolicy:
         value: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path}: not readable YAML: {' '.join(str(error).split())}") from error
+    return release_policy_from(value, path)
+
+
+def release_policy_from(value: Any, place: str) -> ReleasePolicy:
+    """The policy of a plain value, wherever it was read."""
     if not isinstance(value, dict) or value.get("gatemark_release") != 1:
-        raise BadInputError(f"{path}: must start with gatemark_release: 1")
+        raise BadInputError(f"{place}: must start with gatemark_release: 1")
     gates = value.get("gates", {})
     if isinstance(gates, dict):
         value = {**value, "gates": {**msgspec.to_builtins(DEFAULT_GATES), **gates}}
     try:
         return policy_from(value)
     except msgspec.ValidationError as error:
-        raise BadInputError(f"{path}: {error}") from error
+        raise BadInputError(f"{place}: {error}") from error
+
+
+class PolicyInForce(msgspec.Struct, frozen=True):
+    """The release policy of a store; ``revision`` is the last event that changed the house."""
+
+    policy: dict[str, Any]
+    policy_digest: str
+    revision: int
+
+
+def policy_in_force(house: House) -> PolicyInForce:
+    """The policy that stands, every default written out."""
+    house.existing_store()
+    rules = read_state(house, HOUSE_SUBJECT).house
+    plain: dict[str, Any] = msgspec.to_builtins(rules.policy)
+    return PolicyInForce(plain, rules.policy_digest, rules.revision)
 
 
 def policy_text(policy: ReleasePolicy) -> str:

@@ -1,7 +1,6 @@
-"""Journeys of a blind review while it is open: make it, see the next pair, vote, ask how far it is.
+"""Journeys of a blind review while it is open: make it, see the next pair, vote.
 
-Nothing here gives out the key, which arm is which, or an item's own id. Numbers stay hidden until
-the review is closed, unless its plan allows peeking, and then only for people who do not vote.
+Nothing here gives out the key, which arm is which, or an item's own id.
 """
 
 from __future__ import annotations
@@ -14,10 +13,18 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.errors import InvalidValueError, RefusedError, UsageError
+from gatemark.core.change import AssetRef
+from gatemark.core.errors import (
+    InvalidValueError,
+    NotAllowedError,
+    RefusedError,
+    UnknownNameError,
+    UsageError,
+)
 from gatemark.core.event import EventDraft
 from gatemark.core.governance import REVIEW_CREATED, REVIEW_LOOKED_AT
-from gatemark.core.lifecycle import Actor
+from gatemark.core.lifecycle import Actor, parse_version_ref
+from gatemark.flow.assets import version_ref
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.review_items import (
@@ -30,13 +37,7 @@ from gatemark.flow.review_items import (
     sealed_answers,
 )
 from gatemark.review.plan import MAX_PAIRS, MAX_REASON, Answered, ReviewPlan, manifest_digest
-from gatemark.review.queue import (
-    Standing,
-    is_complete,
-    missing_counts,
-    next_number,
-    next_to_arbitrate,
-)
+from gatemark.review.queue import Standing, next_number, next_to_arbitrate
 from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, is_swapped, token
 from gatemark.review.stores.reviews import Show, StoredReview
 from gatemark.review.tells import find_tells
@@ -47,14 +48,12 @@ __all__ = [
     "CreateReview",
     "ReviewCreated",
     "ReviewPlan",
-    "ReviewStatus",
     "SavedVote",
     "ShownPair",
     "VoteRequest",
     "cast_vote",
     "create_review",
     "next_pair",
-    "review_status",
     "shown_pair",
 ]
 
@@ -65,6 +64,7 @@ class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
     """What to review: files by arm name, or the arms of a pack run.
 
     A run is named by its sealed ``result``, or by its ``pack``: then the newest result counts.
+    ``assets`` says which version an arm is, as ASSET@VERSION; a sealed result says so itself.
     """
 
     plan: ReviewPlan
@@ -73,6 +73,7 @@ class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
     pack: str | None = None
     suite: str | None = None
     gold: str | None = None
+    assets: dict[str, str] = {}
     note: str = ""
 
 
@@ -122,24 +123,6 @@ class SavedVote(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
 
-class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a review is. ``numbers`` are there only for those who may see them."""
-
-    review: str
-    state: str
-    pairs: int
-    votes_per_pair: int
-    pairs_complete: int
-    pairs_without_votes: int
-    votes: int
-    skips: int
-    undecided: int
-    reviewers: dict[str, int]
-    peeking: bool
-    numbers: dict[str, Any] | None
-    hidden_because: str | None
-
-
 def create_review(
     house: House,
     request: CreateReview,
@@ -152,8 +135,9 @@ def create_review(
     ``key`` is for tests: whoever knows it is not blind.
     """
     choices = choices or ReadingChoices()
-    plan = request.plan
-    matched = match_arms(_arms(house, request, choices), choices, trim=plan.trim)
+    arms, known = _arms(house, request, choices)
+    plan = _with_assets(house, request, known)
+    matched = match_arms(arms, choices, trim=plan.trim)
     gold = [] if request.gold is None else read_gold(request.gold, choices)
     pairs = [*matched.pairs, *gold]
     if len(pairs) > MAX_PAIRS:
@@ -201,7 +185,7 @@ def next_pair(house: House, name: str, reviewer: str) -> ShownPair | None:
     ) -> tuple[int, str] | None:
         before = {show.number for show in seen}
         if reviewer == plan.arbiter:
-            split = _undecided(stored, standings, votes)
+            split = undecided_pairs(stored, standings, votes)
             number = next_to_arbitrate(key, reviewer, split, before)
         else:
             number = next_number(
@@ -231,38 +215,6 @@ def cast_vote(house: House, request: VoteRequest) -> SavedVote:
     show = _find_show(house, name, request.reviewer, request.token)
     version = house.reviews.vote(name, show, request.answered, reason=reason, at=house.clock())
     return SavedVote(review=name, token=show.token, answered=request.answered, version=version)
-
-
-def review_status(house: House, name: str, looker: str | None = None) -> ReviewStatus:
-    """How far a review is; ``looker`` asks for the numbers, which the ledger notes."""
-    stored = house.reviews.get(name)
-    plan = stored.plan
-    standings = house.reviews.standings(name)
-    votes = house.reviews.votes(name)
-    counts = missing_counts(standings, plan.votes_per_pair)
-    pair_count = sum(not pair.is_gold for pair in standings)
-    reviewers: dict[str, int] = {}
-    for vote in votes:
-        reviewers[vote.reviewer] = reviewers.get(vote.reviewer, 0) + (vote.answered != "skip")
-    numbers, hidden = _numbers(house, stored, looker)
-    state = "closed" if stored.closing is not None else "open"
-    if state == "open" and is_complete(standings, plan.votes_per_pair):
-        state = "complete"
-    return ReviewStatus(
-        review=name,
-        state=state,
-        pairs=pair_count,
-        votes_per_pair=plan.votes_per_pair,
-        pairs_complete=pair_count - counts["short"],
-        pairs_without_votes=counts["without"],
-        votes=sum(vote.answered != "skip" for vote in votes),
-        skips=sum(vote.answered == "skip" for vote in votes),
-        undecided=len(_undecided(stored, standings, votes)),
-        reviewers=dict(sorted(reviewers.items())),
-        peeking=plan.peeking,
-        numbers=numbers,
-        hidden_because=hidden,
-    )
 
 
 def open_review(house: House, name: str) -> StoredReview:
@@ -299,20 +251,36 @@ def _event(
     return EventDraft(kind, at, house.actor, subject_of_review(name), payload)
 
 
-def _arms(house: House, request: CreateReview, choices: ReadingChoices) -> dict[str, Answers]:
+def _arms(
+    house: House, request: CreateReview, choices: ReadingChoices
+) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
+    """The answers of every arm, and what a sealed result says the arms are."""
     plan = request.plan
     given = [bool(request.files), request.result is not None, request.pack is not None]
     if sum(given) != 1:
         raise UsageError("give files, a sealed result or a pack, and only one of them")
     if not request.files:
         reference = request.result or newest_result(house, str(request.pack))
-        found = sealed_answers(house, reference, request.suite)
+        found, known = sealed_answers(house, reference, request.suite)
         if plan.arms != tuple(found):
             raise UsageError("a sealed result has the arms candidate and baseline")
-        return found
+        return found, known
     if set(request.files) != set(plan.arms):
         raise UsageError(f"files must be given for {', '.join(plan.arms)}")
-    return {arm: read_answers(request.files[arm], choices) for arm in plan.arms}
+    return {arm: read_answers(request.files[arm], choices) for arm in plan.arms}, {}
+
+
+def _with_assets(house: House, request: CreateReview, known: Mapping[str, AssetRef]) -> ReviewPlan:
+    """The plan with the versions that its arms are; the ledger must know those that are named."""
+    named = {arm: version_ref(house, parse_version_ref(a)) for arm, a in request.assets.items()}
+    for arm, said in named.items():
+        if arm in known and known[arm].digest != said.digest:
+            raise UsageError(
+                f"{arm} is {known[arm].id} ({known[arm].digest}) in the sealed result, "
+                f"not {request.assets[arm]} ({said.digest})"
+            )
+    assets = {**known, **named}
+    return msgspec.structs.replace(request.plan, assets=assets) if assets else request.plan
 
 
 def _facts(created: ReviewCreated, matched: Matched) -> dict[str, Any]:
@@ -327,16 +295,18 @@ def _require_reviewer(house: House, stored: StoredReview, reviewer: str) -> None
         raise InvalidValueError(f"reviewer {reviewer!r}: {error}") from error
     plan = stored.plan
     if plan.reviewers and reviewer not in {*plan.reviewers, plan.arbiter}:
-        raise RefusedError(f"{reviewer} is not a reviewer of {plan.name}")
+        raise NotAllowedError(f"{reviewer} is not a reviewer of {plan.name}")
     if plan.peeking and reviewer in lookers(house, plan.name):
-        raise RefusedError(f"{reviewer} has seen numbers of {plan.name} and is not blind any more")
+        raise NotAllowedError(
+            f"{reviewer} has seen numbers of {plan.name} and is not blind any more"
+        )
 
 
 def _find_show(house: House, name: str, reviewer: str, shown_token: str) -> Show:
     for show in house.reviews.shows(name, reviewer):
         if secrets.compare_digest(show.token.encode(), shown_token.encode()):
             return show
-    raise UsageError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
+    raise UnknownNameError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
 
 
 def _shown(house: House, stored: StoredReview, show: Show) -> ShownPair:
@@ -358,34 +328,11 @@ def _shown(house: House, stored: StoredReview, show: Show) -> ShownPair:
     )
 
 
-def _undecided(
+def undecided_pairs(
     stored: StoredReview, standings: list[Standing], votes: list[CastVote]
 ) -> frozenset[int]:
+    """Pairs that the reviewers left without a majority; the arbiter's own votes aside."""
     plan = stored.plan
     gold = {pair.number for pair in standings if pair.is_gold}
     cast = [vote for vote in votes if vote.reviewer != plan.arbiter]
     return undecided(stored.key, cast, gold, plan.votes_per_pair)
-
-
-def _numbers(
-    house: House, stored: StoredReview, looker: str | None
-) -> tuple[dict[str, Any] | None, str | None]:
-    plan = stored.plan
-    if stored.closing is not None:
-        return None, "the review is closed; 'review close' prints its outcome"
-    if not plan.peeking:
-        return None, "numbers are hidden until the review is closed"
-    if looker is None:
-        return None, "nobody asked for the numbers"
-    if looker in {*plan.reviewers, plan.arbiter} or house.reviews.shows(plan.name, looker):
-        return None, f"{looker} votes in this review and must stay blind"
-    # The outcome needs the exam, which few looks do.
-    from gatemark.flow.review_close import running_numbers  # noqa: PLC0415
-
-    numbers = running_numbers(house, stored)
-    payload = {"numbers": numbers}
-    draft = EventDraft(
-        REVIEW_LOOKED_AT, house.clock(), looker, subject_of_review(plan.name), payload
-    )
-    house.events.append([draft])
-    return numbers, None

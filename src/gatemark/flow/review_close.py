@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.errors import IntegrityError, RefusedError, UsageError
+from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.event import EventDraft
 from gatemark.core.governance import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.core.measurement import Measurement
@@ -24,20 +24,30 @@ from gatemark.core.verdict import Outcome
 from gatemark.flow.books import read_state
 from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.house import House
-from gatemark.flow.plugins import measures
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review import lookers, subject_of_review, tell_ledger
+from gatemark.flow.review import subject_of_review, tell_ledger
+from gatemark.flow.review_findings import (
+    Arbitration,
+    Opened,
+    PairAgreement,
+    VoteSpread,
+    agreement,
+    arbitration,
+    caveats,
+    pairs_agreement,
+    ranking,
+    vote_spread,
+)
 from gatemark.flow.review_items import item_ids
 from gatemark.flow.score import Scored, judge_exam, keep
 from gatemark.lifecycle.people import roles_of
-from gatemark.review.agreement import reviewer_rows, shared_ratings
-from gatemark.review.plan import Pair, read_pair
+from gatemark.review.agreement import reviewer_rows
+from gatemark.review.plan import read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
 from gatemark.review.stores.reviews import Closing, StoredReview
 from gatemark.review.unblind import (
     CastVote,
-    GoldRecord,
     OpenVote,
     ballots_digest,
     gold_records,
@@ -45,8 +55,6 @@ from gatemark.review.unblind import (
 )
 
 PAIRWISE: Final = "pairwise"
-RANK_SEED: Final = 20_261_116
-"""Fixed, so that the same votes give the same intervals on every run."""
 CLOSERS: Final = ("pack_owner", "evaluator")
 
 
@@ -80,6 +88,9 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Outcome
     candidates: tuple[CandidateOutcome, ...]
     agreement: tuple[Measurement, ...]
+    pairs_agreement: tuple[PairAgreement, ...]
+    arbitration: Arbitration
+    spread: VoteSpread
     reviewers: tuple[dict[str, Any], ...]
     ties: dict[str, int]
     skips: dict[str, int]
@@ -89,24 +100,6 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
     commitment: str
     key: str
     ballots_digest: str
-
-
-class _Opened(msgspec.Struct, frozen=True):
-    stored: StoredReview
-    pairs: dict[int, Pair]
-    cast: list[CastVote]
-    votes: list[OpenVote]
-    gold: list[GoldRecord]
-
-    @property
-    def counted(self) -> list[OpenVote]:
-        """The votes of reviewers who were not left out, without gold pairs."""
-        out = {record.reviewer for record in self.gold if record.is_left_out}
-        return [v for v in self.votes if not v.pair.is_gold and v.reviewer not in out]
-
-    def between(self, left: str, right: str) -> list[OpenVote]:
-        """The counted votes on pairs of two arms."""
-        return [vote for vote in self.counted if vote.pair.arms == (left, right)]
 
 
 def close_review(house: House, request: CloseReview) -> ReviewOutcome:
@@ -131,8 +124,11 @@ def close_review(house: House, request: CloseReview) -> ReviewOutcome:
     return review_outcome(house, request.review)
 
 
-def review_outcome(house: House, name: str) -> ReviewOutcome:
-    """The outcome of a closed review, from what is kept."""
+def review_outcome(house: House, name: str, *, may_seal: bool = True) -> ReviewOutcome:
+    """The outcome of a closed review, from what is kept.
+
+    Who only looks seals nothing; a result that is not in the store is then left out.
+    """
     stored = house.reviews.get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
@@ -140,14 +136,21 @@ def review_outcome(house: House, name: str) -> ReviewOutcome:
     opened = _open(house, stored)
     plan = stored.plan
     # Step 4.
-    candidates = tuple(_judge(house, opened, candidate) for candidate in plan.candidates)
+    candidates = tuple(
+        _judge(house, opened, candidate, may_seal=may_seal) for candidate in plan.candidates
+    )
     counted = opened.counted
+    spread = vote_spread(opened)
+    couples = pairs_agreement(opened)
     skipped = [vote for vote in opened.cast if vote.answered == "skip"]
     return ReviewOutcome(
         review=name,
         verdict=_overall([candidate.verdict for candidate in candidates]),
         candidates=candidates,
-        agreement=_agreement(opened),
+        agreement=agreement(opened),
+        pairs_agreement=couples,
+        arbitration=arbitration(opened),
+        spread=spread,
         reviewers=reviewer_rows(counted, opened.gold),
         ties={
             kind: sum(vote.answered == kind for vote in counted)
@@ -159,8 +162,8 @@ def review_outcome(house: House, name: str) -> ReviewOutcome:
         },
         left_out=stored.facts.get("left_out", {}),
         # Step 5.
-        ranking=_ranking(opened) if len(plan.candidates) > 1 else None,
-        caveats=_caveats(house, opened),
+        ranking=ranking(opened) if len(plan.candidates) > 1 else None,
+        caveats=caveats(house, opened, spread, couples),
         commitment=stored.commitment,
         key=stored.key.hex(),
         ballots_digest=ballots_digest(opened.cast),
@@ -215,19 +218,19 @@ def _require_closer(house: House, stored: StoredReview) -> None:
         return
     held = roles_of(read_state(house, "*").house, house.actor)
     if not set(held) & set(CLOSERS):
-        raise RefusedError(
+        raise NotAllowedError(
             f"{house.actor} must be {' or '.join(CLOSERS)} to close a review of "
             f"{stored.created_by}, is {', '.join(held) or 'without a role'}"
         )
 
 
-def _open(house: House, stored: StoredReview) -> _Opened:
+def _open(house: House, stored: StoredReview) -> Opened:
     name = stored.plan.name
     check_key(house.reviews.sealed(stored), stored.key, _committed(house, name))
     pairs = dict(enumerate(map(read_pair, house.reviews.documents(name)), start=1))
     cast = house.reviews.votes(name)
     votes = unblind(stored.key, cast, pairs)
-    return _Opened(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
+    return Opened(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
 
 
 def _committed(house: House, name: str) -> str:
@@ -256,7 +259,7 @@ def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
 
 
 def _examine(
-    house: House, opened: _Opened, votes: Sequence[OpenVote], folder: Path | None = None
+    house: House, opened: Opened, votes: Sequence[OpenVote], folder: Path | None = None
 ) -> Examined:
     """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
     plan = opened.stored.plan
@@ -293,7 +296,7 @@ def _examine(
     return msgspec.structs.replace(examined, evidence=evidence)
 
 
-def _judge(house: House, opened: _Opened, candidate: str) -> CandidateOutcome:
+def _judge(house: House, opened: Opened, candidate: str, *, may_seal: bool) -> CandidateOutcome:
     plan = opened.stored.plan
     votes = opened.between(candidate, plan.baseline)
     if not votes:
@@ -317,8 +320,10 @@ def _judge(house: House, opened: _Opened, candidate: str) -> CandidateOutcome:
             house,
             started_at=started_at,
             title=f"review {plan.name}: {candidate} against {plan.baseline}",
+            about=(plan.asset_of(candidate), plan.asset_of(plan.baseline)),
         )
-        if not _is_kept(house, scored.result.id):
+        is_kept = _is_kept(house, scored.result.id)
+        if may_seal and not is_kept:
             keep(scored, house, {"votes.jsonl": str(Path(folder) / "votes.jsonl")})
     facts = dict(examined.report.facts)
     return CandidateOutcome(
@@ -326,7 +331,7 @@ def _judge(house: House, opened: _Opened, candidate: str) -> CandidateOutcome:
         verdict=scored.result.verdict,
         reason=facts.pop("reason"),
         blockers=scored.result.blockers,
-        result_id=scored.result.id,
+        result_id=scored.result.id if may_seal or is_kept else None,
         items=examined.evidence.usable,
         items_missing=examined.evidence.missing,
         numbers=facts,
@@ -347,43 +352,3 @@ def _overall(verdicts: Sequence[Outcome]) -> Outcome:
     if "pass" in verdicts:
         return "pass"
     return "fail" if set(verdicts) == {"fail"} else "inconclusive"
-
-
-def _agreement(opened: _Opened) -> tuple[Measurement, ...]:
-    """Alpha over all reviewers, and kappa and friends where exactly two voted."""
-    rows, pairs = shared_ratings(opened.counted, opened.stored.plan.arbiter)
-    found: list[Measurement] = []
-    if rows and "krippendorff" in measures():
-        measure = measures().get("krippendorff")
-        found.extend(measure.finish(measure.step(measure.zero(), rows)))
-    if pairs and "agreement" in measures():
-        measure = measures().get("agreement")
-        found.extend(measure.finish(measure.step(measure.zero(), pairs)))
-    return tuple(found)
-
-
-def _ranking(opened: _Opened) -> dict[str, Any]:
-    # Needs numpy, which two-arm reviews can do without.
-    from gatemark.flow.review_ranking import rank_arms  # noqa: PLC0415
-
-    return rank_arms(opened.stored.plan, opened.counted, seed=RANK_SEED)
-
-
-def _caveats(house: House, opened: _Opened) -> tuple[str, ...]:
-    stored = opened.stored
-    plan, closing = stored.plan, stored.closing
-    found = [f"tell: {tell}" for tell in stored.facts.get("tells", [])]
-    voters = {vote.reviewer for vote in opened.votes}
-    if stored.created_by in voters:
-        found.append(f"{stored.created_by} made the review and voted in it")
-    if closing is not None and closing.note:
-        found.append(f"closed early by {closing.by}: {closing.note}")
-    found.extend(
-        f"{record.reviewer} was left out: {record.right_count} of {record.gold_count} gold "
-        f"pairs right, at least {plan.gold_min_rate:.0%} are needed"
-        for record in opened.gold
-        if record.is_left_out
-    )
-    if plan.peeking and (seen := lookers(house, plan.name)):
-        found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
-    return tuple(found)

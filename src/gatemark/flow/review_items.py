@@ -9,17 +9,19 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.flow.admitted import admitted_batches
+from gatemark.flow.admitted import admitted_batches, whole_file
 from gatemark.flow.house import House
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, refuse
 from gatemark.flow.sample_lines import read_sample_lines
 from gatemark.flow.samples import is_own_file
 from gatemark.intake.dataset import json_rows
-from gatemark.intake.foreign import SAMPLE_SCHEMA, ReadOptions, import_files
+from gatemark.intake.foreign import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 from gatemark.intake.limits import Limits
-from gatemark.intake.source import inspect_source
+from gatemark.intake.lines import read_blocks
+from gatemark.intake.source import Source, inspect_source
 from gatemark.review.plan import GOLD_ARMS, Pair
 
 SAME: Final = "same"
@@ -51,7 +53,7 @@ def read_answers(path: str, choices: ReadingChoices) -> Answers:
         form = schemas().get(SAMPLE_SCHEMA).form("sample")
         found = [record for batch in admitted_batches(source, form, choices) for _, record in batch]
     else:
-        (log,) = import_files([Path(path)], tool="auto", options=ReadOptions())
+        log = _foreign(source, choices)
         refuse([f"{entry.place}: {entry.reason}" for entry in log.refused], choices)
         found = list(log.samples)
     answers: dict[str, Told] = {}
@@ -61,8 +63,24 @@ def read_answers(path: str, choices: ReadingChoices) -> Answers:
     return answers
 
 
-def sealed_answers(house: House, reference: str, suite: str | None) -> dict[str, Answers]:
-    """Both arms' answers to one suite of a pack run, from its sealed result."""
+def _foreign(source: Source, choices: ReadingChoices) -> Imported:
+    """Another tool's log; of a line that is too long nobody can say whose it is."""
+    try:
+        (log,) = import_files([Path(source.path)], tool="auto", options=ReadOptions())
+    except BadInputError as error:
+        first = next(read_blocks(whole_file(source), choices.limits), None)
+        if first is None or not first.overlong:
+            raise
+        limit = choices.limits.line_bytes
+        problem = f"{source.name}:1: line is longer than {limit} bytes"
+        raise BadInputError((problem, *error.problems)) from error
+    return log
+
+
+def sealed_answers(
+    house: House, reference: str, suite: str | None
+) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
+    """Both arms' answers to one suite of a pack run, and what the sealed result says they are."""
     result = house.results.get(reference)
     suffix = ".candidate.jsonl"
     known = [blob.name.removesuffix(suffix) for blob in result.blobs if blob.name.endswith(suffix)]
@@ -85,7 +103,8 @@ def sealed_answers(house: House, reference: str, suite: str | None) -> dict[str,
             kind = None if error is None else error["kind"]
             found.setdefault(sample["id"], Told(sample.get("input"), sample.get("output"), kind))
         arms[arm] = found
-    return arms
+    about = {"candidate": result.candidate, "baseline": result.baseline}
+    return arms, {arm: ref for arm, ref in about.items() if ref is not None}
 
 
 def newest_result(house: House, pack: str) -> str:

@@ -110,6 +110,8 @@ def read_samples(
 def is_own_file(source: Source, choices: ReadingChoices) -> bool:
     """Whether the first readable record of a file says that it is ``gatemark.sample/1``."""
     for block in read_blocks(whole_file(source), choices.limits):
+        if block.overlong:
+            continue
         for line in block.data.split(b"\n"):
             value, _ = parse_strictly(line, max_depth=choices.limits.depth)
             if isinstance(value, dict):

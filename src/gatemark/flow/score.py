@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.change import AssetRef
 from gatemark.core.policy import Policy, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.flow.examine import Examined
@@ -43,8 +44,9 @@ def judge_exam(
     waivers: Sequence[Waiver] = (),
     title: str | None = None,
     kept: Mapping[str, bytes] | None = None,
+    about: tuple[AssetRef | None, AssetRef | None] = (None, None),
 ) -> Scored:
-    """Decide over one exam and put everything into a result."""
+    """Decide over one exam and put it all into a result; ``about`` is candidate and baseline."""
     finished_at = house.clock()
     policy: Policy = examined.exam.policy()
     report = examined.report
@@ -60,8 +62,8 @@ def judge_exam(
         ),
         policy=policy,
         policy_digest=policy.digest,
-        candidate=None,
-        baseline=None,
+        candidate=about[0],
+        baseline=about[1],
         snapshots=tuple(file.digest for file in examined.evidence.files),
         runtime=runtime_versions(),
         evidence=(examined.evidence,),

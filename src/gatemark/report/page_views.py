@@ -22,6 +22,16 @@ class Task(View, frozen=True, kw_only=True):
     since: datetime | None
 
 
+class DeskTask(View, frozen=True, kw_only=True):
+    """A review or a label set that waits for a person, and how much of it they did."""
+
+    kind: Literal["review", "labels"]
+    name: str
+    what: str
+    answered: int
+    total: int
+
+
 class StageRow(View, frozen=True, kw_only=True):
     """Where the versions of an asset stand in one environment; retired ones are left out."""
 
@@ -38,6 +48,7 @@ class Overview(View, frozen=True, kw_only=True):
     at: datetime
     rows: tuple[StageRow, ...]
     tasks: tuple[Task, ...]
+    desk: tuple[DeskTask, ...]
     next: str | None
 
 
@@ -170,7 +181,10 @@ class ResultDelta(View, frozen=True, kw_only=True):
 
 
 class EventView(View, frozen=True, kw_only=True):
-    """One event of the ledger with its payload, null where it was erased."""
+    """One event of the ledger with its payload, null where it was erased.
+
+    ``withheld`` names fields that are kept back while people vote blind.
+    """
 
     seq: int
     at: datetime
@@ -180,6 +194,7 @@ class EventView(View, frozen=True, kw_only=True):
     digest: str
     payload_digest: str
     payload: dict[str, Any] | None
+    withheld: tuple[str, ...] = ()
 
 
 class EventPage(View, frozen=True, kw_only=True):

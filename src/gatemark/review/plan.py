@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.change import AssetRef
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.lifecycle import Actor
 from gatemark.statistics.preference import MIN_DECISIVE
@@ -29,7 +30,8 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     ``votes_per_pair`` is how many people judge each pair. ``reviewers`` names who may vote, and
     nobody named means everybody. ``arbiter`` votes only where the others have no majority. A
-    reviewer whose rate on gold pairs is below ``gold_min_rate`` is left out.
+    reviewer whose rate on gold pairs is below ``gold_min_rate`` is left out. ``assets`` says which
+    registered versions the arms are; without it no promotion can rest on the outcome.
     """
 
     name: ReviewName
@@ -45,11 +47,15 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     gold_min_rate: Annotated[float, Meta(ge=0, le=1)] = 0.7
     trim: bool = False
     question: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] = "Which answer is better?"
+    assets: dict[ReviewName, AssetRef] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         arms = (*self.candidates, self.baseline)
         if len(set(arms)) != len(arms):
             raise InvalidValueError(f"arms must have different names, got {', '.join(arms)}")
+        for arm in self.assets or {}:
+            if arm not in arms:
+                raise InvalidValueError(f"{arm} is no arm of {self.name}: {', '.join(arms)}")
         if not 0 < self.alpha < 0.5:
             raise InvalidValueError(f"alpha must be inside (0, 0.5), got {self.alpha}")
         if self.arbiter is not None and self.arbiter in self.reviewers:
@@ -69,6 +75,10 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def arms(self) -> tuple[str, ...]:
         """Everything that is compared, the baseline last."""
         return (*self.candidates, self.baseline)
+
+    def asset_of(self, arm: str) -> AssetRef | None:
+        """The version that an arm is, where the plan says so."""
+        return None if self.assets is UNSET else self.assets.get(arm)
 
 
 class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -17,21 +17,43 @@ from gatemark import __version__
 from gatemark.core.errors import GatemarkError
 from gatemark.web.api import accounts as accounts_api
 from gatemark.web.api import assets as assets_api
+from gatemark.web.api import labels as labels_api
 from gatemark.web.api import ledger as ledger_api
+from gatemark.web.api import measurements as measurements_api
 from gatemark.web.api import moves as moves_api
 from gatemark.web.api import results as results_api
+from gatemark.web.api import reviews as reviews_api
+from gatemark.web.api import rules as rules_api
 from gatemark.web.api import runs as runs_api
 from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
-from gatemark.web.pages import accounts, approvals, assets, door, ledger, results, runs, schedules
+from gatemark.web.pages import (
+    accounts,
+    approvals,
+    assets,
+    door,
+    labels,
+    ledger,
+    oidc,
+    results,
+    reviews,
+    runs,
+    schedules,
+)
 from gatemark.web.problems import Problem, problem_of
 from gatemark.web.render import STATIC, SignInFirst, page, static_file
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import OpenHouse, Site, visitor
 
 API: Final = "/api/v1"
-PAGES: Final = (door, assets, results, approvals, ledger, runs, accounts, schedules)
-INTERFACES: Final = (accounts_api, assets_api, moves_api, results_api, ledger_api, runs_api)
+PAGES: Final = (
+    *(door, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
+    *(reviews, labels),
+)
+INTERFACES: Final = (
+    *(accounts_api, assets_api, moves_api, rules_api, measurements_api),
+    *(results_api, ledger_api, runs_api, reviews_api, labels_api),
+)
 
 
 def create_app(settings: ServerSettings, open_house: OpenHouse) -> FastAPI:

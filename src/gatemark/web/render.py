@@ -34,7 +34,11 @@ DONE: Final = {
     "waived": "The gate is excused for this version.",
     "nothing": "Nothing had to be done: it is so already.",
     "saved": "Saved.",
+    "signed": "The checkpoint is signed; keep a copy of it elsewhere.",
     "revoked": "The token was revoked.",
+    "sealed": "The review is made; who sees what first is drawn and sealed.",
+    "unblinded": "The review is closed; its key is in the ledger.",
+    "accepted": "Accepted; the digest of the data set is in the ledger.",
 }
 
 

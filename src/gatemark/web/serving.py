@@ -12,6 +12,7 @@ import uvicorn
 from gatemark.core.errors import UsageError
 from gatemark.flow.accounts import first_link, link_for
 from gatemark.flow.house import House
+from gatemark.flow.oidc import read_sign_in_way
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings, check_settings
@@ -22,6 +23,8 @@ MAX_CONNECTIONS = 1_000
 def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) -> int:
     """Listen until told to stop."""
     check_settings(settings)
+    if settings.oidc is not None:
+        read_sign_in_way(settings.oidc)
     house = House(store=store)
     listener = _listen(settings)
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])

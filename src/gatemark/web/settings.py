@@ -25,6 +25,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: str | None = None
     is_behind_proxy: bool = False
     public_url: str | None = None
+    oidc: str | None = None
+    signing_key: str | None = None
     max_body_bytes: int = 1024 * 1024
     body_seconds: float = 20.0
     head_seconds: float = 10.0

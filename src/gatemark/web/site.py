@@ -22,6 +22,7 @@ from gatemark.flow.accounts import (
     same_hash,
 )
 from gatemark.flow.house import House
+from gatemark.flow.oidc import read_sign_in_way
 from gatemark.flow.run_board import RunBoard
 from gatemark.web.limiter import Limiter
 from gatemark.web.problems import Problem
@@ -43,6 +44,7 @@ class Site:
         self.board = RunBoard(open_house, settings.packs)
         self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
         self.verifying = threading.Lock()
+        self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
         self._open_house = open_house
         self._mine = threading.local()
         self._kept: dict[tuple[object, ...], Any] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
 from gatemark.review.stores.tables import (
     LABEL_ACCEPTANCES,
@@ -57,7 +57,7 @@ class SqlLabels:
         with self._database.reading() as connection:
             document = connection.execute(query).scalar()
         if document is None:
-            raise UsageError(f"there is no label set {name!r}")
+            raise UnknownNameError(f"there is no label set {name!r}")
         return msgspec.json.decode(document, type=LabelPlan)
 
     def names(self) -> list[str]:
@@ -115,6 +115,27 @@ class SqlLabels:
             found = connection.execute(query).all()
         newest = {(row.number, row.reviewer): Mark(*row) for row in found}
         return list(newest.values())
+
+    def history(self, name: str, numbers: Sequence[int]) -> list[tuple[Mark, datetime]]:
+        """Every version of the marks of some items, the oldest first."""
+        columns = LABEL_MARKS.c
+        query = (
+            sa.select(
+                columns.number,
+                columns.reviewer,
+                columns.version,
+                columns.label,
+                columns.note,
+                columns.at,
+            )
+            .where(columns.label_set == name, columns.number.in_(numbers))
+            .order_by(columns.number, columns.reviewer, columns.version)
+        )
+        with self._database.reading() as connection:
+            return [
+                (Mark(*row[:5]), datetime.fromisoformat(row.at))
+                for row in connection.execute(query)
+            ]
 
     def mark(self, name: str, mark: Mark, at: datetime) -> int:
         """Keep a mark and give its version; one that says nothing new keeps its version."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.review.plan import Answered, Pair, ReviewPlan, manifest_digest, read_pair
 from gatemark.review.queue import Standing
 from gatemark.review.sealed_key import Sealed
@@ -95,7 +95,7 @@ class SqlReviews:
         with self._database.reading() as connection:
             row = connection.execute(query).first()
         if row is None:
-            raise UsageError(f"there is no review {name!r}")
+            raise UnknownNameError(f"there is no review {name!r}")
         closing = None
         if row.by is not None:
             closing = Closing(row.by, datetime.fromisoformat(row.at), row.note)
@@ -112,6 +112,17 @@ class SqlReviews:
     def names(self) -> list[str]:
         """Every review, the newest first."""
         query = sa.select(REVIEWS.c.name).order_by(REVIEWS.c.created_at.desc(), REVIEWS.c.name)
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def open_names(self) -> list[str]:
+        """Every review that was not closed, the newest first."""
+        query = (
+            sa.select(REVIEWS.c.name)
+            .select_from(REVIEWS.outerjoin(CLOSINGS, CLOSINGS.c.review == REVIEWS.c.name))
+            .where(CLOSINGS.c.review.is_(None))
+            .order_by(REVIEWS.c.created_at.desc(), REVIEWS.c.name)
+        )
         with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
 

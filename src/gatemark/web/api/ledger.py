@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from gatemark.core.verified import Verified
-from gatemark.flow.ledger_pages import MAX_PAGE, event_page, ledger_head
-from gatemark.report.page_views import EventPage, LedgerHead
+from gatemark.flow.ledger_pages import MAX_PAGE, event_page, ledger_head, make_checkpoint
+from gatemark.report.page_views import CheckpointView, EventPage, LedgerHead
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.results import Cursor
@@ -38,6 +38,21 @@ def events(
     caller(request)
     house = site_of(request).house
     return reply(event_page(house, before=before, kind=kind, subject=subject, limit=limit))
+
+
+@router.get("/ledger/checkpoints", responses=answers(tuple[CheckpointView, ...]))
+def checkpoints(request: Request) -> Response:
+    """Every kept checkpoint, the newest first."""
+    caller(request)
+    return reply(ledger_head(site_of(request).house).checkpoints)
+
+
+@router.post("/ledger/checkpoints", responses=answers(CheckpointView, 201), status_code=201)
+def sign(request: Request) -> Response:
+    """Sign how far the ledger goes, in person, with the key that the server was given."""
+    identity = caller(request, "act", in_person=True)
+    site = site_of(request)
+    return reply(make_checkpoint(site.house, identity, site.settings.signing_key), 201)
 
 
 @router.post("/ledger/verification", responses=answers(Verified))

@@ -122,17 +122,18 @@ def post_version(
         is_scope_change=body.is_scope_change,
         note=body.note,
     )
-    return _done(request, asset, add_version(house, new, actor=identity.person))
+    return move_done(request, asset, add_version(house, new, actor=identity.person))
 
 
-def _done(request: Request, asset: str, acted: Acted) -> Response:
+def move_done(request: Request, asset: str, acted: Acted) -> Response:
+    """What a move came to, with the lock for the next one."""
     return reply(acted_document(acted), ETag=asset_etag(site_of(request).house, asset))
 
 
 def _move(request: Request, verb: str, wish: Wish, tag: str | None) -> Response:
     identity = caller(request, "act", in_person=verb in ("review-glass", "waive"))
     acted = move(site_of(request).house, identity, verb, wish, tag)
-    return _done(request, wish.asset, acted)
+    return move_done(request, wish.asset, acted)
 
 
 @router.post("/assets/{asset}/versions/{version}/promotion", responses=answers(MoveDone))
@@ -156,7 +157,7 @@ def post_vote(
     identity = caller(request, "act", in_person=True)
     ballot = Ballot(asset=asset, version=version, **_fields(body))
     house = site_of(request).house
-    return _done(request, asset, cast_vote(house, identity, ballot, tag))
+    return move_done(request, asset, cast_vote(house, identity, ballot, tag))
 
 
 @router.post("/assets/{asset}/versions/{version}/pause", responses=answers(MoveDone))

@@ -48,7 +48,8 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     )
     policy = drift_policy(site.settings.drift_policy)
     drift = site.kept("drift", asset, lambda: _drift_context(site.house, asset, policy))
-    more = {"drift": drift, "roles": set(identity.roles)}
+    packs = site.board.packs() if "pack_owner" in identity.roles else ()
+    more = {"drift": drift, "roles": set(identity.roles), "packs": packs}
     return page(request, "asset.html", identity, {**context, **more})
 
 
@@ -113,7 +114,7 @@ def history_page(request: Request, asset: str) -> Response:
     identity = member(request)
     site = site_of(request)
     history = site.kept("history", asset, lambda: asset_history(site.house, asset))
-    context = history_context(history)
+    context = {**history_context(history), "asset_of_page": asset}
     return page(request, "history.html", identity, context)
 
 
@@ -122,12 +123,8 @@ def why_page(request: Request, asset: str, version: str, environment: str = PROD
     """Why a version is where it is."""
     identity = member(request)
     ref = parse_version_ref(f"{asset}@{version}")
-    return page(
-        request,
-        "why.html",
-        identity,
-        why_context(why(site_of(request).house, ref, environment)),
-    )
+    context = why_context(why(site_of(request).house, ref, environment))
+    return page(request, "why.html", identity, {**context, "asset_of_page": asset})
 
 
 @router.get("/assets/{asset}/drift")
@@ -139,7 +136,8 @@ def drift_page(request: Request, asset: str) -> Response:
     view = _drift(site.house, asset, policy)
     if view is None:
         raise UnknownNameError(f"no metric of {asset} was ever pushed")
-    return page(request, "drift.html", identity, drift_context(view))
+    context = {**drift_context(view), "asset_of_page": asset}
+    return page(request, "drift.html", identity, context)
 
 
 @router.post("/assets/{asset}/{verb}")

@@ -35,7 +35,15 @@ def sign_in_page(request: Request, to: str = "/") -> Response:
     """The form."""
     if visitor(request) is not None:
         return RedirectResponse("/", status_code=303)
-    return page(request, "sign_in.html", None, {"title": "Sign in", "to": inside(to)})
+    return sign_in_again(request, HTTPStatus.OK, to=inside(to))
+
+
+def sign_in_again(request: Request, status: HTTPStatus, **more: str) -> Response:
+    """The form, with what is known already."""
+    way = site_of(request).sign_in_way
+    provider = None if way is None else way.settings.label
+    context = {"title": "Sign in", "to": "/", "provider": provider, **more}
+    return page(request, "sign_in.html", None, context, status)
 
 
 @router.post("/sign-in")
@@ -50,8 +58,7 @@ def sign_in_post(request: Request, fields: Fields) -> Response:
         where = address_of(request)
         secret = sign_in(site.house, name, one(fields, "password"), where=where, before=before)
     except GatemarkError as error:
-        context = {"title": "Sign in", "to": to, "trouble": str(error), "name": name}
-        return page(request, "sign_in.html", None, context, HTTPStatus.FORBIDDEN)
+        return sign_in_again(request, HTTPStatus.FORBIDDEN, to=to, trouble=str(error), name=name)
     return let_in(site, RedirectResponse(to, status_code=303), secret)
 
 
@@ -111,9 +118,9 @@ def let_in(site: Site, response: Response, secret: str) -> Response:
     return response
 
 
-def check_rate(site: Site, request: Request, name: str) -> None:
+def check_rate(site: Site, request: Request, name: str, what: str = "address") -> None:
     """Refuse too many tries, by name and by address."""
-    waits = [site.sign_ins.take(f"address {address_of(request)}")]
+    waits = [site.sign_ins.take(f"{what} {address_of(request)}")]
     if name:
         waits.append(site.sign_ins.take(f"name {name[:64]}"))
     if max(waits) > 0:

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 
+from gatemark.flow.accounts import Identity
 from gatemark.flow.ledger import VerifyRequest, verify
-from gatemark.flow.ledger_pages import event_page, ledger_head
+from gatemark.flow.ledger_pages import event_page, ledger_head, make_checkpoint, may_sign
 from gatemark.web.problems import Problem
-from gatemark.web.render import form, member, page
+from gatemark.web.render import back, form, member, page
 from gatemark.web.site import Site, site_of
 
 router = APIRouter()
@@ -24,11 +25,13 @@ def ledger_page(
 ) -> Response:
     """Events, the newest first."""
     identity = member(request)
-    context = _context(site_of(request), before, kind, subject)
+    context = _context(site_of(request), identity, before, kind, subject)
     return page(request, "ledger.html", identity, context)
 
 
-def _context(site: Site, before: int | None, kind: str, subject: str) -> dict[str, Any]:
+def _context(
+    site: Site, identity: Identity, before: int | None, kind: str, subject: str
+) -> dict[str, Any]:
     view = event_page(
         site.house, before=before, kind=kind or None, subject=subject or None, limit=SHOWN
     )
@@ -45,6 +48,7 @@ def _context(site: Site, before: int | None, kind: str, subject: str) -> dict[st
         "kind": kind,
         "subject": subject,
         "report": None,
+        "may_sign": site.settings.signing_key is not None and may_sign(identity),
     }
 
 
@@ -54,8 +58,17 @@ def verify_post(request: Request) -> Response:
     identity = member(request)
     site = site_of(request)
     report = verified(site)
-    context = {**_context(site, None, "", ""), "report": report}
+    context = {**_context(site, identity, None, "", ""), "report": report}
     return page(request, "ledger.html", identity, context)
+
+
+@router.post("/ledger/checkpoints", dependencies=[Depends(form)])
+def checkpoint_post(request: Request) -> Response:
+    """Sign how far the ledger goes."""
+    identity = member(request)
+    site = site_of(request)
+    make_checkpoint(site.house, identity, site.settings.signing_key)
+    return back("/ledger", "signed")
 
 
 def verified(site: Site) -> Any:

@@ -56,3 +56,77 @@
     }
   });
 })();
+// On a phone the row of pages is longer than the screen: show where one is.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+// A ballot: keys press its buttons, and a comment is never lost. Without this file it is a plain form.
+(() => {
+  const ballot = document.querySelector("form.ballot");
+  if (!ballot) return;
+  const comment = ballot.querySelector("textarea");
+  const saved = ballot.querySelector("[data-saved]");
+  const draft = "draft:" + ballot.dataset.pair;
+  const tell = (words) => { if (saved) saved.textContent = words; };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (event.target.matches("input, select, textarea")) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    const pressed = ballot.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]`);
+    if (!pressed) return;
+    event.preventDefault();
+    pressed.click();
+  });
+
+  ballot.addEventListener("submit", (event) => {
+    const skips = event.submitter && event.submitter.value === "skip";
+    if (skips && !comment.value.trim()) {
+      event.preventDefault();
+      tell("· say why, then skip");
+      comment.focus();
+      return;
+    }
+    sessionStorage.removeItem(draft);
+  });
+
+  if (!comment.value) comment.value = sessionStorage.getItem(draft) || "";
+  let timer = 0;
+  const keep = async () => {
+    if (!ballot.dataset.ballot || !ballot.dataset.answered) {
+      sessionStorage.setItem(draft, comment.value);
+      tell("· draft kept in this browser");
+      return;
+    }
+    const answer = await fetch(ballot.dataset.ballot, {
+      method: "POST",
+      headers: {
+        "Content-Type": "application/json",
+        "X-CSRF-Token": document.querySelector("meta[name=form-mark]").content,
+      },
+      body: JSON.stringify({
+        token: ballot.dataset.pair,
+        answered: ballot.dataset.answered,
+        reason: comment.value.trim(),
+      }),
+    });
+    tell(answer.ok ? "· comment saved" : "· comment not saved");
+  };
+  comment.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(keep, 500);
+  });
+})();
+// A text that is pasted can come from a file as well; the file is read here and sent as text.
+for (const area of document.querySelectorAll("textarea[data-pick]")) {
+  const pick = document.createElement("input");
+  pick.type = "file";
+  pick.className = "pick";
+  pick.setAttribute("aria-label", `File for ${area.name}`);
+  pick.addEventListener("change", async () => {
+    const [file] = pick.files;
+    pick.setCustomValidity(file && file.size > 1_000_000 ? "larger than 1 MB: use the command" : "");
+    if (pick.reportValidity() && file) area.value = await file.text();
+  });
+  area.after(pick);
+}

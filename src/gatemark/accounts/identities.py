@@ -1,0 +1,85 @@
+"""Who comes from a provider: sign-ins that are under way, and what people are called here."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from gatemark.accounts.nouns import check_name, seconds
+from gatemark.accounts.secrets import hash_secret, new_secret
+from gatemark.accounts.tables import IDENTITIES, PEOPLE, SIGN_IN_TRIES, Database
+from gatemark.core.errors import NotAllowedError, RefusedError
+
+TRY_MINUTES: Final = 10
+MAX_TRIES: Final = 10_000
+MAX_ISSUER: Final = 512
+
+
+class SqlIdentities:
+    """Accounts that people reach through a provider, by the issuer's name for them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def new_try(self, back_to: str, now: datetime) -> str:
+        """The secret of a try, for the browser alone; it can be used once, for ten minutes."""
+        secret = new_secret()
+        expires = seconds(now + timedelta(minutes=TRY_MINUTES))
+        row = {"hash": hash_secret(secret), "back_to": back_to[:512], "expires_s": expires}
+        with self._database.adding() as connection:
+            gone = SIGN_IN_TRIES.c.expires_s <= seconds(now)
+            connection.execute(sa.delete(SIGN_IN_TRIES).where(gone))
+            count = connection.execute(sa.select(sa.func.count()).select_from(SIGN_IN_TRIES))
+            if count.scalar_one() >= MAX_TRIES:
+                raise RefusedError("too many people are signing in; try again in a few minutes")
+            connection.execute(sa.insert(SIGN_IN_TRIES).values(row))
+        return secret
+
+    def use_try(self, secret: str, now: datetime) -> str:
+        """Where the one who began a try wanted to go; refused the second time."""
+        mine = SIGN_IN_TRIES.c.hash == hash_secret(secret)
+        with self._database.writing() as connection:
+            row = connection.execute(sa.select(SIGN_IN_TRIES).where(mine)).first()
+            connection.execute(sa.delete(SIGN_IN_TRIES).where(mine))
+        if row is None or row.expires_s <= seconds(now):
+            raise NotAllowedError("this sign-in was finished before, or took too long; begin anew")
+        return str(row.back_to)
+
+    def person(self, issuer: str, subject: str) -> str | None:
+        """What somebody is called here; refuses those whose account was closed."""
+        query = (
+            sa.select(IDENTITIES.c.person, PEOPLE.c.is_closed)
+            .join(PEOPLE, PEOPLE.c.name == IDENTITIES.c.person)
+            .where(IDENTITIES.c.issuer == issuer, IDENTITIES.c.subject == subject)
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            return None
+        if row.is_closed:
+            raise NotAllowedError(f"the account of {row.person} is closed")
+        return str(row.person)
+
+    def add(self, issuer: str, subject: str, name: str, now: datetime) -> None:
+        """An account for somebody new. A name that is somebody's already is never handed over."""
+        check_name(name)
+        with self._database.writing() as connection:
+            mine = (IDENTITIES.c.issuer == issuer, IDENTITIES.c.subject == subject)
+            if connection.execute(sa.select(IDENTITIES.c.person).where(*mine)).first() is not None:
+                # Two sign-ins of the same new person at once: the first made the account.
+                return
+            known = sa.select(PEOPLE.c.name).where(PEOPLE.c.name == name)
+            if connection.execute(known).first() is not None:
+                raise NotAllowedError(f"{name} is the name of somebody else here")
+            person = {"name": name, "password": None, "is_closed": False, "added_s": seconds(now)}
+            connection.execute(sa.insert(PEOPLE).values(person))
+            row = {"issuer": issuer, "subject": subject, "person": name, "added_s": seconds(now)}
+            connection.execute(sa.insert(IDENTITIES).values(row))
+
+    def people(self) -> frozenset[str]:
+        """Everybody who comes from a provider."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(IDENTITIES.c.person)).all()
+        return frozenset(row.person for row in rows)

@@ -1,0 +1,348 @@
+"""An OpenID provider: what it says of itself, the way to it, and the checks of what comes back."""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gatemark.core.errors import GatemarkError, NotAllowedError, RefusedError, UsageError
+
+ALGORITHMS: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+"""Signatures by a private key that only the provider has. Never none, never a shared secret."""
+KEY_TYPES: Final = frozenset({"RSA", "EC", "OKP"})
+WELL_KNOWN: Final = "/.well-known/openid-configuration"
+MAX_ANSWER_BYTES: Final = 256 * 1024
+TIMEOUT_S: Final = 5.0
+LEEWAY_S: Final = 60
+FRESH_S: Final = 3600
+"""How long the provider's document and keys are kept."""
+ASK_AGAIN_S: Final = 30
+"""After an unknown key or no answer the provider is asked again, no more often than this."""
+MAX_SUBJECT: Final = 255
+MAX_CODE: Final = 2048
+MAX_WORDS: Final = 120
+
+
+class Secret:
+    """A text that is never shown."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+    def reveal(self) -> str:
+        """The text itself, for the one who must send it."""
+        return self._text
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What we use of a provider's discovery document."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    id_token_signing_alg_values_supported: tuple[str, ...] = ("RS256",)
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+    code_challenge_methods_supported: tuple[str, ...] | None = None
+    authorization_response_iss_parameter_supported: bool = False
+
+
+class SignInKeys(msgspec.Struct, frozen=True):
+    """What one try to sign in carries; all made from one secret that the browser keeps."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+
+def keys_of(secret: str) -> SignInKeys:
+    """State, nonce and PKCE verifier of a try; none of them tells the secret."""
+    made = [
+        hmac.new(secret.encode(), f"gatemark oidc {what}".encode(), "sha256").hexdigest()
+        for what in ("state", "nonce", "verifier")
+    ]
+    return SignInKeys(*made)
+
+
+def check_state(answer: Mapping[str, str], secret: str) -> None:
+    """Refuse an answer to what another browser asked."""
+    state = answer.get("state", "").encode()
+    if not hmac.compare_digest(state, keys_of(secret).state.encode()):
+        raise NotAllowedError("the answer is not to a sign-in that this browser began")
+
+
+class Provider:
+    """One configured provider. Nothing is asked of it before somebody signs in."""
+
+    def __init__(
+        self, issuer: str, client_id: str, secret: Secret, scopes: tuple[str, ...]
+    ) -> None:
+        check_address(issuer, "issuer")
+        self.issuer = issuer
+        self._client_id = client_id
+        self._secret = secret
+        self._scopes = scopes
+        self._lock = threading.Lock()
+        self._metadata: tuple[float, Metadata] | None = None
+        self._trouble: tuple[float, str] | None = None
+        self._keys: tuple[float, list[Any]] | None = None
+
+    def address_of_sign_in(self, secret: str, redirect_uri: str, now: datetime) -> str:
+        """Where a browser goes to prove who uses it: code flow, PKCE S256, state and nonce."""
+        from authlib.oauth2.client import OAuth2Client  # noqa: PLC0415 - heavy, and only here
+
+        keys = keys_of(secret)
+        client = OAuth2Client(
+            session=None,
+            client_id=self._client_id,
+            scope=" ".join(self._scopes),
+            redirect_uri=redirect_uri,
+            code_challenge_method="S256",
+        )
+        metadata = self.metadata(now)
+        address, _ = client.create_authorization_url(
+            metadata.authorization_endpoint,
+            state=keys.state,
+            code_verifier=keys.verifier,
+            nonce=keys.nonce,
+        )
+        return str(address)
+
+    def metadata(self, now: datetime) -> Metadata:
+        """The provider's discovery document, which must be about this very issuer."""
+        with self._lock:
+            if self._metadata is not None and self._metadata[0] > now.timestamp() - FRESH_S:
+                return self._metadata[1]
+            if self._trouble is not None and self._trouble[0] > now.timestamp() - ASK_AGAIN_S:
+                # Else everybody who tries would wait for a provider that does not answer.
+                raise RefusedError(self._trouble[1])
+            try:
+                found = self._read_document()
+            except GatemarkError as error:
+                self._trouble = (now.timestamp(), str(error))
+                raise
+            self._metadata, self._trouble = (now.timestamp(), found), None
+            return found
+
+    def _read_document(self) -> Metadata:
+        plain = _ask("GET", self.issuer.rstrip("/") + WELL_KNOWN)
+        try:
+            found = msgspec.convert(plain, Metadata)
+        except msgspec.ValidationError as error:
+            raise RefusedError(f"the provider's document cannot be used: {error}") from error
+        if found.issuer != self.issuer:
+            raise RefusedError(f"the provider's document is of another issuer than {self.issuer}")
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            check_address(getattr(found, name), name)
+        challenges = found.code_challenge_methods_supported
+        if challenges is not None and "S256" not in challenges:
+            raise RefusedError("the provider does not support PKCE with S256")
+        return found
+
+    def claims(
+        self, answer: Mapping[str, str], secret: str, redirect_uri: str, now: datetime
+    ) -> dict[str, Any]:
+        """Who came back: the claims of an ID token that this provider signed for this very try."""
+        check_state(answer, secret)
+        self._check_answer(answer, now)
+        token = self._exchange(answer["code"], keys_of(secret), redirect_uri, now)
+        text = token.get("id_token")
+        if not isinstance(text, str):
+            raise NotAllowedError("the provider gave no ID token")
+        access = token.get("access_token")
+        return self._checked(text, access if isinstance(access, str) else None, secret, now)
+
+    def _check_answer(self, answer: Mapping[str, str], now: datetime) -> None:
+        issuer = answer.get("iss")
+        promised = self.metadata(now).authorization_response_iss_parameter_supported
+        if (issuer is not None or promised) and issuer != self.issuer:
+            raise NotAllowedError("the answer is of another issuer than was asked")
+        if "error" in answer:
+            told = answer["error"]
+            known = (
+                told if told.isascii() and told.isidentifier() and len(told) < 64 else "an error"
+            )
+            raise NotAllowedError(f"the provider did not sign you in: {known}")
+        if not 0 < len(answer.get("code", "")) <= MAX_CODE:
+            raise NotAllowedError("the answer carries no code")
+
+    def _exchange(
+        self, code: str, keys: SignInKeys, redirect_uri: str, now: datetime
+    ) -> dict[str, Any]:
+        from authlib.oauth2.auth import ClientAuth  # noqa: PLC0415
+        from authlib.oauth2.rfc6749.parameters import prepare_token_request  # noqa: PLC0415
+
+        metadata = self.metadata(now)
+        methods = metadata.token_endpoint_auth_methods_supported
+        method = next((one for one in _AUTH_METHODS if one in methods), None)
+        if method is None:
+            raise RefusedError("the provider takes no client secret that we could send")
+        body = prepare_token_request(
+            "authorization_code",
+            code=code,
+            redirect_uri=redirect_uri,
+            code_verifier=keys.verifier,
+        )
+        auth = ClientAuth(self._client_id, self._secret.reveal(), method)
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        address, headers, body = auth.prepare("POST", metadata.token_endpoint, headers, body)
+        return _ask("POST", address, headers=headers, body=body)
+
+    def _checked(
+        self, text: str, access_token: str | None, secret: str, now: datetime
+    ) -> dict[str, Any]:
+        from authlib.oidc.core import CodeIDToken  # noqa: PLC0415
+        from joserfc.errors import JoseError  # noqa: PLC0415
+
+        try:
+            token = self._decoded(text, now)
+            options: Any = {
+                "iss": {"essential": True, "value": self.issuer},
+                "aud": {"essential": True, "value": self._client_id},
+            }
+            params = {
+                "nonce": keys_of(secret).nonce,
+                "client_id": self._client_id,
+                "access_token": access_token,
+            }
+            claims = CodeIDToken(token.claims, token.header, options, params)
+            claims.validate(now=int(now.timestamp()), leeway=LEEWAY_S)
+        except (JoseError, ValueError, TypeError) as error:
+            raise NotAllowedError(f"the ID token is refused: {_words(error)}") from error
+        subject = claims["sub"]
+        if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT:
+            raise NotAllowedError("the ID token is refused: it names no subject")
+        return dict(claims)
+
+    def _decoded(self, text: str, now: datetime) -> Any:
+        from joserfc import jwt  # noqa: PLC0415
+        from joserfc.errors import InvalidKeyIdError  # noqa: PLC0415
+        from joserfc.jwk import KeySet  # noqa: PLC0415
+        from joserfc.jws import JWSRegistry  # noqa: PLC0415
+
+        offered = self.metadata(now).id_token_signing_alg_values_supported
+        allowed = [name for name in ALGORITHMS if name in offered]
+        if not allowed:
+            raise RefusedError("the provider signs in no way that we trust")
+        registry = JWSRegistry(algorithms=allowed, strict_check_header=False)
+        try:
+            return jwt.decode(text, KeySet(self._signing_keys(now)), registry=registry)
+        except InvalidKeyIdError:
+            # The provider may have taken a new key since we last asked.
+            keys = self._signing_keys(now, kept_s=ASK_AGAIN_S)
+            return jwt.decode(text, KeySet(keys), registry=registry)
+
+    def _signing_keys(self, now: datetime, kept_s: int = FRESH_S) -> list[Any]:
+        from joserfc.errors import JoseError  # noqa: PLC0415
+        from joserfc.jwk import import_key  # noqa: PLC0415
+
+        address = self.metadata(now).jwks_uri
+        with self._lock:
+            if self._keys is not None and self._keys[0] > now.timestamp() - kept_s:
+                return self._keys[1]
+            listed = _ask("GET", address).get("keys")
+            usable = []
+            for plain in listed if isinstance(listed, list) else ():
+                if (
+                    not isinstance(plain, dict)
+                    or plain.get("kty") not in KEY_TYPES
+                    or plain.get("use", "sig") != "sig"
+                ):
+                    continue
+                try:
+                    usable.append(import_key(plain))
+                except (JoseError, ValueError, TypeError):
+                    # A key of a kind that we do not know signs nothing for us.
+                    continue
+            if not usable:
+                raise RefusedError("the provider publishes no key that we could check by")
+            self._keys = (now.timestamp(), usable)
+            return usable
+
+
+_AUTH_METHODS: Final = ("client_secret_basic", "client_secret_post")
+
+
+def check_address(address: str, what: str) -> None:
+    """Refuse an address that others could read along: https, or this very machine."""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError as error:
+        raise UsageError(f"{what} {address!r} is no address") from error
+    is_clean = not (parts.query or parts.fragment or parts.username or parts.password)
+    if what != "issuer":
+        is_clean = not (parts.fragment or parts.username or parts.password)
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+    if not (host and is_clean and is_safe):
+        raise UsageError(f"{what} {address!r} must be https://NAME (http only on this machine)")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _ask(
+    method: str, address: str, *, headers: Mapping[str, str] | None = None, body: str | None = None
+) -> dict[str, Any]:
+    """One JSON object from the provider: bounded, in time, and no redirect is followed."""
+    import httpx  # noqa: PLC0415 - the network is for whoever signs in
+
+    host = urlsplit(address).hostname or ""
+    try:
+        with (
+            httpx.Client(
+                timeout=TIMEOUT_S,
+                follow_redirects=False,
+                # A proxy from the environment would take what is meant for this machine out of it.
+                trust_env=not _is_loopback(host),
+            ) as client,
+            client.stream(method, address, headers=headers, content=body) as response,
+        ):
+            data = b""
+            for piece in response.iter_bytes():
+                data += piece
+                if len(data) > MAX_ANSWER_BYTES:
+                    raise RefusedError(f"the provider's answer exceeds {MAX_ANSWER_BYTES} bytes")
+            status = response.status_code
+    except httpx.HTTPError as error:
+        kind = type(error).__name__
+        raise RefusedError(f"the provider at {host} cannot be reached ({kind})") from error
+    if status != HTTPStatus.OK:
+        raise RefusedError(f"the provider at {host} answered with status {status}")
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise RefusedError(f"the provider at {host} did not answer with JSON") from error
+    if not isinstance(found, dict):
+        raise RefusedError(f"the provider at {host} did not answer with a JSON object")
+    return found
+
+
+def _words(error: Exception) -> str:
+    """What a check found; a header could be long, so no more than a line of it."""
+    code = str(getattr(error, "error", "")).replace("_", " ")
+    told = str(getattr(error, "description", "")) or code or type(error).__name__
+    return " ".join(told.split())[:MAX_WORDS]

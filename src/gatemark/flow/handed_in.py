@@ -1,0 +1,85 @@
+"""Measurements that arrive as values and not as files: the same checks, the same journeys."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from gatemark.core.errors import BadInputError, NotAllowedError
+from gatemark.core.lifecycle import PRODUCTION, Role
+from gatemark.flow.accounts import Identity
+from gatemark.flow.canary import push_windows
+from gatemark.flow.drift_close import CloseRequest, close_episode
+from gatemark.flow.drift_push import push_points
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import Acted, run_due
+from gatemark.flow.reading import ReadingChoices
+from gatemark.watch.stores.points import Pushed
+
+__all__ = ["Pushed", "hand_in_points", "hand_in_windows", "let_due_happen", "settle_episode"]
+
+MEASURING: Final[frozenset[Role]] = frozenset({"evaluator", "operator"})
+SETTLING: Final[frozenset[Role]] = frozenset({"operator", "approver"})
+PLACE: Final = "body"
+
+
+@contextmanager
+def _file_of(records: Sequence[Any]) -> Iterator[str]:
+    """Records as the file that a command would read; what is wrong is told by its line."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        path = Path(folder) / "records.jsonl"
+        try:
+            text = "".join(json.dumps(one, allow_nan=False) + "\n" for one in records)
+        except ValueError as error:
+            raise BadInputError(f"{PLACE}: {error}") from error
+        path.write_text(text, encoding="utf-8")
+        try:
+            yield str(path)
+        except BadInputError as error:
+            told = tuple(one.replace(str(path), PLACE) for one in error.problems)
+            raise BadInputError(told, unlisted_count=error.unlisted_count) from error
+
+
+def _require(identity: Identity, allowed: frozenset[Role], what: str) -> None:
+    if not allowed & set(identity.roles):
+        raise NotAllowedError(f"{identity.person} must be {' or '.join(sorted(allowed))} to {what}")
+
+
+def hand_in_windows(
+    house: House,
+    identity: Identity,
+    asset: str,
+    records: Sequence[Any],
+    environment: str = PRODUCTION,
+) -> tuple[Acted, ...]:
+    """Canary windows (gatemark.canary/1): all of them, or none when one is wrong."""
+    with _file_of(records) as path:
+        return push_windows(house, asset, path, actor=identity.person, environment=environment)
+
+
+def hand_in_points(house: House, identity: Identity, records: Sequence[Any]) -> Pushed:
+    """Points of watched metrics (gatemark.point/1): all of them, or none when one is wrong."""
+    _require(identity, MEASURING, "push points")
+    with _file_of(records) as path:
+        return push_points(house, [path], ReadingChoices(), now=house.clock())
+
+
+def let_due_happen(
+    house: House, identity: Identity, asset: str, environment: str = PRODUCTION
+) -> tuple[Acted, ...]:
+    """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""
+    _require(identity, MEASURING, "let happen what is due")
+    return run_due(house, asset, environment)
+
+
+def settle_episode(
+    house: House, identity: Identity, episode: str, reason: str, cite: str | None
+) -> str:
+    """Close a drift episode in person; gives its whole name. Gives no authority back."""
+    _require(identity, SETTLING, "close an episode")
+    request = CloseRequest(episode=episode, actor=identity.person, reason=reason, cite=cite)
+    return close_episode(house, request, house.clock()).id

@@ -1,0 +1,155 @@
+"""Signing in by a provider: to it, back from it, and into an account with roles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.accounts.nouns import check_name
+from gatemark.accounts.provider import check_state
+from gatemark.core.errors import (
+    GatemarkError,
+    InvalidValueError,
+    NotAllowedError,
+    RefusedError,
+)
+from gatemark.core.governance import SYSTEM
+from gatemark.core.lifecycle import Role
+from gatemark.flow.accounts import (
+    ACCOUNT_ADDED,
+    SIGN_IN_FAILED,
+    SIGNED_IN,
+    roles_of,
+    tell,
+)
+from gatemark.flow.books import books_of
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import GrantRoles, act, preview
+from gatemark.flow.oidc_file import (
+    OidcSettings,
+    SignInWay,
+    in_order,
+    managed_roles,
+    mapped_roles,
+    read_sign_in_way,
+)
+
+__all__ = ["Begun", "Finished", "SignInWay", "begin", "finish", "read_sign_in_way"]
+
+WAY: Final = "oidc"
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A try to sign in: a secret for the browser's cookie, and where it goes now."""
+
+    secret: str
+    address: str
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A session, and where its owner wanted to go."""
+
+    session: str
+    back_to: str
+
+
+def begin(house: House, way: SignInWay, redirect_uri: str, back_to: str) -> Begun:
+    """Start a try. The provider is asked first: a try that leads nowhere is not kept."""
+    now = house.clock()
+    way.provider.metadata(now)
+    secret = house.identities.new_try(back_to, now)
+    return Begun(secret, way.provider.address_of_sign_in(secret, redirect_uri, now))
+
+
+class Return(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back from the provider, and from where."""
+
+    answer: Mapping[str, str]
+    secret: str | None
+    redirect_uri: str
+    where: str
+    before: str | None
+
+
+def finish(house: House, way: SignInWay, back: Return) -> Finished:
+    """A session for whom the provider vouches for, a new one whatever was there before.
+
+    1. The try must be this browser's, fresh, and used for the first time.
+    2. The code is exchanged; the ID token must be signed for us and for this try.
+    3. The subject must have an account, or gets one under a name that nobody has.
+    4. Roles that the mapping names follow the claims.
+    5. The session that the browser had before ends.
+    """
+    books_of(house).unpin()
+    name: str | None = None
+    try:
+        if not back.secret:
+            raise NotAllowedError("this browser began no sign-in; begin anew")
+        check_state(back.answer, back.secret)
+        back_to = house.identities.use_try(back.secret, house.clock())
+        claims = way.provider.claims(back.answer, back.secret, back.redirect_uri, house.clock())
+        name = _name(way.settings, claims)
+        person = _account(house, way, claims, name)
+        _set_roles(house, way.settings, person, claims)
+    except GatemarkError as error:
+        known = {} if name is None else {"name": name}
+        reason = str(error)[:200]
+        tell(house, SIGN_IN_FAILED, SYSTEM, where=back.where, way=WAY, reason=reason, **known)
+        raise
+    if back.before is not None:
+        house.people.end_session(back.before)
+    tell(house, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer)
+    return Finished(house.people.new_session(person, house.clock()), back_to)
+
+
+def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
+    uses_email = "email" in (settings.name_claim, settings.roles_claim)
+    # Anybody can claim an address; only a verified one says something about its owner.
+    if uses_email and claims.get("email_verified") is not True:
+        raise NotAllowedError("the provider does not vouch for your e-mail address")
+    value = claims.get(settings.name_claim)
+    if not isinstance(value, str) or not value:
+        raise NotAllowedError(f"the provider did not say your {settings.name_claim}")
+    # Outside of ASCII, small letters of different texts can be the same.
+    name = value.lower() if value.isascii() else value
+    try:
+        check_name(name)
+    except InvalidValueError as error:
+        raise NotAllowedError(
+            f"your {settings.name_claim} cannot be a name here: {error}"
+        ) from error
+    return name
+
+
+def _account(house: House, way: SignInWay, claims: Mapping[str, Any], name: str) -> str:
+    issuer, subject = way.settings.issuer, str(claims["sub"])
+    known = house.identities.person(issuer, subject)
+    if known is not None:
+        return known
+    if roles_of(house, name):
+        # Who acts from the command line has a name in the ledger and no account.
+        raise NotAllowedError(f"{name} is the name of somebody else here")
+    house.identities.add(issuer, subject, name, house.clock())
+    tell(house, ACCOUNT_ADDED, SYSTEM, person=name, way=WAY, issuer=issuer)
+    return name
+
+
+def _set_roles(
+    house: House, settings: OidcSettings, person: str, claims: Mapping[str, Any]
+) -> None:
+    held = frozenset(roles_of(house, person))
+    wanted: frozenset[Role] = (held - managed_roles(settings)) | mapped_roles(settings, claims)
+    if not wanted and settings.default_role == "viewer":
+        wanted = frozenset({"viewer"})
+    if wanted == held or settings.granted_by is None:
+        return
+    note = f"by {settings.roles_claim} at {settings.issuer}"
+    roles = in_order(wanted)
+    command = GrantRoles(actor=settings.granted_by, person=person, roles=roles, note=note)
+    try:
+        preview(house, command)
+    except RefusedError as error:
+        raise NotAllowedError(f"{person} cannot get the roles of the mapping: {error}") from error
+    act(house, command)

@@ -1,0 +1,135 @@
+"""Reading how people sign in by a provider: a file without the secret, which lies elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, get_args
+
+import msgspec
+
+from gatemark.accounts.identities import MAX_ISSUER
+from gatemark.accounts.provider import Provider, Secret, check_address
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.lifecycle import Role
+from gatemark.intake.settings_file import read_settings
+
+HEAD: Final = "gatemark_oidc"
+MAX_FILE_BYTES: Final = 256 * 1024
+MAX_SECRET: Final = 4096
+APPROVING: Final = frozenset({"approver", "security_approver"})
+_SECRET: Final = re.compile(r"[\x21-\x7e]+\Z")
+Claim = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.:/-]{1,128}$")]
+Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which provider, what people are called, and which values of a claim give which roles."""
+
+    issuer: Annotated[str, msgspec.Meta(max_length=MAX_ISSUER)]
+    client_id: Word
+    client_secret_file: str | None = None
+    client_secret_env: str | None = None
+    label: Annotated[str, msgspec.Meta(min_length=1, max_length=60)] = "your organisation"
+    scopes: tuple[Word, ...] = ("openid", "email", "profile")
+    name_claim: Claim = "email"
+    roles_claim: Claim = "groups"
+    roles: dict[str, tuple[Role, ...]] = {}
+    may_grant_admin: bool = False
+    default_role: Literal["none", "viewer"] = "none"
+    granted_by: str | None = None
+
+
+class SignInWay(msgspec.Struct, frozen=True):
+    """A provider and how it was set up."""
+
+    settings: OidcSettings
+    provider: Provider
+
+
+def read_sign_in_way(path: str, environment: Mapping[str, str] | None = None) -> SignInWay:
+    """The provider of a file; its secret comes from the place that the file names."""
+    value = read_settings(path, MAX_FILE_BYTES)
+    if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
+        raise BadInputError(f"{path}: must start with {HEAD}: 1")
+    if "client_secret" in value:
+        raise BadInputError(
+            f"{path}: the secret does not belong here: name its place by client_secret_file "
+            "or client_secret_env"
+        )
+    try:
+        settings = msgspec.convert(value, OidcSettings)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    problems = tuple(f"{path}: {problem}" for problem in _problems(settings))
+    if problems:
+        raise BadInputError(problems)
+    secret = _secret_of(path, settings, os.environ if environment is None else environment)
+    provider = Provider(settings.issuer, settings.client_id, secret, settings.scopes)
+    return SignInWay(settings, provider)
+
+
+def _problems(settings: OidcSettings) -> list[str]:
+    found = []
+    try:
+        check_address(settings.issuer, "issuer")
+    except UsageError as error:
+        found.append(str(error))
+    if (settings.client_secret_file is None) == (settings.client_secret_env is None):
+        found.append("name one place of the secret: client_secret_file or client_secret_env")
+    if "openid" not in settings.scopes:
+        found.append("scopes must hold openid")
+    for name, roles in settings.roles.items():
+        if not roles or "system" in roles:
+            found.append(f"roles.{name}: must list roles of people")
+        if "admin" in roles and not settings.may_grant_admin:
+            found.append(f"roles.{name}: grants admin, which needs may_grant_admin: true")
+        if "admin" in roles and APPROVING & set(roles):
+            found.append(f"roles.{name}: an admin cannot approve")
+    if (settings.roles or settings.default_role != "none") and settings.granted_by is None:
+        found.append("granted_by must name the admin in whose name roles are granted")
+    return found
+
+
+def _secret_of(path: str, settings: OidcSettings, environment: Mapping[str, str]) -> Secret:
+    if settings.client_secret_env is not None:
+        place = f"the environment variable {settings.client_secret_env}"
+        text = environment.get(settings.client_secret_env, "")
+    else:
+        place = str(settings.client_secret_file)
+        # A place that is not absolute is seen from the file that names it.
+        text = _text_of(Path(path).parent / place, place)
+    text = text.strip()
+    if not _SECRET.match(text) or len(text) > MAX_SECRET:
+        raise BadInputError(f"{path}: {place} must hold the client secret, in plain ASCII")
+    return Secret(text)
+
+
+def _text_of(path: Path, place: str) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_SECRET + 2).decode("ascii", "replace")
+    except OSError as error:
+        raise BadInputError(f"{place}: cannot be read: {error.strerror or error}") from error
+
+
+def mapped_roles(settings: OidcSettings, claims: Mapping[str, Any]) -> frozenset[Role]:
+    """The roles that the claims give by the mapping."""
+    value = claims.get(settings.roles_claim)
+    values = value if isinstance(value, list) else [value]
+    return frozenset(
+        role for one in values if isinstance(one, str) for role in settings.roles.get(one, ())
+    )
+
+
+def managed_roles(settings: OidcSettings) -> frozenset[Role]:
+    """Roles that are the provider's to give and to take."""
+    return frozenset(role for roles in settings.roles.values() for role in roles)
+
+
+def in_order(roles: frozenset[Role]) -> tuple[Role, ...]:
+    """Roles in the order of the lifecycle."""
+    order: tuple[Role, ...] = get_args(Role)
+    return tuple(role for role in order if role in roles)

@@ -1,0 +1,233 @@
+"""What a closed review says beside its verdict: agreement, arbitration, spread and caveats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.measurement import Measurement
+from gatemark.core.verdict import Finding, Outcome
+from gatemark.flow.examine import exam_job
+from gatemark.flow.house import House
+from gatemark.flow.plugins import measures
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.review import lookers
+from gatemark.flow.shard import build_exam
+from gatemark.gate.judge import judge
+from gatemark.review.agreement import shared_ratings
+from gatemark.review.plan import Pair
+from gatemark.review.stores.reviews import StoredReview
+from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
+
+AGREEMENT: Final = "agreement"
+AGREEMENT_RULES: Final = ("agreement.pa", "agreement.kappa")
+"""The rules of the agreement exam that speak of two people; the others need texts and flags."""
+CHOICES: Final = ("candidate", "baseline", "tie")
+SPREAD_ALPHA: Final = 0.01
+SPREAD_VOTES_MIN: Final = 10
+MAX_COUPLES: Final = 66
+SEED: Final = 20_261_116
+"""Fixed, so that the same votes give the same numbers on every run."""
+
+
+class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agreement exam says of two reviewers, over the pairs that both judged."""
+
+    reviewers: tuple[str, str]
+    n: int
+    verdict: Outcome
+    findings: tuple[Finding, ...]
+
+
+class Arbitration(msgspec.Struct, frozen=True, kw_only=True):
+    """Pairs that the reviewers left without a majority, and how many the arbiter decided."""
+
+    arbiter: str | None
+    undecided: int
+    decided: int
+
+
+class VoteSpread(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether reviewers spread their votes alike over the sides: Pearson's chi-square.
+
+    ``is_alike`` is null when it could not be judged, and ``reason`` says why.
+    """
+
+    reviewers: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    statistic: float | None
+    dof: int | None
+    p_value: float | None
+    method: str | None
+    is_alike: bool | None
+    reason: str
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A review whose key was checked and used."""
+
+    stored: StoredReview
+    pairs: dict[int, Pair]
+    cast: list[CastVote]
+    votes: list[OpenVote]
+    gold: list[GoldRecord]
+
+    @property
+    def counted(self) -> list[OpenVote]:
+        """The votes of reviewers who were not left out, without gold pairs."""
+        out = {record.reviewer for record in self.gold if record.is_left_out}
+        return [v for v in self.votes if not v.pair.is_gold and v.reviewer not in out]
+
+    def between(self, left: str, right: str) -> list[OpenVote]:
+        """The counted votes on pairs of two arms."""
+        return [vote for vote in self.counted if vote.pair.arms == (left, right)]
+
+
+def agreement(opened: Opened) -> tuple[Measurement, ...]:
+    """Alpha over all reviewers, and kappa and friends where exactly two voted."""
+    rows, pairs = shared_ratings(opened.counted, opened.stored.plan.arbiter)
+    found: list[Measurement] = []
+    if rows and "krippendorff" in measures():
+        measure = measures().get("krippendorff")
+        found.extend(measure.finish(measure.step(measure.zero(), rows)))
+    if pairs and "agreement" in measures():
+        measure = measures().get("agreement")
+        found.extend(measure.finish(measure.step(measure.zero(), pairs)))
+    return tuple(found)
+
+
+def pairs_agreement(opened: Opened) -> tuple[PairAgreement, ...]:
+    """Every two reviewers with pairs in common, by the agreement exam's own rules."""
+    if AGREEMENT not in measures():
+        return ()
+    exam = build_exam(exam_job(AGREEMENT, {}, ReadingChoices()))
+    rules = [rule for rule in exam.policy().rules if rule.id in AGREEMENT_RULES]
+    measure = measures().get(AGREEMENT)
+    given: dict[str, dict[int, str]] = {}
+    for vote in opened.counted:
+        if vote.reviewer != opened.stored.plan.arbiter:
+            given.setdefault(vote.reviewer, {})[vote.number] = vote.choice
+    found = []
+    for left, right in list(combinations(sorted(given), 2))[:MAX_COUPLES]:
+        shared = sorted(given[left].keys() & given[right].keys())
+        if not shared:
+            continue
+        rows = [(given[left][number], given[right][number]) for number in shared]
+        numbers = {one.key: one for one in measure.finish(measure.step(measure.zero(), rows))}
+        findings = tuple(finding for rule in rules for finding in judge(rule, numbers))
+        verdicts = {finding.verdict for finding in findings if finding.rule in AGREEMENT_RULES}
+        worst: Outcome = "pass"
+        if "inconclusive" in verdicts:
+            worst = "inconclusive"
+        if "fail" in verdicts:
+            worst = "fail"
+        found.append(
+            PairAgreement(reviewers=(left, right), n=len(shared), verdict=worst, findings=findings)
+        )
+    return tuple(found)
+
+
+def arbitration(opened: Opened) -> Arbitration:
+    """How many pairs had no majority, and how many of them the arbiter settled."""
+    plan = opened.stored.plan
+    gold = {number for number, pair in opened.pairs.items() if pair.is_gold}
+    cast = [vote for vote in opened.cast if vote.reviewer != plan.arbiter]
+    split = undecided(opened.stored.key, cast, gold, plan.votes_per_pair)
+    settled = {
+        vote.number
+        for vote in opened.votes
+        if vote.reviewer == plan.arbiter and vote.choice != "tie"
+    }
+    return Arbitration(arbiter=plan.arbiter, undecided=len(split), decided=len(split & settled))
+
+
+def vote_spread(opened: Opened) -> VoteSpread:
+    """Pearson's test that all reviewers with enough votes share one spread over the sides.
+
+    Pairs are dealt to reviewers by chance, so that a difference is one between people.
+    """
+    arbiter = opened.stored.plan.arbiter
+    tables: dict[str, list[str]] = {}
+    for vote in opened.counted:
+        if vote.reviewer != arbiter:
+            tables.setdefault(vote.reviewer, []).append(vote.choice)
+    enough = sorted(name for name, cast in tables.items() if len(cast) >= SPREAD_VOTES_MIN)
+    counts = tuple(tuple(tables[name].count(side) for side in CHOICES) for name in enough)
+    if len(enough) < 2:
+        reason = (
+            f"could not be judged: {len(enough)} of {len(tables)} reviewers cast at least "
+            f"{SPREAD_VOTES_MIN} votes that count, two are needed"
+        )
+        return VoteSpread(
+            reviewers=tuple(enough),
+            counts=counts,
+            statistic=None,
+            dof=None,
+            p_value=None,
+            method=None,
+            is_alike=None,
+            reason=reason,
+        )
+    # Needs numpy, which other looks at a review can do without.
+    import numpy as np  # noqa: PLC0415
+
+    from gatemark.statistics.homogeneity import homogeneity  # noqa: PLC0415
+
+    found = homogeneity(counts, np.random.default_rng(SEED))
+    is_alike = found.p_value >= SPREAD_ALPHA
+    word = "spread their votes alike" if is_alike else "do not spread their votes alike"
+    return VoteSpread(
+        reviewers=tuple(enough),
+        counts=counts,
+        statistic=found.statistic,
+        dof=found.dof,
+        p_value=found.p_value,
+        method=found.method,
+        is_alike=is_alike,
+        reason=f"{len(enough)} reviewers {word} (p {found.p_value:.4g} against {SPREAD_ALPHA:g})",
+    )
+
+
+def ranking(opened: Opened) -> dict[str, Any]:
+    """All arms by strength."""
+    # Needs numpy, which two-arm reviews can do without.
+    from gatemark.flow.review_ranking import rank_arms  # noqa: PLC0415
+
+    return rank_arms(opened.stored.plan, opened.counted, seed=SEED)
+
+
+def caveats(
+    house: House,
+    opened: Opened,
+    spread: VoteSpread,
+    couples: Sequence[PairAgreement],
+) -> tuple[str, ...]:
+    """What a reader of the outcome must know."""
+    stored = opened.stored
+    plan, closing = stored.plan, stored.closing
+    found = [f"tell: {tell}" for tell in stored.facts.get("tells", [])]
+    voters = {vote.reviewer for vote in opened.votes}
+    if stored.created_by in voters:
+        found.append(f"{stored.created_by} made the review and voted in it")
+    if closing is not None and closing.note:
+        found.append(f"closed early by {closing.by}: {closing.note}")
+    found.extend(
+        f"{record.reviewer} was left out: {record.right_count} of {record.gold_count} gold "
+        f"pairs right, at least {plan.gold_min_rate:.0%} are needed"
+        for record in opened.gold
+        if record.is_left_out
+    )
+    if plan.peeking and (seen := lookers(house, plan.name)):
+        found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
+    if spread.is_alike is False:
+        found.append(spread.reason)
+    found.extend(
+        f"{' and '.join(couple.reviewers)} do not agree enough for the agreement exam "
+        f"(n={couple.n})"
+        for couple in couples
+        if couple.verdict == "fail"
+    )
+    return tuple(found)

@@ -1,0 +1,92 @@
+"""How far a blind review is, and its numbers for those who may see them.
+
+Numbers stay hidden until the review is closed, unless its plan allows peeking, and then only for
+people who do not vote.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from gatemark.core.event import EventDraft
+from gatemark.core.governance import REVIEW_LOOKED_AT
+from gatemark.flow.house import House
+from gatemark.flow.review import subject_of_review, undecided_pairs
+from gatemark.review.queue import is_complete, missing_counts
+from gatemark.review.stores.reviews import StoredReview
+
+
+class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a review is. ``numbers`` are there only for those who may see them."""
+
+    review: str
+    state: str
+    pairs: int
+    votes_per_pair: int
+    pairs_complete: int
+    pairs_without_votes: int
+    votes: int
+    skips: int
+    undecided: int
+    reviewers: dict[str, int]
+    peeking: bool
+    numbers: dict[str, Any] | None
+    hidden_because: str | None
+
+
+def review_status(house: House, name: str, looker: str | None = None) -> ReviewStatus:
+    """How far a review is; ``looker`` asks for the numbers, which the ledger notes."""
+    stored = house.reviews.get(name)
+    plan = stored.plan
+    standings = house.reviews.standings(name)
+    votes = house.reviews.votes(name)
+    counts = missing_counts(standings, plan.votes_per_pair)
+    pair_count = sum(not pair.is_gold for pair in standings)
+    reviewers: dict[str, int] = {}
+    for vote in votes:
+        reviewers[vote.reviewer] = reviewers.get(vote.reviewer, 0) + (vote.answered != "skip")
+    numbers, hidden = _numbers(house, stored, looker)
+    state = "closed" if stored.closing is not None else "open"
+    if state == "open" and is_complete(standings, plan.votes_per_pair):
+        state = "complete"
+    return ReviewStatus(
+        review=name,
+        state=state,
+        pairs=pair_count,
+        votes_per_pair=plan.votes_per_pair,
+        pairs_complete=pair_count - counts["short"],
+        pairs_without_votes=counts["without"],
+        votes=sum(vote.answered != "skip" for vote in votes),
+        skips=sum(vote.answered == "skip" for vote in votes),
+        undecided=len(undecided_pairs(stored, standings, votes)),
+        reviewers=dict(sorted(reviewers.items())),
+        peeking=plan.peeking,
+        numbers=numbers,
+        hidden_because=hidden,
+    )
+
+
+def _numbers(
+    house: House, stored: StoredReview, looker: str | None
+) -> tuple[dict[str, Any] | None, str | None]:
+    plan = stored.plan
+    if stored.closing is not None:
+        return None, "the review is closed; 'review close' prints its outcome"
+    if not plan.peeking:
+        return None, "numbers are hidden until the review is closed"
+    if looker is None:
+        return None, "nobody asked for the numbers"
+    if looker in {*plan.reviewers, plan.arbiter} or house.reviews.shows(plan.name, looker):
+        return None, f"{looker} votes in this review and must stay blind"
+    # The outcome needs the exam, which few looks do.
+    from gatemark.flow.review_close import running_numbers  # noqa: PLC0415
+
+    numbers = running_numbers(house, stored)
+    payload = {"numbers": numbers}
+    draft = EventDraft(
+        REVIEW_LOOKED_AT, house.clock(), looker, subject_of_review(plan.name), payload
+    )
+    house.events.append([draft])
+    return numbers, None

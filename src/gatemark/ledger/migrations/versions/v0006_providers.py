@@ -1,0 +1,32 @@
+"""Signing in by a provider: tries that are under way, and who is who."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    """Make the tables. The secret of a try stays with the browser; here is its hash."""
+    op.create_table(
+        "sign_in_tries",
+        sa.Column("hash", sa.String(64), primary_key=True),
+        sa.Column("back_to", sa.Text, nullable=False),
+        _moment("expires_s"),
+    )
+    op.create_table(
+        "identities",
+        sa.Column("issuer", sa.String(512), primary_key=True),
+        sa.Column("subject", sa.String(255), primary_key=True),
+        sa.Column("person", sa.String(64), nullable=False),
+        _moment("added_s"),
+    )
+    op.create_index("identities_by_person", "identities", ["person"], unique=True)
+
+
+def _moment(name: str) -> sa.Column[int]:
+    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return sa.Column(name, kind, nullable=False)

@@ -1,0 +1,129 @@
+"""Human labels for programs: sets, the sample before somebody, versions, and acceptance."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field, StringConstraints
+
+from gatemark.flow.label_desk import (
+    GivenLabel,
+    LabelCard,
+    LabelDesk,
+    LabelList,
+    LabelRows,
+    LabelsMade,
+    accept,
+    label,
+    label_card,
+    label_desk,
+    label_list,
+    label_rows,
+    make_labels,
+)
+from gatemark.flow.labels import Accepted, accepted_rows
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.moves import Note
+from gatemark.web.api.reviews import After, ArmName, Limit, PersonName, ReviewPath
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["labels"], route_class=KeyedRoute)
+Label = Annotated[
+    str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
+ItemId = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+
+
+class LabelSetBody(Body):
+    """A label set over lines of gatemark.sample/1."""
+
+    name: ArmName
+    labels: list[Label] = Field(min_length=2, max_length=256)
+    source: Annotated[str, StringConstraints(min_length=1, max_length=512)]
+    field: Literal["label", "target"] = "label"
+    labels_per_item: int = Field(default=1, ge=1, le=100)
+    reviewers: list[PersonName] = Field(default=[], max_length=100)
+    question: Annotated[Note, StringConstraints(min_length=1)] = "Which label fits?"
+    samples: str
+
+
+class MarkBody(Body):
+    """What whoever is signed in calls an item."""
+
+    item: ItemId
+    label: Label
+    note: Note = ""
+
+
+class AcceptanceBody(Body):
+    """Labels for items that reviewers disagree on; what they agree on is accepted anyway."""
+
+    chosen: dict[ItemId, Label] = Field(default={}, max_length=1000)
+
+
+@router.get("/labels", responses=answers(LabelList))
+def list_labels(request: Request, after: After = None, limit: Limit = 50) -> Response:
+    """Label sets, the newest first, and what of them waits for whoever asks."""
+    identity = caller(request)
+    return reply(label_list(site_of(request).house, identity, after=after, limit=limit))
+
+
+@router.post("/labels", responses=answers(LabelsMade, 201), status_code=201)
+def post_labels(request: Request, body: LabelSetBody) -> Response:
+    """Make a label set."""
+    identity = caller(request, "act")
+    plain = body.model_dump()
+    samples = plain.pop("samples")
+    return reply(make_labels(site_of(request).house, identity, plain, samples), 201)
+
+
+@router.get("/labels/{name}", responses=answers(LabelCard))
+def one_label_set(request: Request, name: ReviewPath) -> Response:
+    """How far a label set is."""
+    identity = caller(request)
+    return reply(label_card(site_of(request).house, identity, name))
+
+
+@router.get("/labels/{name}/next", responses=answers(LabelDesk))
+def next_item(request: Request, name: ReviewPath) -> Response:
+    """The sample before whoever asks; null at the end."""
+    identity = caller(request, in_person=True)
+    return reply(label_desk(site_of(request).house, identity, name))
+
+
+@router.post("/labels/{name}/marks", responses=answers(GivenLabel))
+def post_mark(request: Request, name: ReviewPath, body: MarkBody) -> Response:
+    """Give a label in person; every version is kept. No token can."""
+    identity = caller(request, "act", in_person=True)
+    said = (body.label, body.note)
+    return reply(label(site_of(request).house, identity, name, body.item, said))
+
+
+@router.get("/labels/{name}/items", responses=answers(LabelRows))
+def list_items(
+    request: Request,
+    name: ReviewPath,
+    after: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Limit = 50,
+) -> Response:
+    """Items with the versions of their labels: an owner sees everybody's, others their own."""
+    identity = caller(request)
+    return reply(label_rows(site_of(request).house, identity, name, after=after, limit=limit))
+
+
+@router.post("/labels/{name}/acceptance", responses=answers(Accepted))
+def post_acceptance(request: Request, name: ReviewPath, body: AcceptanceBody) -> Response:
+    """Accept what is agreed upon, and some by choice; for pack owners, in person."""
+    identity = caller(request, "act", in_person=True)
+    return reply(accept(site_of(request).house, identity, name, body.chosen))
+
+
+@router.get("/labels/{name}/dataset", responses=answers(bytes))
+def get_dataset(request: Request, name: ReviewPath) -> Response:
+    """The accepted labels as a data set, as the ledger has its digest."""
+    caller(request)
+    rows = accepted_rows(site_of(request).house, name)
+    return Response(rows, media_type="application/x-ndjson")

@@ -1,0 +1,141 @@
+"""What serving systems hand in: canary windows, points of watched metrics, service reports."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import Field, StringConstraints
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.lifecycle import PRODUCTION
+from gatemark.flow.handed_in import (
+    Pushed,
+    hand_in_points,
+    hand_in_windows,
+    let_due_happen,
+    settle_episode,
+)
+from gatemark.flow.lifecycle import Acted, ReportService, act
+from gatemark.flow.overview import asset_etag
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.assets import AssetPath
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["measurements"], route_class=KeyedRoute)
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
+EpisodePath = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]
+
+
+class WindowsBody(Body):
+    """Windows as gatemark.canary/1 has them, one per arm."""
+
+    windows: list[dict[str, Any]] = Field(min_length=1, max_length=2_000)
+    environment: Place = PRODUCTION
+
+
+class PointsBody(Body):
+    """Points as gatemark.point/1 has them."""
+
+    points: list[dict[str, Any]] = Field(min_length=1, max_length=10_000)
+
+
+class PlaceBody(Body):
+    """Where."""
+
+    environment: Place = PRODUCTION
+
+
+class ServiceBody(Body):
+    """Good and all events of a span, for the error budget."""
+
+    start: Moment
+    end: Moment
+    good: int = Field(ge=0, le=10**12)
+    total: int = Field(ge=0, le=10**12)
+    environment: Place = PRODUCTION
+    note: Note = ""
+
+
+class ClosingBody(Body):
+    """Why an episode is closed; a breach needs a fresh result."""
+
+    reason: Annotated[Note, StringConstraints(min_length=1)]
+    cite: Reference | None = None
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """The episode that was closed."""
+
+    episode: str
+
+
+def _together(request: Request, asset: str, done: tuple[Acted, ...]) -> Response:
+    facts = tuple(fact for acted in done for fact in acted.facts)
+    events = tuple(event for acted in done for event in acted.events)
+    return move_done(request, asset, Acted(facts, events))
+
+
+@router.post("/assets/{asset}/canary/windows", responses=answers(MoveDone))
+def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Response:
+    """Hand in measurements of a running canary; the same again changes nothing."""
+    identity = caller(request, "act")
+    house = site_of(request).house
+    asset_etag(house, asset)
+    done = hand_in_windows(house, identity, asset, body.windows, body.environment)
+    return _together(request, asset, done)
+
+
+@router.post("/assets/{asset}/canary/due", responses=answers(MoveDone))
+def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
+    """Let the system do what is due: judge windows, ramp, pause, roll back, end a watch."""
+    identity = caller(request, "act")
+    house = site_of(request).house
+    asset_etag(house, asset)
+    return _together(request, asset, let_due_happen(house, identity, asset, body.environment))
+
+
+@router.post("/assets/{asset}/service-reports", responses=answers(MoveDone))
+def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Response:
+    """Hand in good and all events of a span."""
+    identity = caller(request, "act")
+    house = site_of(request).house
+    asset_etag(house, asset)
+    command = ReportService(
+        actor=identity.person,
+        asset=asset,
+        environment=body.environment,
+        start=_moment(body.start),
+        end=_moment(body.end),
+        good=body.good,
+        total=body.total,
+        note=body.note,
+    )
+    return move_done(request, asset, act(house, command))
+
+
+@router.post("/drift/points", responses=answers(Pushed))
+def post_points(request: Request, body: PointsBody) -> Response:
+    """Hand in points of watched metrics; the same again changes nothing."""
+    identity = caller(request, "act")
+    return reply(hand_in_points(site_of(request).house, identity, body.points))
+
+
+@router.post("/drift/episodes/{episode}/closing", responses=answers(Closed))
+def post_closing(request: Request, episode: EpisodePath, body: ClosingBody) -> Response:
+    """Close an episode, in person; its metric starts a new baseline."""
+    identity = caller(request, "act", in_person=True)
+    house = site_of(request).house
+    return reply(Closed(settle_episode(house, identity, episode, body.reason, body.cite)))
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError as error:
+        raise InvalidValueError(f"{text} is no moment: {error}") from error

@@ -1,0 +1,178 @@
+"""Blind reviews for programs: what a page shows, and nothing that would unblind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field, StringConstraints
+
+from gatemark.flow.review import ReviewCreated, SavedVote, ShownPair
+from gatemark.flow.review_close import ReviewOutcome, export_votes, review_outcome
+from gatemark.flow.review_desk import (
+    Desk,
+    Look,
+    ReviewCard,
+    ReviewList,
+    ReviewWish,
+    SealedKey,
+    desk,
+    end_review,
+    look,
+    make_review,
+    review_card,
+    review_list,
+    sealed_key,
+    vote,
+)
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.moves import Note, Reference, Words
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["reviews"], route_class=KeyedRoute)
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+ReviewPath = Annotated[str, Path(max_length=128, pattern=NAME)]
+TokenPath = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+After = Annotated[str | None, Query(max_length=128, pattern=NAME)]
+Limit = Annotated[int, Query(ge=1, le=200)]
+ArmName = Annotated[str, StringConstraints(max_length=128, pattern=NAME)]
+PersonName = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x20\x7f]+$")
+]
+Version = Annotated[
+    str, StringConstraints(max_length=200, pattern=r"^[^@\x00-\x20]+@[^@\x00-\x20]+$")
+]
+PLAN: Final = frozenset(
+    {
+        *("name", "candidates", "baseline", "alpha", "peeking", "min_decisive", "coverage_min"),
+        *("votes_per_pair", "reviewers", "arbiter", "gold_min_rate", "trim", "question"),
+    }
+)
+
+
+class ReviewBody(Body):
+    """A review: lines of gatemark.sample/1 by arm, or a sealed result, or a pack's newest one."""
+
+    name: ArmName
+    candidates: list[ArmName] = Field(default=["candidate"], min_length=1, max_length=16)
+    baseline: ArmName = "baseline"
+    samples: dict[ArmName, str] = Field(default={}, max_length=17)
+    result: Reference | None = None
+    pack: Words | None = None
+    suite: Words | None = None
+    gold: str | None = None
+    assets: dict[ArmName, Version] = Field(default={}, max_length=17)
+    alpha: float = Field(default=0.05, gt=0, lt=0.5)
+    peeking: bool = False
+    min_decisive: int = Field(default=20, ge=1, le=1_000_000)
+    coverage_min: float = Field(default=1.0, ge=0, le=1)
+    votes_per_pair: int = Field(default=1, ge=1, le=100)
+    reviewers: list[PersonName] = Field(default=[], max_length=100)
+    arbiter: PersonName | None = None
+    gold_min_rate: float = Field(default=0.7, ge=0, le=1)
+    trim: bool = False
+    question: Annotated[Note, StringConstraints(min_length=1)] = "Which answer is better?"
+    exclude_unpaired: bool = False
+    note: Note = ""
+
+
+class BallotBody(Body):
+    """What is said about a pair that was shown; a skip needs a reason."""
+
+    token: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+    answered: Literal["a", "b", "both_good", "both_bad", "skip"]
+    reason: Note = ""
+
+
+class ClosingBody(Body):
+    """Why a review ends although votes are missing; left out when none are."""
+
+    early: Words | None = None
+
+
+@router.get("/reviews", responses=answers(ReviewList))
+def list_reviews(request: Request, after: After = None, limit: Limit = 50) -> Response:
+    """Reviews, the newest first, and what of them waits for whoever asks."""
+    identity = caller(request)
+    return reply(review_list(site_of(request).house, identity, after=after, limit=limit))
+
+
+@router.post("/reviews", responses=answers(ReviewCreated, 201), status_code=201)
+def post_review(request: Request, body: ReviewBody) -> Response:
+    """Make a review: pairs are matched, and who sees what first is drawn and sealed."""
+    identity = caller(request, "act")
+    return reply(make_review(site_of(request).house, identity, wish_of(body.model_dump())), 201)
+
+
+def wish_of(plain: dict[str, Any]) -> ReviewWish:
+    """A body as a wish: what belongs to the plan, and where the arms are from."""
+    plan = {name: plain[name] for name in PLAN if name in plain}
+    rest = {name: value for name, value in plain.items() if name not in PLAN | {"samples"}}
+    return ReviewWish(plan=plan, texts=plain["samples"], **rest)
+
+
+@router.get("/reviews/{name}", responses=answers(ReviewCard))
+def one_review(request: Request, name: ReviewPath) -> Response:
+    """How far a review is; no arm, no choice, no number."""
+    identity = caller(request)
+    return reply(review_card(site_of(request).house, identity, name))
+
+
+@router.get("/reviews/{name}/next", responses=answers(Desk))
+def next_review_pair(request: Request, name: ReviewPath) -> Response:
+    """The pair before whoever asks, the same until it is answered; null at the end."""
+    identity = caller(request, in_person=True)
+    return reply(desk(site_of(request).house, identity, name))
+
+
+@router.get("/reviews/{name}/pairs/{token}", responses=answers(ShownPair))
+def one_pair(request: Request, name: ReviewPath, token: TokenPath) -> Response:
+    """A pair that whoever asks has seen before."""
+    identity = caller(request, in_person=True)
+    return reply(desk(site_of(request).house, identity, name, token).pair)
+
+
+@router.post("/reviews/{name}/votes", responses=answers(SavedVote))
+def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Response:
+    """Vote in person, or change a vote; the same again changes nothing. No token can."""
+    identity = caller(request, "act", in_person=True)
+    said = (body.answered, body.reason)
+    return reply(vote(site_of(request).house, identity, name, body.token, said))
+
+
+@router.post("/reviews/{name}/looks", responses=answers(Look))
+def post_look(request: Request, name: ReviewPath) -> Response:
+    """Numbers before the end, where an e-process decides; the ledger notes who looked."""
+    identity = caller(request, "act", in_person=True)
+    return reply(look(site_of(request).house, identity, name))
+
+
+@router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome))
+def post_closing(request: Request, name: ReviewPath, body: ClosingBody) -> Response:
+    """End the voting, put the key into the ledger, and judge."""
+    identity = caller(request, "act")
+    return reply(end_review(site_of(request).house, identity, name, body.early))
+
+
+@router.get("/reviews/{name}/outcome", responses=answers(ReviewOutcome))
+def get_outcome(request: Request, name: ReviewPath) -> Response:
+    """What a closed review came to."""
+    caller(request)
+    return reply(review_outcome(site_of(request).house, name, may_seal=False))
+
+
+@router.get("/reviews/{name}/key", responses=answers(SealedKey))
+def get_key(request: Request, name: ReviewPath) -> Response:
+    """The key of a closed review; refused to everybody while it is open."""
+    caller(request)
+    return reply(sealed_key(site_of(request).house, name))
+
+
+@router.get("/reviews/{name}/ballots", responses=answers(bytes))
+def get_ballots(request: Request, name: ReviewPath, candidate: After = None) -> Response:
+    """The opened votes of a closed review as gatemark.vote/1 lines."""
+    caller(request)
+    lines = export_votes(site_of(request).house, name, candidate)
+    return Response(lines, media_type="application/x-ndjson")

@@ -1,0 +1,103 @@
+"""The rules that moves are held to: the release policy, the drift policy, the full pack."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from pydantic import Field, StringConstraints
+
+from gatemark.flow.assets import set_exam
+from gatemark.flow.drift_policy_file import drift_policy
+from gatemark.flow.lifecycle import AdoptPolicy, act
+from gatemark.flow.release_policy_file import PolicyInForce, policy_in_force, release_policy_from
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.assets import AssetPath
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.moves import MoveDone, Note, Tag, move_done
+from gatemark.web.moves import acted_document, locked
+from gatemark.web.problems import Problem
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["rules"], route_class=KeyedRoute)
+_TAG = re.compile(r'"([0-9]{1,15})"\Z')
+
+
+class PolicyBody(Body):
+    """A whole release policy; gates that it does not name stay as they are by default."""
+
+    policy: dict[str, Any] = Field(max_length=64)
+    note: Note = ""
+
+
+class FullPackBody(Body):
+    """One of the server's packs."""
+
+    pack: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    note: Note = ""
+
+
+class DriftPolicyView(msgspec.Struct, frozen=True):
+    """The drift policy that this server judges by; it is the server's to set, not a person's."""
+
+    policy: dict[str, Any]
+    policy_digest: str
+
+
+@router.get("/policy", responses=answers(PolicyInForce))
+def get_policy(request: Request) -> Response:
+    """The release policy in force; the ETag is the lock for adopting another."""
+    caller(request)
+    found = policy_in_force(site_of(request).house)
+    return reply(found, ETag=f'"{found.revision}"')
+
+
+@router.post("/policy", responses=answers(MoveDone))
+def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response:
+    """Adopt a release policy, in person; votes under the old one are void."""
+    identity = caller(request, "act", in_person=True)
+    house = site_of(request).house
+    before = policy_in_force(house)
+    headers = {"ETag": f'"{before.revision}"'}
+    found = _TAG.match(tag or "")
+    if tag is None:
+        told = "say what you looked at: If-Match with the ETag of the policy"
+        raise Problem(HTTPStatus.PRECONDITION_REQUIRED, told)
+    if found is None or int(found[1]) != before.revision:
+        told = "the rules of the house changed since you looked; look again and decide anew"
+        raise Problem(HTTPStatus.PRECONDITION_FAILED, told, headers=headers)
+    command = AdoptPolicy(
+        actor=identity.person,
+        policy=release_policy_from(body.policy, "policy"),
+        note=body.note,
+        expected_revision=before.revision,
+    )
+    acted = act(house, command)
+    return reply(acted_document(acted), ETag=f'"{policy_in_force(house).revision}"')
+
+
+@router.get("/drift-policy", responses=answers(DriftPolicyView))
+def get_drift_policy(request: Request) -> Response:
+    """The drift policy that the pages judge by."""
+    caller(request)
+    policy = drift_policy(site_of(request).settings.drift_policy)
+    return reply(DriftPolicyView(msgspec.to_builtins(policy), policy.digest))
+
+
+@router.post("/assets/{asset}/full-pack", responses=answers(MoveDone))
+def post_full_pack(
+    request: Request, asset: AssetPath, body: FullPackBody, tag: Tag = None
+) -> Response:
+    """Make one of the server's packs the full pack of an asset."""
+    identity = caller(request, "act", in_person=True)
+    site = site_of(request)
+    path = site.board.path_of(body.pack)
+
+    def do(_: int) -> Any:
+        return set_exam(site.house, asset, path, actor=identity.person, note=body.note)
+
+    return move_done(request, asset, locked(site.house, asset, tag, do))

@@ -1,0 +1,133 @@
+"""Human labels: what waits for somebody, and what an owner has to accept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.flow.label_desk import (
+    accept,
+    label,
+    label_card,
+    label_desk,
+    label_list,
+    label_rows,
+    make_labels,
+)
+from gatemark.flow.labels import accepted_rows
+from gatemark.flow.run_board import RUNNERS
+from gatemark.web.pages.reviews import as_text, limited, names_in
+from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.site import site_of
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+SHOWN: Final = 50
+CHOICE: Final = "choose:"
+EXCERPT: Final = 300
+
+
+@router.get("/labels")
+def labels_page(request: Request, after: str | None = None) -> Response:
+    """Every label set, and what of it waits for the reader."""
+    identity = member(request)
+    context = {
+        "title": "Labels",
+        "view": label_list(site_of(request).house, identity, after=after, limit=SHOWN),
+        "may_make": bool(RUNNERS & set(identity.roles)),
+    }
+    return page(request, "labels.html", identity, context)
+
+
+@router.get("/new-labels")
+def new_labels_page(request: Request) -> Response:
+    """The form for a label set."""
+    identity = member(request)
+    return page(request, "new_labels.html", identity, {"title": "New label set"})
+
+
+@router.post("/new-labels")
+def new_labels_post(request: Request, fields: Fields) -> Response:
+    """Make a label set of a text of samples."""
+    identity = member(request)
+    plain: dict[str, Any] = limited(fields, "name", "source", "field", "question")
+    plain["labels"] = [line.strip() for line in one(fields, "labels").splitlines() if line.strip()]
+    plain["reviewers"] = names_in(one(fields, "reviewers"))
+    try:
+        plain["labels_per_item"] = int(one(fields, "labels_per_item") or "1")
+    except ValueError as error:
+        raise InvalidValueError("labels per sample must be a whole number") from error
+    made = make_labels(site_of(request).house, identity, plain, one(fields, "samples"))
+    return back(f"/labels/{part(made.labels)}", "saved")
+
+
+@router.get("/labels/{name}")
+def label_page(request: Request, name: str) -> Response:
+    """The sample before somebody, or how far the set is."""
+    identity = member(request)
+    house = site_of(request).house
+    card = label_card(house, identity, name)
+    found = None if card.line.why_not else label_desk(house, identity, name)
+    item = None if found is None else found.item
+    context = {
+        "title": f"Labels {name}",
+        "card": card,
+        "desk": found,
+        "item": item,
+        "texts": None if item is None else (as_text(item.input), as_text(item.output)),
+    }
+    return page(request, "label.html", identity, context)
+
+
+@router.post("/labels/{name}")
+def label_post(request: Request, name: str, fields: Fields) -> Response:
+    """Give a label, and go on to the next sample."""
+    identity = member(request)
+    said = (one(fields, "label"), one(fields, "note"))
+    label(site_of(request).house, identity, name, fields.get("item", [""])[0], said)
+    return RedirectResponse(f"/labels/{part(name)}", status_code=303)
+
+
+@router.get("/labels/{name}/items")
+def items_page(request: Request, name: str, after: int = 0) -> Response:
+    """Items and the versions of their labels; owners accept here."""
+    identity = member(request)
+    house = site_of(request).house
+    rows = label_rows(house, identity, name, after=max(0, after), limit=SHOWN)
+    context = {
+        "title": f"Labels {name}",
+        "card": label_card(house, identity, name),
+        "view": rows,
+        "texts": {
+            row.number: (as_text(row.input)[:EXCERPT], as_text(row.output)[:EXCERPT])
+            for row in rows.items
+        },
+        "choice": CHOICE,
+    }
+    return page(request, "label_items.html", identity, context)
+
+
+@router.post("/labels/{name}/items")
+def accept_post(request: Request, name: str, fields: Fields) -> Response:
+    """Accept what is agreed upon, and what was chosen."""
+    identity = member(request)
+    chosen = {
+        field.removeprefix(CHOICE): values[0]
+        for field, values in fields.items()
+        if field.startswith(CHOICE) and values[0]
+    }
+    found = accept(site_of(request).house, identity, name, chosen)
+    done = "accepted" if found.accepted_count else "nothing"
+    return back(f"/labels/{part(name)}/items", done)
+
+
+@router.get("/labels/{name}/dataset")
+def dataset(request: Request, name: str) -> Response:
+    """The accepted labels as a file."""
+    member(request)
+    rows = accepted_rows(site_of(request).house, name)
+    headers = {"Content-Disposition": f'attachment; filename="{part(name)}.jsonl"'}
+    return Response(rows, media_type="application/x-ndjson", headers=headers)

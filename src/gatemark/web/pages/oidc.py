@@ -1,0 +1,87 @@
+"""The other door: to a provider that knows people, and back from it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from gatemark.core.errors import GatemarkError, NotAllowedError
+from gatemark.flow.oidc import Return, SignInWay, begin, finish
+from gatemark.web.pages.door import address_of, check_rate, inside, let_in, sign_in_again
+from gatemark.web.problems import Problem
+from gatemark.web.site import Site, site_of
+
+router = APIRouter()
+CALLBACK: Final = "/sign-in/oidc/callback"
+TRY_SECONDS: Final = 600
+MAX_PARAMETERS: Final = 20
+
+
+@router.get("/sign-in/oidc")
+def to_provider(request: Request, to: str = "/") -> Response:
+    """Begin; the secret of the try stays with this browser."""
+    site = site_of(request)
+    way = _way(site)
+    check_rate(site, request, "", "provider")
+    try:
+        begun = begin(site.house, way, redirect_uri(site), inside(to))
+    except GatemarkError as error:
+        return sign_in_again(request, HTTPStatus.BAD_GATEWAY, trouble=str(error))
+    response = RedirectResponse(begun.address, status_code=303)
+    response.set_cookie(
+        cookie_of(site),
+        begun.secret,
+        max_age=TRY_SECONDS,
+        path="/",
+        secure=site.settings.is_https,
+        httponly=True,
+        # Coming back is a visit from another site, and must bring this cookie along.
+        samesite="lax",
+    )
+    return response
+
+
+@router.get(CALLBACK)
+def from_provider(request: Request) -> Response:
+    """Come back, once; whatever happens, the try is over."""
+    site = site_of(request)
+    way = _way(site)
+    check_rate(site, request, "")
+    given = request.query_params.multi_items()
+    if len(given) > MAX_PARAMETERS or len(dict(given)) != len(given):
+        raise Problem(HTTPStatus.BAD_REQUEST, "the answer of the provider repeats itself")
+    back = Return(
+        answer=dict(given),
+        secret=request.cookies.get(cookie_of(site)),
+        redirect_uri=redirect_uri(site),
+        where=address_of(request),
+        before=request.cookies.get(site.cookie),
+    )
+    try:
+        done = finish(site.house, way, back)
+        response = let_in(site, RedirectResponse(done.back_to, status_code=303), done.session)
+    except NotAllowedError as error:
+        response = sign_in_again(request, HTTPStatus.FORBIDDEN, trouble=str(error))
+    except GatemarkError as error:
+        response = sign_in_again(request, HTTPStatus.BAD_GATEWAY, trouble=str(error))
+    response.delete_cookie(cookie_of(site), path="/", secure=site.settings.is_https, httponly=True)
+    return response
+
+
+def _way(site: Site) -> SignInWay:
+    if site.sign_in_way is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "this server knows no provider")
+    return site.sign_in_way
+
+
+def redirect_uri(site: Site) -> str:
+    """Where the provider sends people back to; it must be told of it beforehand."""
+    return f"{site.settings.base_url}{CALLBACK}"
+
+
+def cookie_of(site: Site) -> str:
+    """The name of the cookie of a try."""
+    return "__Host-gatemark-oidc" if site.settings.is_https else "gatemark-oidc"

@@ -1,0 +1,205 @@
+"""Blind review: what waits, the pair before somebody, and what a closed review came to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+
+from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.flow.accounts import Identity
+from gatemark.flow.ledger_pages import event_page
+from gatemark.flow.review_close import ReviewOutcome, review_outcome
+from gatemark.flow.review_desk import (
+    ReviewCard,
+    ReviewWish,
+    desk,
+    end_review,
+    look,
+    make_review,
+    review_card,
+    review_list,
+    vote,
+)
+from gatemark.flow.run_board import RUNNERS
+from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.site import site_of
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+SHOWN: Final = 50
+BUTTONS: Final = (
+    ("a", "A is better", "1"),
+    ("b", "B is better", "2"),
+    ("both_good", "Both good", "3"),
+    ("both_bad", "Both bad", "4"),
+    ("skip", "Skip", "S"),
+)
+BAR: Final = 240
+"""Width of the picture of a win rate, in its own units."""
+
+
+def as_text(content: Any) -> str:
+    """Text as it is; anything else as JSON. The template shows it as text, whatever it holds."""
+    if isinstance(content, str):
+        return content
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+
+
+def limited(fields: dict[str, list[str]], *names: str) -> dict[str, str]:
+    """The fields that were filled in."""
+    return {name: value for name in names if (value := one(fields, name))}
+
+
+def names_in(text: str) -> list[str]:
+    """Names between blanks or commas."""
+    return text.replace(",", " ").split()
+
+
+@router.get("/reviews")
+def reviews_page(request: Request, after: str | None = None) -> Response:
+    """Every review, and what of it waits for the reader."""
+    identity = member(request)
+    view = review_list(site_of(request).house, identity, after=after, limit=SHOWN)
+    may_make = bool(RUNNERS & set(identity.roles))
+    context = {"title": "Reviews", "view": view, "may_make": may_make}
+    return page(request, "reviews.html", identity, context)
+
+
+@router.get("/new-review")
+def new_review_page(request: Request) -> Response:
+    """The form for a review."""
+    identity = member(request)
+    return page(request, "new_review.html", identity, {"title": "New review"})
+
+
+@router.post("/new-review")
+def new_review_post(request: Request, fields: Fields) -> Response:
+    """Make a review from two texts of samples, or from a sealed result."""
+    identity = member(request)
+    plan: dict[str, Any] = limited(fields, "name", "question", "arbiter")
+    plan |= {"candidates": ["candidate"], "baseline": "baseline"}
+    plan["reviewers"] = names_in(one(fields, "reviewers"))
+    plan["peeking"] = one(fields, "peeking") == "yes"
+    plan["trim"] = one(fields, "trim") == "yes"
+    try:
+        plan["votes_per_pair"] = int(one(fields, "votes_per_pair") or "1")
+    except ValueError as error:
+        raise InvalidValueError("votes per pair must be a whole number") from error
+    texts = limited(fields, "candidate", "baseline")
+    assets = {"candidate": one(fields, "candidate_version")}
+    assets["baseline"] = one(fields, "baseline_version")
+    wish = ReviewWish(
+        plan=plan,
+        texts=texts,
+        assets={arm: version for arm, version in assets.items() if version},
+        **limited(fields, "result", "suite", "gold", "note"),  # type: ignore[arg-type]
+    )
+    made = make_review(site_of(request).house, identity, wish)
+    return back(f"/reviews/{part(made.review)}", "sealed")
+
+
+@router.get("/reviews/{name}")
+def review_page(request: Request, name: str, begin: str = "", pair: str | None = None) -> Response:
+    """The pair before a reviewer; how far a review is; or what it came to."""
+    identity = member(request)
+    house = site_of(request).house
+    card = review_card(house, identity, name)
+    if card.line.state == "closed":
+        outcome = site_of(request).kept(
+            "outcome", f"review:{name}", lambda: review_outcome(house, name, may_seal=False)
+        )
+        return page(request, "review_closed.html", identity, _closed(request, card, outcome))
+    mine = card.line.mine
+    votes_now = mine.why_not is None and (mine.is_named or mine.has_begun or bool(begin))
+    if not votes_now:
+        return page(request, "review.html", identity, _open(card))
+    return _desk_page(request, identity, card, pair)
+
+
+def _open(card: ReviewCard) -> dict[str, Any]:
+    return {"title": f"Review {card.line.review}", "card": card, "numbers": None}
+
+
+def _desk_page(
+    request: Request,
+    identity: Identity,
+    card: ReviewCard,
+    shown: str | None,
+    trouble: tuple[str, str, int] = ("", "", 200),
+) -> Response:
+    found = desk(site_of(request).house, identity, card.line.review, shown)
+    if found.pair is None:
+        return page(request, "review.html", identity, _open(card))
+    words, comment, status = trouble
+    context = {
+        "title": f"Review {card.line.review}",
+        "card": card,
+        "desk": found,
+        "pair": found.pair,
+        "texts": {name: as_text(getattr(found.pair, name)) for name in ("input", "a", "b")},
+        "buttons": BUTTONS,
+        "trouble": words,
+        "comment": comment or found.pair.reason,
+        "is_again": shown is not None,
+    }
+    return page(request, "review_vote.html", identity, context, status)
+
+
+@router.post("/reviews/{name}")
+def vote_post(request: Request, name: str, fields: Fields) -> Response:
+    """Vote, and go on to the next pair."""
+    identity = member(request)
+    house = site_of(request).house
+    answered, reason = one(fields, "answered"), one(fields, "reason")
+    shown = one(fields, "pair")
+    if answered not in {key for key, _, _ in BUTTONS}:
+        raise UsageError("choose A, B, both good, both bad or skip")
+    try:
+        vote(house, identity, name, shown, (answered, reason))  # type: ignore[arg-type]
+    except InvalidValueError as error:
+        card = review_card(house, identity, name)
+        return _desk_page(request, identity, card, shown, (str(error), reason, 422))
+    return RedirectResponse(f"/reviews/{part(name)}", status_code=303)
+
+
+@router.post("/reviews/{name}/look", dependencies=[Depends(form)])
+def look_post(request: Request, name: str) -> Response:
+    """Numbers before the end, for people who do not vote."""
+    identity = member(request)
+    house = site_of(request).house
+    found = look(house, identity, name)
+    context = _open(review_card(house, identity, name)) | {"numbers": found.numbers}
+    return page(request, "review.html", identity, context)
+
+
+@router.post("/reviews/{name}/close")
+def close_post(request: Request, name: str, fields: Fields) -> Response:
+    """End a review and reveal its key."""
+    identity = member(request)
+    end_review(site_of(request).house, identity, name, one(fields, "early") or None)
+    return back(f"/reviews/{part(name)}", "unblinded")
+
+
+def _closed(request: Request, card: ReviewCard, outcome: ReviewOutcome) -> dict[str, Any]:
+    house = site_of(request).house
+    name = card.line.review
+    log = event_page(house, subject=f"review:{name}", limit=SHOWN)
+    return {
+        "title": f"Review {name}",
+        "card": card,
+        "outcome": outcome,
+        "log": log.items,
+        "bar": BAR,
+        "gold": any(row["gold"] for row in outcome.reviewers),
+        "assets": _assets(log.items[-1].payload if log.items else None),
+    }
+
+
+def _assets(created: dict[str, Any] | None) -> dict[str, Any]:
+    """Which versions the arms are, as the ledger has it since the review was made."""
+    plan = (created or {}).get("plan") or {}
+    found: dict[str, Any] = plan.get("assets") or {}
+    return found

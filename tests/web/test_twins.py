@@ -1,0 +1,176 @@
+"""Everything the page does the interface does: page forms and commands held against /api/v1."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+from fastapi.routing import APIRoute
+from tests.web.scene import Scene
+
+from gatemark.flow import lifecycle
+from gatemark.web.app import PAGES
+from gatemark.web.moves import VERBS
+
+API = "/api/v1"
+VERSION = "/assets/{asset}/versions/{version}"
+MOVES = {
+    "promote": f"POST {VERSION}/promotion",
+    "demote": "POST /assets/{asset}/demotion",
+    "rollback": "POST /assets/{asset}/rollback",
+    "pause": f"POST {VERSION}/pause",
+    "resume": f"POST {VERSION}/resumption",
+    "review-glass": f"POST {VERSION}/glass-review",
+    "waive": f"POST {VERSION}/waiver",
+}
+TWINS = {
+    "/sign-in": ["POST /session"],
+    "/sign-out": ["DELETE /session"],
+    "/join/{secret}": ["POST /join"],
+    "/people": ["POST /people"],
+    "/people/{name}/{verb}": [
+        "PUT /people/{name}/roles",
+        "POST /people/{name}/links",
+        "DELETE /people/{name}",
+    ],
+    "/tokens": ["POST /tokens"],
+    "/tokens/{token}/revoke": ["DELETE /tokens/{token}"],
+    "/approvals/{asset}/{version}": [f"POST {VERSION}/votes"],
+    "/assets/{asset}/{verb}": list(MOVES.values()),
+    "/assets/{asset}/exam/set": ["POST /assets/{asset}/full-pack"],
+    "/new-version": [f"POST {VERSION}"],
+    "/ledger/verify": ["POST /ledger/verification"],
+    "/ledger/checkpoints": ["POST /ledger/checkpoints"],
+    "/results/{reference}/verify": ["POST /results/{reference}/verification"],
+    "/runs": ["POST /runs"],
+    "/runs/{run}/resume": ["POST /runs/{run}/resumption"],
+    "/new-review": ["POST /reviews"],
+    "/reviews/{name}": ["POST /reviews/{name}/votes"],
+    "/reviews/{name}/look": ["POST /reviews/{name}/looks"],
+    "/reviews/{name}/close": ["POST /reviews/{name}/closing"],
+    "/new-labels": ["POST /labels"],
+    "/labels/{name}": ["POST /labels/{name}/marks"],
+    "/labels/{name}/items": ["POST /labels/{name}/acceptance"],
+}
+"""The forms of the page, and which routes of the interface do the same."""
+LOOKS = {
+    "/": "/overview",
+    "/approvals": "/steps",
+    "/approvals/{asset}/{version}": "/steps",
+    "/assets/{asset}": "/assets/{asset}",
+    "/assets/{asset}/history": "/assets/{asset}/history",
+    "/assets/{asset}/drift": "/assets/{asset}/drift",
+    "/assets/{asset}/versions/{version}": VERSION,
+    "/compare": "/comparison",
+    "/labels": "/labels",
+    "/labels/{name}": "/labels/{name}",
+    "/labels/{name}/dataset": "/labels/{name}/dataset",
+    "/labels/{name}/items": "/labels/{name}/items",
+    "/ledger": "/ledger/events",
+    "/people": "/people",
+    "/results": "/results",
+    "/results/{reference}": "/results/{reference}",
+    "/results/{reference}/files/{digest}": "/results/{reference}/files/{digest}",
+    "/reviews": "/reviews",
+    "/reviews/{name}": "/reviews/{name}",
+    "/runs": "/runs",
+    "/runs/{run}": "/runs/{run}",
+    "/runs/{run}/steps": "/runs/{run}/steps",
+    "/schedules": "/schedules",
+    "/tokens": "/tokens",
+}
+NO_LOOK = {
+    "/sign-in",
+    "/sign-in/oidc",
+    "/sign-in/oidc/callback",
+    "/join/{secret}",
+    "/new-labels",
+    "/new-review",
+    "/new-version",
+}
+"""Doors and empty forms: they show nothing of the store."""
+COMMANDS = {
+    "AddVersion": f"POST {VERSION}",
+    "AdoptPolicy": "POST /policy",
+    "Approve": f"POST {VERSION}/votes",
+    "Demote": MOVES["demote"],
+    "GrantRoles": "PUT /people/{name}/roles",
+    "PauseVersion": MOVES["pause"],
+    "Promote": MOVES["promote"],
+    "PushWindow": "POST /assets/{asset}/canary/windows",
+    "ReportService": "POST /assets/{asset}/service-reports",
+    "ResumeVersion": MOVES["resume"],
+    "ReviewGlass": MOVES["review-glass"],
+    "RollBack": MOVES["rollback"],
+    "SetExam": "POST /assets/{asset}/full-pack",
+    "Tick": "POST /assets/{asset}/canary/due",
+    "Waive": MOVES["waive"],
+}
+
+
+@pytest.fixture
+def pages() -> set[tuple[str, str]]:
+    found = [route for module in PAGES for route in module.router.routes]
+    return {
+        (method, route.path)
+        for route in found
+        if isinstance(route, APIRoute)
+        for method in route.methods
+    }
+
+
+@pytest.fixture
+def interface(scene: Scene) -> set[str]:
+    paths = scene.app().openapi()["paths"]
+    return {
+        f"{method.upper()} {path.removeprefix(API)}" for path in paths for method in paths[path]
+    }
+
+
+def test_every_form_of_a_page_has_a_twin_in_the_interface(
+    pages: set[tuple[str, str]], interface: set[str]
+) -> None:
+    assert {path for method, path in pages if method == "POST"} == set(TWINS)
+    for form, twins in TWINS.items():
+        assert twins, form
+        assert set(twins) <= interface, form
+    assert set(MOVES) == set(VERBS)
+
+
+def test_what_a_page_shows_the_interface_tells(
+    pages: set[tuple[str, str]], interface: set[str]
+) -> None:
+    assert {path for method, path in pages if method == "GET"} == set(LOOKS) | NO_LOOK
+    assert {f"GET {path}" for path in LOOKS.values()} <= interface
+    assert {method for method, _ in pages} == {"GET", "POST"}
+
+
+def test_every_command_of_the_lifecycle_has_a_route(interface: set[str]) -> None:
+    commands = {
+        name
+        for name in lifecycle.__all__
+        if isinstance(getattr(lifecycle, name), type)
+        and issubclass(getattr(lifecycle, name), lifecycle.Command)
+        and name != "Command"
+    }
+    assert commands == set(COMMANDS)
+    assert set(COMMANDS.values()) <= interface
+
+
+def test_every_form_in_a_template_leads_to_a_page_that_takes_it(
+    pages: set[tuple[str, str]],
+) -> None:
+    taken = [
+        re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + r"\Z")
+        for method, path in pages
+        if method == "POST"
+    ]
+    found = 0
+    for template in (files("gatemark.web") / "templates").iterdir():
+        text = template.read_text(encoding="utf-8")
+        for action in re.findall(r'method="post" action="([^"]+)"', text):
+            found += 1
+            plain = re.sub(r"\{\{[^}]*\}\}", "x", action).partition("#")[0]
+            assert any(one.match(plain) for one in taken), (template.name, action)
+    assert found >= 20
