@@ -92,11 +92,20 @@ class Cohort:
         index = (starts - self.phase_s[rows]) // self.window_s[rows]
         column = self.columns - 1 - (self.last[rows] - index)
         inside = (column >= 0) & (column < self.columns)
-        rows, column = rows[inside], column[inside]
-        np.add.at(self.raw_items, (rows, column), items[inside])
-        np.add.at(self.revision, (rows, column), revision[inside])
+        cells = (rows * self.columns + column)[inside]
         width = parts.shape[1]
-        np.add.at(self.parts[:, :, :width], (rows, column), parts[inside])
+        told = (
+            (self.raw_items.reshape(-1), items),
+            (self.revision.reshape(-1), revision),
+            (self.parts.reshape(-1, self.parts.shape[2])[:, :width], parts),
+        )
+        # In the order of the store each window comes once, unless several senders share it.
+        is_once = bool((np.diff(cells) > 0).all())
+        for target, source in told:
+            if is_once:
+                target[cells] += source[inside]
+            else:
+                np.add.at(target, cells, source[inside])
 
     def close(self) -> None:
         """Nothing more will be added: leave thin windows out and let the detector reduce."""
