@@ -24,6 +24,7 @@ _STAGE: Final = "point_stage"
 _KEY: Final = ("series_id", "start_s", "source")
 _CONTENT: Final = ("items", "a", "b", "vector")
 _COLUMNS: Final = (*_KEY, *_CONTENT)
+_SERIES_COLUMNS: Final = ("id", "asset", "metric", "form", "length_s", "phase_s", "layout")
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -244,20 +245,13 @@ class SqlPoints:
 
 def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator[Series]:
     """The series of a store, by number."""
-    query = sa.select(SERIES).order_by(SERIES.c.id)
+    columns = tuple(SERIES.c[name] for name in _SERIES_COLUMNS)
+    query = sa.select(*columns).order_by(SERIES.c.id)
     if asset is not None:
         query = query.where(SERIES.c.asset == asset)
-    for row in connection.execute(query):
-        form: FormName = row.form
-        yield Series(
-            id=row.id,
-            asset=row.asset,
-            metric=row.metric,
-            form=form,
-            length_s=row.length_s,
-            phase_s=row.phase_s,
-            layout=_layout(row.layout),
-        )
+    for rows in _batches(connection, query):
+        for number, of_asset, metric, form, length_s, phase_s, layout in rows:
+            yield Series(number, of_asset, metric, form, length_s, phase_s, _layout(layout))
 
 
 def packed(numbers: Sequence[float]) -> bytes:
@@ -295,7 +289,7 @@ def _layout(text: str) -> tuple[float | str, ...]:
 def _batches(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
     """The rows of a large answer, some at a time."""
     if connection.dialect.name != "sqlite":
-        streamed = connection.execution_options(stream_results=True).execute(query)
+        streamed = connection.execute(query.execution_options(stream_results=True))
         while some := streamed.fetchmany(FETCHED):
             yield some
         return
