@@ -6,22 +6,26 @@ of each, sixteen of them with a full baseline, and remembers what it saw; the se
 daily one, with a single new window.
 
 Evidently and NannyML judge frames of raw items, one column at a time. Where the environment of the
-bench has them (``pip install evidently nannyml``; they are no dependency of any extra), each gets
-the same question in its own form: forty series of thirty windows, one number per window.
+bench has them (they are no dependency of any extra; docs/explanation/drift.md says how to make
+one), each judges the same windows from the same items: see ``drift_peers``.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from bench.drift_peers import ITEMS, JUDGED, SERIES
 from bench.measure import Line, gatemark, run
 
 ASSETS = int(os.environ.get("GATEMARK_BENCH_ASSETS", "10000"))
@@ -30,6 +34,8 @@ METRICS = 6
 PUSHED = int(os.environ.get("GATEMARK_BENCH_POINTS", "1000000"))
 SEED = 41_019
 START = datetime(2026, 1, 1, tzinfo=UTC)
+UNTRACKED = dict.fromkeys(("NML_DISABLE_USAGE_LOGGING", "ITERATIVE_DO_NOT_TRACK"), "1")
+"""A bench tells nobody that it runs."""
 PEERS = {"evidently": "Evidently", "nannyml": "NannyML"}
 
 
@@ -119,11 +125,24 @@ def _push_more(folder: Path, store: str, assets: int, days: range) -> None:
 
 
 def _peers() -> Iterator[Line]:
+    ours = _judged("gatemark")["seconds"]
+    what = f"{SERIES} metrics, {JUDGED} windows of {ITEMS} items"
+    yield Line(f"gatemark, {what}", 1000 * ours, "ms")
     for module, shown in PEERS.items():
         if importlib.util.find_spec(module) is None:
             print(f"{shown}: not installed")
             continue
-        ours = run([sys.executable, "-m", "bench.drift_peers", "gatemark"]).seconds
-        theirs = run([sys.executable, "-m", "bench.drift_peers", module]).seconds
-        yield Line(f"{shown}, 40 series of 30 windows", theirs, "s")
-        yield Line(f"{shown} / gatemark's tick over the same", theirs / ours, "x")
+        theirs = _judged(module)
+        named = f"{shown} {theirs['version']}"
+        yield Line(f"{named}, the same", 1000 * theirs["seconds"], "ms")
+        yield Line(f"{named} / gatemark", theirs["seconds"] / ours, "x")
+
+
+def _judged(name: str) -> dict[str, Any]:
+    """Version and seconds of one who judges the same windows."""
+    command = [sys.executable, "-m", "bench.drift_peers", name]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, env={**os.environ, **UNTRACKED}
+    )
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told

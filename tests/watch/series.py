@@ -79,7 +79,8 @@ class Days:
         cohort.close()
         memory = Memory(cohort, self.kept)
         found = tick([(cohort, memory)], self.policy, day(days), rearmed)
-        self.kept = {one.id: memory.told(row) for row, one in enumerate(series)}
+        told = memory.told(np.arange(len(series)))
+        self.kept = {one.id: kept for one, kept in zip(series, told, strict=True)}
         self.closed.extend(found.closed)
         self.opened = found.open
         return found

@@ -14,6 +14,7 @@ from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.flow.house import House
 from gatemark.watch.alerts import Alert
 from gatemark.watch.cadence import Occasion, Trigger
+from gatemark.watch.parts import FORM_NAMES
 from gatemark.watch.stores.alerts import MAX_ATTEMPTS
 
 from .live import Live, point
@@ -73,19 +74,22 @@ def test_every_point_is_read_back_whatever_its_form(live: Live) -> None:
         day(1),
     )
     names = {series.id: series for series in live.house.points.series()}
-    chunks = list(live.house.points.chunks(DAY, 0))
     seen = {
-        names[int(i)].metric: (items, a, b, v)
-        for chunk in chunks
-        for i, items, a, b, v in zip(
-            chunk.series_id, chunk.items, chunk.a, chunk.b, chunk.vector, strict=True
+        names[int(i)].metric: (items, parts)
+        for form in FORM_NAMES
+        for chunk in live.house.points.chunks(form, DAY, 0)
+        for i, items, parts in zip(
+            chunk.series_id, chunk.items.tolist(), chunk.parts(6).tolist(), strict=True
         )
     }
-    assert seen["a"][:3] == (7, 1.5, 0)
-    assert seen["b"][:3] == (9, 3, 0)
-    assert seen["c"][:3] == (3, 4, 8)
-    assert [seen[name][0] for name in "def"] == [6, 7, 7]
-    assert len(bytes(seen["e"][3])) == 8 * 6
+    assert seen == {
+        "a": (7, [7 * 1.5]),
+        "b": (9, [3]),
+        "c": (3, [4, 8]),
+        "d": (6, [1, 2, 3, 0, 0, 0]),
+        "e": (7, [3, 4, 1, 3.5, 1, 4]),
+        "f": (7, [2, 5, 0, 0, 0, 0]),
+    }
     layouts = {series.metric: series.layout for series in names.values()}
     assert layouts["d"] == (0, 1 / 3, 2 / 3, 1)
     assert layouts["f"] == ("x", "y")
@@ -93,12 +97,15 @@ def test_every_point_is_read_back_whatever_its_form(live: Live) -> None:
 
 def test_reading_starts_at_a_moment_and_misses_nothing(live: Live) -> None:
     live.push(0, [float(value) for value in range(200)])
-    starts = [int(s) for chunk in live.house.points.chunks(DAY, 0) for s in chunk.start_s]
+    starts = [int(s) for chunk in live.house.points.chunks("value", DAY, 0) for s in chunk.start_s]
     assert sorted(starts) == [int(day(number).timestamp()) for number in range(200)]
     since = int(day(150).timestamp())
-    late = [int(s) for chunk in live.house.points.chunks(DAY, since) for s in chunk.start_s]
+    late = [
+        int(s) for chunk in live.house.points.chunks("value", DAY, since) for s in chunk.start_s
+    ]
     assert len(late) == 50
-    assert not list(live.house.points.chunks(3600, 0))
+    assert not list(live.house.points.chunks("value", 3600, 0))
+    assert not list(live.house.points.chunks("k", DAY, 0))
 
 
 def test_classes_become_more_and_old_windows_keep_theirs(live: Live) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Final, Literal
 
 import msgspec
@@ -93,8 +93,8 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if not self.reason.strip():
             raise InvalidValueError(f"the signal of {self.asset} {self.metric} has no reason")
         numbers = (self.sigma, self.z, self.p_value, self.value, self.mu, self.sd)
-        for number in (*numbers, *self.extras.values()):
-            if number is not None and not math.isfinite(number):
+        for number in (*numbers, *self.extras.values()) if self.extras else numbers:
+            if number is not None and not isfinite(number):
                 raise InvalidValueError(f"the signal of {self.asset} {self.metric} is not finite")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,10 @@ from gatemark.flow.house import House
 from gatemark.flow.plugins import detectors
 from gatemark.watch.cohort import NEVER, Cohort
 from gatemark.watch.memory import SeriesMemory
-from gatemark.watch.parts import part_count
+from gatemark.watch.parts import FormName, part_count
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.watch.series import Series
-from gatemark.watch.stores.points import Chunk, SqlPoints, parts_of
+from gatemark.watch.stores.points import Chunk, SqlPoints
 
 
 def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> tuple[Watch, ...]:
@@ -106,18 +107,18 @@ def _rounds(
 
 
 def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
-    """Read every point that a cohort may need, once for each length of windows."""
+    """Read every point that a cohort may need, once for each form and length of windows."""
     highest = max((s.id for cohort in cohorts for s in cohort.series), default=0)
-    by_length: dict[int, list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
+    alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
     for cohort in cohorts:
         lengths = {one.length_s for one in cohort.series}
         rows = np.full(highest + 1, -1, dtype=np.int64)
         rows[[one.id for one in cohort.series]] = np.arange(len(cohort.series))
         for length in lengths:
-            by_length[length].append((cohort, rows))
-    for length, members in sorted(by_length.items()):
+            alike[length, cohort.form].append((cohort, rows))
+    for (length, form), members in sorted(alike.items(), key=itemgetter(0)):
         since = min(_since(cohort) for cohort, _ in members)
-        for chunk in points.chunks(length, since):
+        for chunk in points.chunks(form, length, since):
             for cohort, rows in members:
                 _add(cohort, rows, chunk)
 
@@ -138,6 +139,4 @@ def _add(cohort: Cohort, rows: NDArray[np.int64], chunk: Chunk) -> None:
     taken = np.flatnonzero(mine)
     part = chunk.rows(taken)
     width = cohort.parts.shape[2]
-    cohort.add(
-        here[taken], part.start_s, part.items, part.revision, parts_of(cohort.form, part, width)
-    )
+    cohort.add(here[taken], part.start_s, part.items, part.revision, part.parts(width))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
+import numpy as np
 
 from gatemark.core.change import AssetKind
 from gatemark.core.drift import DriftSignal, Episode, severity
@@ -176,18 +177,26 @@ def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
 
 
 def _record(house: House, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime) -> None:
-    digest = policy.digest
-    rows = (
-        MemoryRow(series.id, cohort.detector.name, digest, signal.level, memory.told(row))
-        for cohort, memory, signals in zip(
-            found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True
-        )
-        for row, (series, signal) in enumerate(zip(cohort.series, signals, strict=True))
-        if memory.is_touched[row] or _is_news(found, series, cohort.detector.name, signal)
-    )
     with house.memories.recording(seen, now) as recorder:
-        recorder.keep_memories(rows)
+        recorder.keep_memories(_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
+
+
+def _changed(found: Look, policy_digest: str) -> Iterator[MemoryRow]:
+    """The memories of all series that a tick moved on or judged otherwise than before."""
+    looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
+    for cohort, memory, signals in looked:
+        detector = cohort.detector.name
+        pairs = enumerate(zip(cohort.series, signals, strict=True))
+        rows = [
+            row
+            for row, (series, signal) in pairs
+            if memory.is_touched[row] or _is_news(found, series, detector, signal)
+        ]
+        told = memory.told(np.asarray(rows, dtype=np.int64))
+        for row, kept in zip(rows, told, strict=True):
+            level = signals[row].level
+            yield MemoryRow(cohort.series[row].id, detector, policy_digest, level, kept)
 
 
 def _is_news(found: Look, series: Series, detector: str, signal: DriftSignal) -> bool:

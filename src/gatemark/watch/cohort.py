@@ -19,6 +19,8 @@ from gatemark.watch.series import Series
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Rows = Indices | slice
+"""Some rows of a cohort, in order."""
 
 NEVER = -(2**62)
 
@@ -38,6 +40,24 @@ class Baseline(NamedTuple):
     def windows(self) -> Floats:
         """How many windows each baseline has."""
         return np.asarray(np.count_nonzero(self.items, axis=1), dtype=np.float64)
+
+    def copied(self) -> Baseline:
+        """The same as arrays of their own."""
+        return Baseline(
+            number=self.number.copy(),
+            revision=self.revision.copy(),
+            items=self.items.copy(),
+            parts=self.parts.copy(),
+        )
+
+    def only(self, chosen: Flags) -> Baseline:
+        """The baselines of some of the series."""
+        return Baseline(
+            number=self.number[chosen],
+            revision=self.revision[chosen],
+            items=self.items[chosen],
+            parts=self.parts[chosen],
+        )
 
 
 class Cohort:
@@ -92,11 +112,20 @@ class Cohort:
         index = (starts - self.phase_s[rows]) // self.window_s[rows]
         column = self.columns - 1 - (self.last[rows] - index)
         inside = (column >= 0) & (column < self.columns)
-        rows, column = rows[inside], column[inside]
-        np.add.at(self.raw_items, (rows, column), items[inside])
-        np.add.at(self.revision, (rows, column), revision[inside])
+        cells = (rows * self.columns + column)[inside]
         width = parts.shape[1]
-        np.add.at(self.parts[:, :, :width], (rows, column), parts[inside])
+        told = (
+            (self.raw_items.reshape(-1), items),
+            (self.revision.reshape(-1), revision),
+            (self.parts.reshape(-1, self.parts.shape[2])[:, :width], parts),
+        )
+        # In the order of the store each window comes once, unless several senders share it.
+        is_once = bool((np.diff(cells) > 0).all())
+        for target, source in told:
+            if is_once:
+                target[cells] += source[inside]
+            else:
+                np.add.at(target, cells, source[inside])
 
     def close(self) -> None:
         """Nothing more will be added: leave thin windows out and let the detector reduce."""
@@ -118,11 +147,19 @@ class Cohort:
 
     def window(self, row: int, index: int) -> Window:
         """A window of one series as times."""
-        key = (int(self.phase_s[row]), int(self.window_s[row]), index)
+        return self._window(int(self.phase_s[row]), int(self.window_s[row]), index)
+
+    def windows(self, rows: Indices, column: int) -> list[Window]:
+        """The window in a column of each of some series."""
+        grids = (self.phase_s[rows], self.window_s[rows], self.index_of(column)[rows])
+        return list(map(self._window, *(grid.tolist() for grid in grids)))
+
+    def _window(self, phase_s: int, window_s: int, index: int) -> Window:
+        key = (phase_s, window_s, index)
         known = self._windows.get(key)
         if known is None:
-            start = key[0] + index * key[1]
-            ends = (start, start + key[1])
+            start = phase_s + index * window_s
+            ends = (start, start + window_s)
             known = self._windows[key] = Window(*(datetime.fromtimestamp(e, UTC) for e in ends))
         return known
 
@@ -131,44 +168,44 @@ class Cohort:
         seconds = int(moment.timestamp()) - int(self.phase_s[row])
         return -(-seconds // int(self.window_s[row]))
 
-    def trailing(self, column: int, since: Indices) -> Baseline:
+    def trailing(self, column: int, since: Indices, rows: Rows) -> Baseline:
         """The baseline of the window in a column: the latest windows before it that count.
 
         It ends some windows earlier, so that the start of a change is not in the baseline of what
         follows; where that leaves too few windows, it ends right before the window.
-        ``since`` is the first window of each series that may be in a baseline.
+        ``since`` is the first window of each series that may be in a baseline. Where all windows
+        count, items and parts are views.
         """
-        found = self._ending(column - self.lag, since)
+        found = self._ending(column - self.lag, since, rows)
         if self.lag == self.least_lag:
             return found
         short = found.windows < self.watch.baseline
         if not short.any():
             return found
-        longer = self._ending(column - self.least_lag, since)
+        longer = self._ending(column - self.least_lag, since, rows)
         pairs = zip(found, longer, strict=True)
         return Baseline(*(np.where(short.reshape(-1, *[1] * (f.ndim - 1)), g, f) for f, g in pairs))
 
-    def _ending(self, end: int, since: Indices) -> Baseline:
+    def _ending(self, end: int, since: Indices, rows: Rows) -> Baseline:
         """The latest windows that count before a column, as many as a baseline has."""
         high = max(end, 0)
         low = max(high - self.watch.span, 0)
         wanted = self.watch.baseline
-        index = self.last[:, None] - (self.columns - 1 - np.arange(low, high))
-        usable = (self.items[:, low:high] > 0) & (index >= since[:, None])
-        whole = usable[:, -wanted:].all(axis=1) if high - low >= wanted else None
-        if whole is not None and bool(whole.all()):
+        index = self.last[rows, None] - (self.columns - 1 - np.arange(low, high))
+        usable = (self.items[rows, low:high] > 0) & (index >= since[rows, None])
+        if high - low >= wanted and bool(usable[:, -wanted:].all()):
             cut = slice(high - wanted, high)
             return Baseline(
                 number=index[:, -wanted:],
-                revision=self.revision[:, cut].astype(np.int64),
-                items=self.items[:, cut],
-                parts=self.parts[:, cut],
+                revision=self.revision[rows, cut].astype(np.int64),
+                items=self.items[rows, cut],
+                parts=self.parts[rows, cut],
             )
         late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
         kept = usable & late
         order = np.argsort(~kept, axis=1, kind="stable")[:, :wanted]
         chosen = np.take_along_axis(kept, order, axis=1)
-        places = (self._rows[:, None], low + order)
+        places = (self._rows[rows, None], low + order)
         return Baseline(
             number=np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
             revision=np.where(chosen, self.revision[places].astype(np.int64), 0),
@@ -176,13 +213,13 @@ class Cohort:
             parts=np.where(chosen[..., None], self.parts[places], 0.0),
         )
 
-    def sample(self, column: int, rows: NDArray[Any], baseline: Baseline) -> Sample:
-        """What the detector sees of some rows when it judges a column."""
+    def sample(self, column: int, rows: Rows, baseline: Baseline) -> Sample:
+        """What the detector sees of some rows with their baselines when it judges a column."""
         low = column - self.recent + 1
         return Sample(
             form=self.form,
-            baseline_items=baseline.items[rows],
-            baseline=baseline.parts[rows],
+            baseline_items=baseline.items,
+            baseline=baseline.parts,
             recent_items=self.items[rows, low : column + 1],
             recent=self.parts[rows, low : column + 1],
             is_rate=self.watch.scale == "rate",

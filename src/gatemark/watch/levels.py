@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -119,11 +120,12 @@ def breaches(
     last = trail.breach[:, -watch.sustained :]
     found, by_mean = _all_beyond(last, watch.breach), nobody
     if policy.mode == "corrected":
-        mean = last.mean(axis=1)
+        # Few series come this far; the tails of the others need not be worked out.
+        far = np.flatnonzero(found)
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = mean / np.sqrt(1 + 1 / baseline_windows)
-        together, _ = normal_scores(t, baseline_windows - 1)
-        found &= np.abs(together) >= watch.breach
+            t = last[far].mean(axis=1) / np.sqrt(1 + 1 / baseline_windows[far])
+        together, _ = normal_scores(t, baseline_windows[far] - 1)
+        found[far] = np.abs(together) >= watch.breach
         if policy.breach_by_mean:
             on_average = np.abs(trail.breach.mean(axis=1)) >= watch.breach
             by_mean = _all_beyond(trail.warn, watch.warn) & on_average & ~found
@@ -168,4 +170,8 @@ def _pushed(trail: Floats, score: Floats, is_judged: Flags) -> Floats:
 
 
 def _all_beyond(trail: Floats, line: float) -> Flags:
-    return np.asarray((trail >= line).all(axis=1) | (trail <= -line).all(axis=1))
+    above, below = trail >= line, trail <= -line
+    # A trail has few windows, and "all" along so short an axis is slow.
+    windows = range(trail.shape[1])
+    both = (reduce(np.logical_and, (side[:, at] for at in windows)) for side in (above, below))
+    return np.logical_or(*both)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import digest
 from gatemark.core.drift import DriftSignal, Episode, Level, severity
-from gatemark.watch.cohort import NEVER, Baseline, Cohort
+from gatemark.watch.cohort import NEVER, Baseline, Cohort, Rows
 from gatemark.watch.levels import Trail, empty_trail
 
 Floats = NDArray[np.float64]
@@ -103,40 +103,35 @@ class Memory:
             self.frozen.items[row, :cut] = frozen.items
             self.frozen.parts[row, :cut, :width] = frozen.parts
 
-    def baseline(self, trailing: Baseline) -> Baseline:
-        """The trailing baseline, or the frozen one where there is one."""
-        if not self.is_frozen.any():
+    def baseline(self, trailing: Baseline, rows: Rows) -> Baseline:
+        """The trailing baseline of some rows, or the frozen one where there is one."""
+        is_frozen = self.is_frozen[rows]
+        if not is_frozen.any():
             return trailing
-        frozen = self.is_frozen
-        pairs = zip(trailing, self.frozen, strict=True)
-        return Baseline(
-            *(np.where(frozen.reshape(-1, *[1] * (t.ndim - 1)), f, t) for t, f in pairs)
-        )
+        used = trailing.copied()
+        for target, source in zip(used, self.frozen, strict=True):
+            target[is_frozen] = source[rows][is_frozen]
+        return used
 
-    def freeze(self, rows: Flags, baseline: Baseline) -> None:
+    def freeze(self, rows: Indices, baseline: Baseline) -> None:
         """Keep the baseline of some rows that have none kept yet."""
-        fresh = rows & ~self.is_frozen
         for target, source in zip(self.frozen, baseline, strict=True):
-            target[fresh] = source[fresh]
-        self.is_frozen |= fresh
+            target[rows] = source
+        self.is_frozen[rows] = True
 
-    def thaw(self, rows: Flags) -> None:
+    def thaw(self, rows: Indices) -> None:
         """Let the baseline of some rows trail again."""
-        self.is_frozen &= ~rows
+        self.is_frozen[rows] = False
 
     def rearm(self, row: int, since: int, moment: datetime, cause: str) -> None:
         """Close the episode of a row because its asset was examined anew; its past is forgotten."""
-        self._close(row, moment, cause)
+        self.close(row, moment, cause)
         self.since[row] = since
         for trail in self.trail:
             trail[row] = np.nan
 
-    def settle(self, rows: Flags, moment: datetime, cause: str) -> None:
-        """Close the episodes of some rows."""
-        for row in np.flatnonzero(rows):
-            self._close(int(row), moment, cause)
-
-    def _close(self, row: int, moment: datetime, cause: str) -> None:
+    def close(self, row: int, moment: datetime, cause: str) -> None:
+        """Close the episode of a row."""
         self.is_touched[row] = True
         episode = self.episodes.pop(row, None) or self.carried.pop(row)
         self.closed.append(msgspec.structs.replace(episode, closed_at=moment, closed_because=cause))
@@ -144,13 +139,15 @@ class Memory:
         self.calm[row] = 0
 
     def note(
-        self, cohort: Cohort, row: int, signal: DriftSignal, policy_digest: str, used: Baseline
+        self, cohort: Cohort, row: int, signal: DriftSignal, policy_digest: str, column: int
     ) -> None:
-        """Open an episode for an alarm over the baseline used, or carry the open one on."""
+        """Open an episode for an alarm in a column, or carry the open one on."""
         if signal.window is None:
             return
         known = self.episodes.get(row)
         if known is None:
+            rows = slice(row, row + 1)
+            used = self.baseline(cohort.trailing(column, self.since, rows), rows)
             ids, content = baseline_account(cohort, row, used)
             names = (signal.asset, signal.metric, signal.detector, signal.window.id)
             identity = digest([*names, policy_digest])
@@ -199,28 +196,43 @@ class Memory:
             )
         self.carried.clear()
 
-    def told(self, row: int) -> SeriesMemory:
-        """What to keep of one row."""
-        frozen = None
-        if self.is_frozen[row]:
-            here = self.frozen.items[row] > 0
-            frozen = FrozenBaseline(
-                number=tuple(self.frozen.number[row, here].tolist()),
-                revision=tuple(self.frozen.revision[row, here].tolist()),
-                items=tuple(self.frozen.items[row, here].tolist()),
-                parts=tuple(tuple(parts) for parts in self.frozen.parts[row, here].tolist()),
-            )
-        return SeriesMemory(
-            window_s=int(self._window_s[row]),
-            judged=int(self.judged[row]),
-            since=int(self.since[row]),
-            calm=int(self.calm[row]),
-            warn_trail=self.trail.warn[row].astype(_SCORE).tobytes(),
-            breach_trail=self.trail.breach[row].astype(_SCORE).tobytes(),
-            frozen=frozen,
-            episode=self.episodes.get(row),
-            signal=self.signals.get(row),
+    def told(self, rows: Indices) -> Iterator[SeriesMemory]:
+        """What to keep of some rows, one after the other."""
+        numbers = (self._window_s, self.judged, self.since, self.calm)
+        # Whole columns become Python's values at once; one by one would take longer than writing.
+        columns = [part[rows].tolist() for part in numbers]
+        warn, breach = (_packed(trail[rows]) for trail in self.trail)
+        kept = zip(
+            rows.tolist(), *columns, warn, breach, self.is_frozen[rows].tolist(), strict=True
         )
+        for row, window_s, judged, since, calm, warned, breached, is_frozen in kept:
+            yield SeriesMemory(
+                window_s=window_s,
+                judged=judged,
+                since=since,
+                calm=calm,
+                warn_trail=warned,
+                breach_trail=breached,
+                frozen=self._frozen(row) if is_frozen else None,
+                episode=self.episodes.get(row),
+                signal=self.signals.get(row),
+            )
+
+    def _frozen(self, row: int) -> FrozenBaseline:
+        here = self.frozen.items[row] > 0
+        return FrozenBaseline(
+            number=tuple(self.frozen.number[row, here].tolist()),
+            revision=tuple(self.frozen.revision[row, here].tolist()),
+            items=tuple(self.frozen.items[row, here].tolist()),
+            parts=tuple(tuple(parts) for parts in self.frozen.parts[row, here].tolist()),
+        )
+
+
+def _packed(trails: Floats) -> list[bytes]:
+    """The scores of each row as bytes."""
+    size = trails.shape[1] * _SCORE.itemsize
+    joined = trails.astype(_SCORE).tobytes()
+    return [joined[at : at + size] for at in range(0, len(joined), size)]
 
 
 def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
@@ -240,7 +252,7 @@ def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
 
 
 def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:
-    """The names of a baseline's windows with their revisions, and the digest of what they hold."""
+    """The names of a row's baseline windows with their revisions, the digest of what they hold."""
     windows = [
         (
             f"{cohort.window(row, int(number)).id}#{revision}",
@@ -248,7 +260,7 @@ def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tupl
             [None if np.isnan(part) else part for part in parts],
         )
         for number, revision, items, parts in zip(
-            *(part[row].tolist() for part in baseline), strict=True
+            *(part[0].tolist() for part in baseline), strict=True
         )
         if items > 0
     ]

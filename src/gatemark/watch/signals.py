@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gatemark.core.drift import LEVELS, DriftSignal, Level
 from gatemark.watch.cohort import NEVER, Cohort
 from gatemark.watch.detector import Readings
-from gatemark.watch.levels import Scores
+from gatemark.watch.levels import CODE, Scores
 from gatemark.watch.policy import DriftPolicy
 
 Floats = NDArray[np.float64]
@@ -64,23 +64,24 @@ def signals_of(
     numbers = zip(
         rows.tolist(),
         judgement.levels.tolist(),
+        _reasons(cohort, judgement, policy),
         judgement.baseline_windows.tolist(),
         cohort.raw_items[rows, column].tolist(),
-        cohort.index_of(column)[rows].tolist(),
+        cohort.windows(rows, column),
         *(_numbers(part, is_shown) for part in (found.sigma, found.z, found.p_value, found.sd)),
         *(_numbers(part) for part in (found.value, found.mu)),
+        _extras(found),
         strict=True,
     )
-    extras = {name: _numbers(part) for name, part in found.extras.items()}
-    for at, (row, code, windows, n, index, sigma, z, p_value, sd, value, mu) in enumerate(numbers):
-        series, level = cohort.series[row], LEVELS[code]
-        told = {name: part[at] for name, part in extras.items()}
+    name, all_series = cohort.detector.name, cohort.series
+    for row, code, reason, windows, n, window, sigma, z, p_value, sd, value, mu, more in numbers:
+        series = all_series[row]
         signal = DriftSignal(
             asset=series.asset,
             metric=series.metric,
-            detector=cohort.detector.name,
-            level=level,
-            reason=_reason(cohort, judgement, at, level, policy),
+            detector=name,
+            level=LEVELS[code],
+            reason=reason,
             sigma=sigma,
             z=z,
             p_value=p_value,
@@ -88,11 +89,20 @@ def signals_of(
             mu=mu,
             sd=sd,
             n=int(n),
-            window=cohort.window(row, index),
+            window=window,
             baseline_windows=int(windows),
-            extras={name: number for name, number in told.items() if number is not None},
+            extras=more,
         )
         yield row, signal
+
+
+def _extras(found: Readings) -> Iterator[dict[str, float]]:
+    """What else a detector tells of each row."""
+    names = tuple(found.extras)
+    columns = [_numbers(part) for part in found.extras.values()]
+    for numbers in zip(*columns, strict=True) if columns else [()] * found.value.size:
+        told = zip(names, numbers, strict=True)
+        yield {name: number for name, number in told if number is not None}
 
 
 def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
@@ -135,6 +145,20 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
     )
 
 
+def _reasons(cohort: Cohort, judgement: Judgement, policy: DriftPolicy) -> Iterator[str]:
+    """The reason of each row; most are well, and that is soon said."""
+    well, line = CODE["OK"], f"{cohort.watch.warn:g}"
+    is_literal = policy.mode == "literal"
+    names = np.where(np.isfinite(judgement.readings.sigma) & is_literal, "sigma", "z").tolist()
+    sizes = np.abs(judgement.scores.warn).tolist()
+    levels = judgement.levels.tolist()
+    for at, (code, name, size) in enumerate(zip(levels, names, sizes, strict=True)):
+        if code == well:
+            yield f"|{name}| {size:.2f} is below {line}"
+        else:
+            yield _reason(cohort, judgement, at, LEVELS[code], policy)
+
+
 def _reason(
     cohort: Cohort, judgement: Judgement, at: int, level: Level, policy: DriftPolicy
 ) -> str:
@@ -161,10 +185,8 @@ def _reason(
             return "differs from a baseline that never changed, so that no sigma exists"
         case "NEW_CLASS":
             return _news(cohort, judgement, at)
-        case "INFO":
-            return _harmless(name, float(score), judgement, at, policy)
         case _:
-            return f"|{name}| {abs(score):.2f} is below {watch.warn:g}"
+            return _harmless(name, float(score), judgement, at, policy)
 
 
 def _news(cohort: Cohort, judgement: Judgement, at: int) -> str:

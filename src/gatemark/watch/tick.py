@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.drift import ALARMS, DriftSignal, Episode, worst
 from gatemark.statistics.multiplicity import benjamini_hochberg
-from gatemark.watch.cohort import Baseline, Cohort
+from gatemark.watch.cohort import Cohort, Rows
 from gatemark.watch.detector import Readings, joined
 from gatemark.watch.levels import (
     CODE,
@@ -30,8 +30,8 @@ from gatemark.watch.signals import Judgement, signal_of, signals_of, stale_signa
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-BLOCK = 2_048
-"""How many series a detector sees at once; rows do not depend on each other, memory does."""
+BLOCK_CELLS = 65_536
+"""How many numbers of baselines a detector sees at once, so that they stay in a cache."""
 _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
@@ -64,7 +64,6 @@ class _Round(NamedTuple):
     memory: Memory
     column: int
     rows: Indices
-    used: Baseline
     readings: Readings
     scores: Scores
     baseline_windows: Floats
@@ -130,23 +129,44 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
     if not is_last:
         due &= cohort.windows_before(column) >= cohort.watch.enough
-    if not due.any():
+    enough = 0 if is_last else cohort.watch.enough
+    blocks = [
+        found
+        for rows in _blocks(cohort, np.flatnonzero(due))
+        if (found := _read_block(cohort, memory, column, rows, enough)) is not None
+    ]
+    if not blocks:
         return None
-    used = memory.baseline(cohort.trailing(column, memory.since))
-    if not is_last:
-        due &= used.windows >= cohort.watch.enough
-    rows = np.flatnonzero(due)
-    if not rows.size:
-        return None
-    readings = joined(
-        [
-            cohort.detector.judge(cohort.sample(column, some, used), cohort.options)
-            for some in np.array_split(rows, -(-rows.size // BLOCK))
-        ]
-    )
-    baseline_windows = used.windows[rows]
-    scores = scores_of(readings, baseline_windows, cohort.watch, cohort.mode)
-    return _Round(cohort, memory, column, rows, used, readings, scores, baseline_windows)
+    all_rows, all_windows, all_readings = zip(*blocks, strict=True)
+    rows, windows = np.concatenate(all_rows), np.concatenate(all_windows)
+    readings = joined(all_readings)
+    scores = scores_of(readings, windows, cohort.watch, cohort.mode)
+    return _Round(cohort, memory, column, rows, readings, scores, windows)
+
+
+def _blocks(cohort: Cohort, rows: Indices) -> Iterator[Indices]:
+    """Rows some at a time; they do not depend on each other."""
+    size = max(BLOCK_CELLS // (cohort.watch.baseline * cohort.parts.shape[2]), 1)
+    for start in range(0, rows.size, size):
+        yield rows[start : start + size]
+
+
+def _read_block(
+    cohort: Cohort, memory: Memory, column: int, rows: Indices, enough: int
+) -> tuple[Indices, Floats, Readings] | None:
+    """Rows with enough of a baseline, how many windows it has, and what the detector reads."""
+    first, last = int(rows[0]), int(rows[-1])
+    some: Rows = slice(first, last + 1) if last - first + 1 == rows.size else rows
+    used = memory.baseline(cohort.trailing(column, memory.since, some), some)
+    windows = used.windows
+    is_enough = windows >= enough
+    if not is_enough.all():
+        if not is_enough.any():
+            return None
+        rows, windows, used = rows[is_enough], windows[is_enough], used.only(is_enough)
+        some = rows
+    readings = cohort.detector.judge(cohort.sample(column, some, used), cohort.options)
+    return rows, windows, readings
 
 
 def _adjusted(rounds: Sequence[_Round]) -> list[Floats]:
@@ -188,10 +208,11 @@ def _judge(
     is_alarm = np.isin(levels, _ALARM_CODES)
     if policy.mode == "corrected":
         suspicious = (np.abs(scores.warn) >= cohort.watch.warn) & scores.harm
-        memory.freeze(_spread(memory, rows, is_alarm | suspicious), found.used)
+        fresh = rows[(is_alarm | suspicious) & ~memory.is_frozen[rows]]
+        memory.freeze(fresh, cohort.trailing(found.column, memory.since, fresh))
     for at in np.flatnonzero(is_alarm):
         signal = signal_of(cohort, judgement, int(at), policy)
-        memory.note(cohort, int(rows[at]), signal, policy_digest, found.used)
+        memory.note(cohort, int(rows[at]), signal, policy_digest, found.column)
     _calm_down(found, is_alarm, now)
     return judgement
 
@@ -201,28 +222,16 @@ def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> Non
     memory, rows, watch = found.memory, found.rows, found.cohort.watch
     is_quiet = found.scores.is_judged & (np.abs(found.scores.warn) < watch.clear_below) & ~is_alarm
     memory.calm[rows] = np.where(is_quiet, memory.calm[rows] + 1, 0)
-    has_episode = np.asarray([row in memory.episodes for row in rows.tolist()], dtype=bool)
+    has_episode = np.isin(rows, list(memory.episodes))
     is_below = found.scores.is_judged & (np.abs(found.scores.warn) < watch.warn)
-    memory.thaw(_spread(memory, rows, ~has_episode & is_below & ~is_alarm))
+    memory.thaw(rows[~has_episode & is_below & ~is_alarm])
     settled = has_episode & (memory.calm[rows] >= watch.clear_windows)
     for at in np.flatnonzero(settled):
         row = int(rows[at])
         if memory.episodes[row].level != "BREACH":
             window = found.cohort.window(row, int(found.cohort.index_of(found.column)[row]))
             cause = f"{watch.clear_windows} windows below {watch.clear_below:g} sigma"
-            memory.settle(_only(memory, row), min(now, window.end), cause)
-
-
-def _spread(memory: Memory, rows: Indices, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    whole = np.zeros(memory.judged.shape, dtype=bool)
-    whole[rows] = flags
-    return whole
-
-
-def _only(memory: Memory, row: int) -> NDArray[np.bool_]:
-    whole = np.zeros(memory.judged.shape, dtype=bool)
-    whole[row] = True
-    return whole
+            memory.close(row, min(now, window.end), cause)
 
 
 def _signals(

@@ -18,10 +18,13 @@ from gatemark.watch.series import Series
 from gatemark.watch.stores.tables import POINTS, REVISIONS, SERIES, Database
 
 BATCH: Final = 50_000
+FETCHED: Final = 1_000
+"""So few rows at a time stay in the processor's cache until they are arrays."""
 _STAGE: Final = "point_stage"
 _KEY: Final = ("series_id", "start_s", "source")
 _CONTENT: Final = ("items", "a", "b", "vector")
 _COLUMNS: Final = (*_KEY, *_CONTENT)
+_SERIES_COLUMNS: Final = ("id", "asset", "metric", "form", "length_s", "phase_s", "layout")
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,27 +47,35 @@ class Pushed(msgspec.Struct, frozen=True):
 
 
 class Chunk(NamedTuple):
-    """Some points, column by column."""
+    """Some points of one form, column by column; a form has either scalars or vectors."""
 
+    form: FormName
     series_id: Indices
     start_s: Indices
     revision: Indices
     items: Floats
-    a: Floats
-    b: Floats
-    vector: Sequence[bytes]
+    scalars: Floats
+    vectors: Sequence[bytes]
 
     def rows(self, chosen: Indices) -> Chunk:
-        """Some of the points."""
+        """Some of the points, in the order of the chunk."""
+        if chosen.size == self.series_id.size:
+            return self
         return Chunk(
+            form=self.form,
             series_id=self.series_id[chosen],
             start_s=self.start_s[chosen],
             revision=self.revision[chosen],
             items=self.items[chosen],
-            a=self.a[chosen],
-            b=self.b[chosen],
-            vector=[self.vector[at] for at in chosen.tolist()],
+            scalars=self.scalars[chosen],
+            vectors=[self.vectors[at] for at in chosen.tolist()] if self.vectors else (),
         )
+
+    def parts(self, width: int) -> Floats:
+        """The parts of each point."""
+        if self.form in VECTORS:
+            return unpacked(self.vectors, width)
+        return self.items[:, None] * self.scalars if self.form == "value" else self.scalars
 
 
 class StoredPoint(NamedTuple):
@@ -198,26 +209,29 @@ class SqlPoints:
         with self._database.reading() as connection:
             return list(read_series(connection, asset))
 
-    def chunks(self, length_s: int, since_s: int) -> Iterator[Chunk]:
-        """Points of all series with windows of that length, from a moment on."""
+    def chunks(self, form: FormName, length_s: int, since_s: int) -> Iterator[Chunk]:
+        """Points of all series of one form with windows of that length, from a moment on."""
+        # The attribute named "items" is a method of the collection.
+        names = ("series_id", "start_s", "revision", "items", *_held(form))
         # Joined from the series, so that each is a short range and not a scan of all that ever was.
         query = (
-            sa.select(
-                POINTS.c.series_id,
-                POINTS.c.start_s,
-                POINTS.c.revision,
-                # The attribute of that name is a method of the collection.
-                POINTS.c["items"],
-                POINTS.c.a,
-                POINTS.c.b,
-                POINTS.c.vector,
-            )
+            sa.select(*(POINTS.c[name] for name in names))
             .join_from(SERIES, POINTS, SERIES.c.id == POINTS.c.series_id)
-            .where(SERIES.c.length_s == length_s, POINTS.c.start_s >= since_s)
+            .where(
+                SERIES.c.length_s == length_s,
+                SERIES.c.form == form,
+                POINTS.c.start_s >= since_s,
+            )
         )
         with self._database.reading() as connection:
+            some: list[Chunk] = []
             for rows in _batches(connection, query):
-                yield _chunk(rows)
+                some.append(_chunk(form, rows))
+                if len(some) * FETCHED >= BATCH:
+                    yield _joined(some)
+                    some = []
+            if some:
+                yield _joined(some)
 
     def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
         """The points of one series in order; ``earlier`` gives its superseded revisions."""
@@ -231,20 +245,13 @@ class SqlPoints:
 
 def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator[Series]:
     """The series of a store, by number."""
-    query = sa.select(SERIES).order_by(SERIES.c.id)
+    columns = tuple(SERIES.c[name] for name in _SERIES_COLUMNS)
+    query = sa.select(*columns).order_by(SERIES.c.id)
     if asset is not None:
         query = query.where(SERIES.c.asset == asset)
-    for row in connection.execute(query):
-        form: FormName = row.form
-        yield Series(
-            id=row.id,
-            asset=row.asset,
-            metric=row.metric,
-            form=form,
-            length_s=row.length_s,
-            phase_s=row.phase_s,
-            layout=_layout(row.layout),
-        )
+    for rows in _batches(connection, query):
+        for number, of_asset, metric, form, length_s, phase_s, layout in rows:
+            yield Series(number, of_asset, metric, form, length_s, phase_s, _layout(layout))
 
 
 def packed(numbers: Sequence[float]) -> bytes:
@@ -255,17 +262,11 @@ def packed(numbers: Sequence[float]) -> bytes:
 def unpacked(vectors: Sequence[bytes], width: int) -> Floats:
     """The numbers of some vectors side by side, with zeros where one is shorter."""
     size = 8 * width
-    joined = b"".join(vector.ljust(size, b"\0") for vector in vectors)
+    joined = b"".join(vectors)
+    if len(joined) != size * len(vectors) or max(map(len, vectors), default=0) > size:
+        # Classes that came after the series was read wait for the next tick.
+        joined = b"".join(vector[:size].ljust(size, b"\0") for vector in vectors)
     return np.frombuffer(joined, dtype="<f8").reshape(len(vectors), width).astype(np.float64)
-
-
-def parts_of(form: FormName, chunk: Chunk, width: int) -> Floats:
-    """The parts of each point of a chunk of one form."""
-    if form in VECTORS:
-        return unpacked(chunk.vector, width)
-    if form == "sum":
-        return np.stack([chunk.a, chunk.b], axis=1)
-    return (chunk.items * chunk.a if form == "value" else chunk.a)[:, None]
 
 
 def _series_row(series: Series) -> dict[str, object]:
@@ -288,28 +289,49 @@ def _layout(text: str) -> tuple[float | str, ...]:
 def _batches(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
     """The rows of a large answer, some at a time."""
     if connection.dialect.name != "sqlite":
-        streamed = connection.execution_options(stream_results=True).execute(query)
-        while some := streamed.fetchmany(BATCH):
+        streamed = connection.execute(query.execution_options(stream_results=True))
+        while some := streamed.fetchmany(FETCHED):
             yield some
         return
     # SQLite streams by itself, and millions of rows cross here: plain tuples of the driver will do.
     driver = connection.execute(query).cursor
     failures = connection.dialect.loaded_dbapi.Error
     try:
-        while rows := driver.fetchmany(BATCH):
+        while rows := driver.fetchmany(FETCHED):
             yield rows
     except failures as error:
         raise sa.exc.DatabaseError(None, None, error) from error
 
 
-def _chunk(rows: Sequence[Sequence[Any]]) -> Chunk:
-    ids, starts, revisions, items, a, b, vectors = zip(*rows, strict=True)
+def _held(form: FormName) -> tuple[str, ...]:
+    """The columns that hold what points of a form say."""
+    if form in VECTORS:
+        return ("vector",)
+    return ("a", "b") if form == "sum" else ("a",)
+
+
+def _chunk(form: FormName, rows: Sequence[Sequence[Any]]) -> Chunk:
+    ids, starts, revisions, items, *held = zip(*rows, strict=True)
+    is_vector = form in VECTORS
+    scalars = [] if is_vector else [np.array(column, dtype=np.float64) for column in held]
     return Chunk(
+        form,
         np.array(ids, dtype=np.int64),
         np.array(starts, dtype=np.int64),
         np.array(revisions, dtype=np.int64),
         np.array(items, dtype=np.float64),
-        np.array(a, dtype=np.float64),
-        np.array(b, dtype=np.float64),
-        vectors,
+        np.stack(scalars, axis=1) if scalars else np.empty((len(rows), 0)),
+        held[0] if is_vector else (),
+    )
+
+
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    return Chunk(
+        form=chunks[0].form,
+        series_id=np.concatenate([chunk.series_id for chunk in chunks]),
+        start_s=np.concatenate([chunk.start_s for chunk in chunks]),
+        revision=np.concatenate([chunk.revision for chunk in chunks]),
+        items=np.concatenate([chunk.items for chunk in chunks]),
+        scalars=np.concatenate([chunk.scalars for chunk in chunks]),
+        vectors=[vector for chunk in chunks for vector in chunk.vectors],
     )
