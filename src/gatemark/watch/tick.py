@@ -90,6 +90,8 @@ def tick(
             and (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
             is not None
         ]
+        if not rounds:
+            continue
         for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
             judgement = _judge(found, adjusted, policy, policy_digest, now)
             judged += found.rows.size
