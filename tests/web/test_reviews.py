@@ -486,6 +486,29 @@ def test_the_forms_do_what_the_interface_does(scene: Scene, client: Client) -> N
     assert client.get("/labels/tone/dataset").json()["label"] == "good"
 
 
+def test_an_owner_alone_accepts_nothing_and_is_told_why(scene: Scene, client: Client) -> None:
+    label_set(scene, client)
+    give(scene, client, "eve", "good")
+    told = client.post("/labels/tone/items", data={"form_mark": scene.mark(client)})
+    assert "Nothing was accepted" in told.text
+    assert "only eve gave this label" in told.text
+    assert scene.house.labels.accepted("tone") == {}
+
+
+def test_what_is_written_keeps_its_lines_and_hides_nothing(scene: Scene, client: Client) -> None:
+    make(scene, client)
+    scene.session(client, "bob")
+    token = client.get(f"{API}/letters/next").json()["pair"]["token"]
+    fields = {"form_mark": scene.mark(client), "pair": token, "answered": "a"}
+    hidden = client.post("/reviews/letters", data=fields | {"reason": "a\x00b"})
+    assert (hidden.status_code, "control characters" in hidden.text) == (422, True)
+    kept = client.post("/reviews/letters", data=fields | {"reason": "one\r\ntwo"})
+    assert kept.status_code == 303
+    assert [vote.reason for vote in scene.house.reviews.votes("letters")] == ["one\ntwo"]
+    assert client.get("/reviews/a%00b").status_code == 404
+    assert client.get("/labels/a%00b").status_code == 404
+
+
 def test_reviews_come_page_by_page_without_gaps(scene: Scene, client: Client) -> None:
     for number in range(5):
         assert make(scene, client, 1, name=f"r{number}").status_code == 201
@@ -498,3 +521,20 @@ def test_reviews_come_page_by_page_without_gaps(scene: Scene, client: Client) ->
             cursor = found["next"]
         assert sorted(seen) == [f"{letter}{number}" for number in range(5)]
         assert client.get(f"{place}?after=nothing").status_code == 404
+
+
+def test_reviews_and_labels_live_in_postgresql_too(postgres_url: str) -> None:
+    scene = Scene(postgres_url)
+    with scene.running() as client:
+        assert make(scene, client, 2).status_code == 201
+        assert len(vote_all(scene, client, "bob")) == 2
+        assert close(scene, client).json()["verdict"] == "inconclusive"
+        assert client.get("/reviews/letters").status_code == 200
+        assert label_set(scene, client).status_code == 201
+        assert give(scene, client, "bob", "good") == 3
+        headers = scene.session(client, "eve")
+        done = client.post(f"{LABELS}/tone/acceptance", json={}, headers=headers).json()
+        assert done["accepted_count"] == 3
+        assert "accepted by eve" in client.get("/labels/tone/items").text
+        assert client.get("/").status_code == 200
+    scene.house.store.close()
