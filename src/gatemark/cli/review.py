@@ -105,6 +105,7 @@ def create(**flags: Any) -> None:
     Examples:
       gatemark review create letters --candidate new.jsonl --baseline old.jsonl
       gatemark review create letters --pack letters --suite tone --votes-per-pair 2
+      gatemark review create letters --candidate a.jsonl --baseline b.jsonl --asset letters@2.0.0
     """
     arms = [_arm(text, "candidate") for text in flags["candidate"]]
     if flags["baseline"] is not None:

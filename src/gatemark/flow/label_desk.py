@@ -22,7 +22,7 @@ from gatemark.flow.labels import (
     label_status,
     next_sample,
 )
-from gatemark.flow.review_desk import JUDGES, require_judge, require_maker
+from gatemark.flow.review_desk import JUDGES, require_judge, require_maker, spoken
 from gatemark.flow.sent_texts import files_of
 from gatemark.review.labelling import Acceptance, LabelItem, Mark, propose
 
@@ -178,7 +178,7 @@ def label(
     require_judge(identity, plan.reviewers)
     chosen, note = said
     request = GiveLabel(
-        labels=name, reviewer=identity.person, item=item, label=chosen, note=note.strip()
+        labels=name, reviewer=identity.person, item=item, label=chosen, note=spoken(note)
     )
     version = give_label(house, request)
     return GivenLabel(labels=name, item=item, label=chosen, version=version)

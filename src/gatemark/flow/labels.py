@@ -40,7 +40,7 @@ from gatemark.review.labelling import (
     propose,
     settle,
 )
-from gatemark.review.plan import MAX_REASON
+from gatemark.review.plan import check_words
 
 __all__ = [
     "AcceptLabels",
@@ -110,6 +110,8 @@ def create_labels(
         items = [item for item in items if item.output is not None]
     if not items:
         raise BadInputError(f"{path}: holds no sample with an output to label")
+    for item in items:
+        check_words(item.id, "an id")
     if len(items) > MAX_ITEMS:
         raise InvalidValueError(f"a label set holds at most {MAX_ITEMS} items, got {len(items)}")
     house.labels.create(plan, items, by=house.actor, at=house.clock())
@@ -131,8 +133,7 @@ def give_label(house: House, request: GiveLabel) -> int:
     _require_reviewer(plan, request.reviewer)
     if request.label not in plan.labels:
         raise UsageError(f"{request.label!r} is no label of {plan.name}: {', '.join(plan.labels)}")
-    if len(request.note) > MAX_REASON:
-        raise InvalidValueError(f"a note has at most {MAX_REASON} characters")
+    check_words(request.note, "a note")
     number = _number(house, request.labels, request.item)
     mark = Mark(number, request.reviewer, 0, request.label, request.note)
     return house.labels.mark(request.labels, mark, house.clock())

@@ -36,7 +36,13 @@ from gatemark.flow.review_items import (
     read_gold,
     sealed_answers,
 )
-from gatemark.review.plan import MAX_PAIRS, MAX_REASON, Answered, ReviewPlan, manifest_digest
+from gatemark.review.plan import (
+    MAX_PAIRS,
+    Answered,
+    ReviewPlan,
+    check_words,
+    manifest_digest,
+)
 from gatemark.review.queue import Standing, next_number, next_to_arbitrate
 from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, is_swapped, token
 from gatemark.review.stores.reviews import Show, StoredReview
@@ -210,8 +216,7 @@ def cast_vote(house: House, request: VoteRequest) -> SavedVote:
     stored = open_review(house, name)
     _require_reviewer(house, stored, request.reviewer)
     check_answer(request.answered, reason)
-    if len(reason) > MAX_REASON:
-        raise InvalidValueError(f"a reason has at most {MAX_REASON} characters, got {len(reason)}")
+    check_words(reason, "a reason")
     show = _find_show(house, name, request.reviewer, request.token)
     version = house.reviews.vote(name, show, request.answered, reason=reason, at=house.clock())
     return SavedVote(review=name, token=show.token, answered=request.answered, version=version)

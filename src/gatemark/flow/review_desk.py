@@ -219,7 +219,7 @@ def vote(
         reviewer=identity.person,
         token=shown_token,
         answered=answered,
-        reason=reason.strip(),
+        reason=spoken(reason),
     )
     return cast_vote(house, request)
 
@@ -283,6 +283,11 @@ def sealed_key(house: House, name: str) -> SealedKey:
         plan_digest=sealed.plan_digest,
         manifest_digest=sealed.manifest_digest,
     )
+
+
+def spoken(text: str) -> str:
+    """What somebody wrote into a form, with the line ends that programs use."""
+    return text.replace("\r\n", "\n").strip()
 
 
 def require_judge(identity: Identity, named: tuple[str, ...], arbiter: str | None = None) -> None:

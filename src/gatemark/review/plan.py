@@ -105,6 +105,14 @@ class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return data
 
 
+def check_words(text: str, what: str) -> None:
+    """Refuse what somebody says when it is too long, or holds signs that nobody can see."""
+    if len(text) > MAX_REASON:
+        raise InvalidValueError(f"{what} has at most {MAX_REASON} characters, got {len(text)}")
+    if any(sign < " " and sign not in "\n\t" for sign in text):
+        raise InvalidValueError(f"{what} must not hold control characters")
+
+
 def read_pair(document: bytes) -> Pair:
     """The pair in some kept bytes."""
     return msgspec.json.decode(document, type=Pair)

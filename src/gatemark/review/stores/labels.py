@@ -54,8 +54,11 @@ class SqlLabels:
     def get(self, name: str) -> LabelPlan:
         """The plan of a set."""
         query = sa.select(LABEL_SETS.c.document).where(LABEL_SETS.c.name == name)
-        with self._database.reading() as connection:
-            document = connection.execute(query).scalar()
+        # Not every database takes every sign in a text.
+        document = None
+        if name.isprintable():
+            with self._database.reading() as connection:
+                document = connection.execute(query).scalar()
         if document is None:
             raise UnknownNameError(f"there is no label set {name!r}")
         return msgspec.json.decode(document, type=LabelPlan)

@@ -92,8 +92,11 @@ class SqlReviews:
             .select_from(REVIEWS.outerjoin(CLOSINGS, CLOSINGS.c.review == REVIEWS.c.name))
             .where(REVIEWS.c.name == name)
         )
-        with self._database.reading() as connection:
-            row = connection.execute(query).first()
+        # Not every database takes every sign in a text.
+        row = None
+        if name.isprintable():
+            with self._database.reading() as connection:
+                row = connection.execute(query).first()
         if row is None:
             raise UnknownNameError(f"there is no review {name!r}")
         closing = None

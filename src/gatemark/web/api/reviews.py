@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.flow.review import ReviewCreated, SavedVote, ShownPair
-from gatemark.flow.review_close import ReviewOutcome, export_votes, review_outcome
+from gatemark.flow.review_close import ReviewOutcome, export_votes
 from gatemark.flow.review_desk import (
     Desk,
     Look,
@@ -29,6 +29,7 @@ from gatemark.web.api.accounts import Body
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.moves import Note, Reference, Words
+from gatemark.web.pages.reviews import kept_outcome
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["reviews"], route_class=KeyedRoute)
@@ -160,7 +161,7 @@ def post_closing(request: Request, name: ReviewPath, body: ClosingBody) -> Respo
 def get_outcome(request: Request, name: ReviewPath) -> Response:
     """What a closed review came to."""
     caller(request)
-    return reply(review_outcome(site_of(request).house, name, may_seal=False))
+    return reply(kept_outcome(request, name))
 
 
 @router.get("/reviews/{name}/key", responses=answers(SealedKey))

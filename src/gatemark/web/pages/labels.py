@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.flow.accounts import Identity
 from gatemark.flow.label_desk import (
     accept,
     label,
@@ -94,9 +95,19 @@ def label_post(request: Request, name: str, fields: Fields) -> Response:
 @router.get("/labels/{name}/items")
 def items_page(request: Request, name: str, after: int = 0) -> Response:
     """Items and the versions of their labels; owners accept here."""
-    identity = member(request)
+    return _items(request, member(request), name, after=max(0, after))
+
+
+def _items(
+    request: Request,
+    identity: Identity,
+    name: str,
+    *,
+    after: int = 0,
+    waiting: dict[str, str] | None = None,
+) -> Response:
     house = site_of(request).house
-    rows = label_rows(house, identity, name, after=max(0, after), limit=SHOWN)
+    rows = label_rows(house, identity, name, after=after, limit=SHOWN)
     context = {
         "title": f"Labels {name}",
         "card": label_card(house, identity, name),
@@ -106,13 +117,14 @@ def items_page(request: Request, name: str, after: int = 0) -> Response:
             for row in rows.items
         },
         "choice": CHOICE,
+        "waiting": list((waiting or {}).items())[:SHOWN],
     }
     return page(request, "label_items.html", identity, context)
 
 
 @router.post("/labels/{name}/items")
 def accept_post(request: Request, name: str, fields: Fields) -> Response:
-    """Accept what is agreed upon, and what was chosen."""
+    """Accept what is agreed upon, and what was chosen; say why when there was nothing."""
     identity = member(request)
     chosen = {
         field.removeprefix(CHOICE): values[0]
@@ -120,6 +132,8 @@ def accept_post(request: Request, name: str, fields: Fields) -> Response:
         if field.startswith(CHOICE) and values[0]
     }
     found = accept(site_of(request).house, identity, name, chosen)
+    if found.open and not found.accepted_count:
+        return _items(request, identity, name, waiting=found.open)
     done = "accepted" if found.accepted_count else "nothing"
     return back(f"/labels/{part(name)}/items", done)
 

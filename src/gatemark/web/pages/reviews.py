@@ -108,15 +108,23 @@ def review_page(request: Request, name: str, begin: str = "", pair: str | None =
     house = site_of(request).house
     card = review_card(house, identity, name)
     if card.line.state == "closed":
-        outcome = site_of(request).kept(
-            "outcome", f"review:{name}", lambda: review_outcome(house, name, may_seal=False)
-        )
+        outcome = kept_outcome(request, name)
         return page(request, "review_closed.html", identity, _closed(request, card, outcome))
     mine = card.line.mine
     votes_now = mine.why_not is None and (mine.is_named or mine.has_begun or bool(begin))
     if not votes_now:
         return page(request, "review.html", identity, _open(card))
     return _desk_page(request, identity, card, pair)
+
+
+def kept_outcome(request: Request, name: str) -> ReviewOutcome:
+    """The outcome of a closed review, judged once in a while and not at every look."""
+    site = site_of(request)
+
+    def judge() -> ReviewOutcome:
+        return review_outcome(site.house, name, may_seal=False)
+
+    return site.kept("outcome", f"review:{name}", judge)
 
 
 def _open(card: ReviewCard) -> dict[str, Any]:
