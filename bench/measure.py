@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cost:
-    """Wall seconds and peak resident megabytes of one command."""
+    """Wall seconds, peak resident megabytes and processor seconds of one command."""
 
     seconds: float
     resident_mb: float
+    processor_s: float
 
 
 def run(arguments: list[str], *, repeats: int = 1, ok_codes: tuple[int, ...] = (0,)) -> Cost:
@@ -28,7 +29,7 @@ def run(arguments: list[str], *, repeats: int = 1, ok_codes: tuple[int, ...] = (
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in ok_codes:
             raise SystemExit(f"{arguments} ended with {process.returncode}")
-        cost = Cost(seconds, usage.ru_maxrss / 1024)
+        cost = Cost(seconds, usage.ru_maxrss / 1024, usage.ru_utime + usage.ru_stime)
         best = cost if best is None or cost.seconds < best.seconds else best
     assert best is not None
     return best

@@ -1,19 +1,21 @@
 """What the runner adds to a target that costs nothing.
 
-The peers are measured beside it where the environment of the bench has them:
-``pip install pydantic-evals deepeval`` puts them there. They are no dependency of any extra.
+The peers are measured beside it where the environment of the bench has them; they are no
+dependency of any extra, so that environment is one of its own (see CONTRIBUTING.md).
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.measure import Line, gatemark, run
+from bench.measure import Cost, Line, gatemark, run
 
 FEW, MANY = 100, 10_000
 PEERS = {"pydantic_evals": "pydantic-evals", "deepeval": "DeepEval"}
@@ -57,25 +59,35 @@ def write_pack(folder: Path, count: int) -> Path:
 def lines() -> Iterator[Line]:
     """Hashing, validation, journal, scoring, verdict and seal, per sample."""
     with tempfile.TemporaryDirectory() as name:
-        seconds = {}
+        costs = {}
         for count in (FEW, MANY):
             pack = write_pack(Path(name) / str(count), count)
             store = str(pack.parent / "store")
             cost = run(gatemark("run", str(pack), "--json", "--store", store), repeats=3)
-            seconds[count] = cost.seconds
+            costs[count] = cost
             yield Line(f"gatemark run, {count:,} samples", cost.seconds, "s")
-        each_ms = _each_ms(seconds)
-        yield Line("gatemark run, each sample without start-up", each_ms, "ms", at_most=0.3)
+        ours = _each_ms(costs)
+        yield Line("gatemark run, each sample without start-up", ours.wall, "ms", at_most=0.3)
+        yield Line("gatemark run, each sample, processor time", ours.busy, "ms")
     for module, shown in PEERS.items():
         if importlib.util.find_spec(module) is None:
             print(f"{shown}: not installed")
             continue
+        named = f"{shown} {importlib.metadata.version(module)}"
         peer = [sys.executable, "-m", "bench.runner_peers", module]
-        seconds = {count: run([*peer, str(count)]).seconds for count in (FEW, MANY)}
-        peer_ms = _each_ms(seconds)
-        yield Line(f"{shown}, each sample without start-up", peer_ms, "ms")
-        yield Line(f"{shown} / gatemark run", peer_ms / each_ms, "x")
+        costs = {count: run([*peer, str(count)], repeats=2) for count in (FEW, MANY)}
+        theirs = _each_ms(costs)
+        yield Line(f"{named}, each sample without start-up", theirs.wall, "ms")
+        yield Line(f"{named} / gatemark run", theirs.wall / ours.wall, "x")
+        yield Line(f"{named} / gatemark run, processor time", theirs.busy / ours.busy, "x")
 
 
-def _each_ms(seconds: dict[int, float]) -> float:
-    return (seconds[MANY] - seconds[FEW]) / (MANY - FEW) * 1000
+class _EachMs(NamedTuple):
+    wall: float
+    busy: float
+
+
+def _each_ms(costs: dict[int, Cost]) -> _EachMs:
+    few, many = costs[FEW], costs[MANY]
+    per = 1000 / (MANY - FEW)
+    return _EachMs((many.seconds - few.seconds) * per, (many.processor_s - few.processor_s) * per)

@@ -1,11 +1,17 @@
-"""The same questions and the same exact match, asked by the runner of another tool."""
+"""The same questions and the same exact match, asked by the runner of another tool.
+
+Whatever the tool would send anywhere is refused, and ends the measurement.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
+import tempfile
 from typing import Any
+
+NETWORK_EVENTS = ("socket.connect", "socket.getaddrinfo")
 
 
 def answer(text: str) -> str:
@@ -30,7 +36,8 @@ def pydantic_evals(count: int) -> None:
 
 
 def deepeval(count: int) -> None:
-    os.environ.setdefault("DEEPEVAL_TELEMETRY_OPT_OUT", "YES")
+    """Its cache is off: it would write all cases so far to disk after every case."""
+    os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "YES"
     evaluating: Any = importlib.import_module("deepeval.evaluate")
     metrics: Any = importlib.import_module("deepeval.metrics")
     test_case: Any = importlib.import_module("deepeval.test_case")
@@ -42,9 +49,30 @@ def deepeval(count: int) -> None:
         cases,
         [metrics.ExactMatchMetric()],
         async_config=evaluating.AsyncConfig(run_async=False),
-        display_config=evaluating.DisplayConfig(show_indicator=False, print_results=False),
+        cache_config=evaluating.CacheConfig(write_cache=False),
+        display_config=evaluating.DisplayConfig(
+            show_indicator=False, print_results=False, inspect_after_run=False
+        ),
     )
 
 
+def main(peer: str, count: int) -> None:
+    """Run in an empty folder, because DeepEval makes one of its own wherever it is started."""
+    asked: list[str] = []
+
+    def refuse_network(event: str, arguments: tuple[object, ...]) -> None:
+        if event in NETWORK_EVENTS:
+            asked.append(f"{event} {arguments}")
+            raise OSError("the bench calls nobody")
+
+    sys.addaudithook(refuse_network)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        {"pydantic_evals": pydantic_evals, "deepeval": deepeval}[peer](count)
+        os.chdir("/")
+    if asked:
+        raise SystemExit(f"{peer} wanted the network: {asked[0]}")
+
+
 if __name__ == "__main__":
-    {"pydantic_evals": pydantic_evals, "deepeval": deepeval}[sys.argv[1]](int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gatemark.statistics.block_draws import BLOCK, ratios_by_blocks
-from gatemark.statistics.bootstrap import MANY_UNITS, bca_ratio
+from gatemark.statistics.block_draws import BLOCK, STREAMS, means_by_blocks, ratios_by_blocks
+from gatemark.statistics.bootstrap import MANY_UNITS, bca_mean, bca_ratio
 
 N = 2 * BLOCK + 3
 
@@ -54,6 +54,45 @@ def test_many_units_have_the_interval_of_plain_resampling() -> None:
     assert found.high == pytest.approx(found.estimate + 1.96 * error, abs=0.3 * error)
 
 
+def test_a_mean_of_many_units_has_the_interval_of_scipy_within_the_noise_of_drawing() -> None:
+    n = MANY_UNITS + 77
+    x = np.random.default_rng(1).gamma(0.3, 1.0, n)
+    found = bca_mean(x, np.random.default_rng(2), resamples=1_999)
+    theirs = stats.bootstrap(
+        (x,),
+        np.mean,
+        n_resamples=1_999,
+        method="percentile",
+        batch=10,
+        rng=np.random.default_rng(3),
+    )
+    error = float(theirs.standard_error)
+    assert found.method == "bca"
+    assert found.standard_error == pytest.approx(error, rel=0.08)
+    assert found.low == pytest.approx(theirs.confidence_interval.low, abs=0.2 * error)
+    assert found.high == pytest.approx(theirs.confidence_interval.high, abs=0.2 * error)
+    assert (
+        stats.ks_2samp(
+            means_by_blocks(x, np.random.default_rng(4), 1_999), theirs.bootstrap_distribution
+        ).pvalue
+        > 1e-3
+    )
+
+
+def test_a_mean_is_the_ratio_to_ones_of_the_same_draws() -> None:
+    x = np.random.default_rng(7).random(N)
+    means = means_by_blocks(x, np.random.default_rng(8), 20)
+    ratios = ratios_by_blocks(x, np.ones(N), np.random.default_rng(8), 20)
+    assert means == pytest.approx(ratios, rel=1e-12)
+
+
+@pytest.mark.parametrize("resamples", [1, STREAMS - 1, STREAMS, 101])
+def test_every_resample_is_drawn_once_whatever_the_streams(resamples: int) -> None:
+    means = means_by_blocks(np.random.default_rng(9).random(N), np.random.default_rng(0), resamples)
+    assert np.unique(means).size == resamples
+    assert bool((np.abs(means - 0.5) < 0.05).all())
+
+
 def test_one_unit_below_many_still_has_the_digits_of_scipys_stream() -> None:
     n = MANY_UNITS - 1
     x = np.random.default_rng(5).random(n)
@@ -66,10 +105,10 @@ def test_one_unit_below_many_still_has_the_digits_of_scipys_stream() -> None:
 def test_memory_does_not_grow_with_resamples() -> None:
     x = np.random.default_rng(0).random(100_000)
     peaks = []
-    for resamples in (8, 80):
+    for resamples in (8 * STREAMS, 80 * STREAMS):
         tracemalloc.start()
         ratios_by_blocks(x, np.ones(x.size), np.random.default_rng(0), resamples)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 1e6
-    assert peaks[1] < 12e6
+    assert peaks[1] < peaks[0] + 4e6
+    assert peaks[1] < STREAMS * 12e6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.bounded_mean import bounded_mean_bounds
+from gatemark.statistics.bounded_mean import MANY_VALUES, _drawn, bounded_mean_bounds
 from gatemark.statistics.proportion import clopper_pearson
 
 
@@ -31,6 +31,36 @@ def test_a_constant_sample_still_allows_for_what_it_did_not_show():
     lower, upper = bounded_mean_bounds(np.zeros(30), np.random.default_rng(4), low=-1, high=1)
     assert upper == pytest.approx(1 - 0.05 ** (1 / 30), abs=0.005)
     assert lower == pytest.approx(-upper, abs=0.005)
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 400, 20_000, MANY_VALUES - 1, MANY_VALUES])
+def test_many_yes_and_no_give_the_clopper_pearson_bounds_by_computing(k):
+    x = np.array([1.0] * k + [0.0] * (MANY_VALUES - k))
+    found = bounded_mean_bounds(x, np.random.default_rng(1), low=0, high=1)
+    exact = clopper_pearson(k, MANY_VALUES, 0.9)
+    for bound, right in zip(found, exact, strict=True):
+        error = math.sqrt(right * (1 - right) / MANY_VALUES)
+        assert bound == pytest.approx(right, abs=0.01 * error)
+
+
+def test_the_computed_bound_is_the_drawn_one_without_its_noise():
+    rng = np.random.default_rng(9)
+    x = np.where(rng.random(MANY_VALUES) < 0.001, 0.9, rng.normal(0, 0.02, MANY_VALUES))
+    sizes = rng.integers(1, 9, MANY_VALUES).astype(float)
+    found = bounded_mean_bounds(x, rng, low=-1, high=1, sizes=sizes)
+    below = np.append(sizes, sizes.mean())
+    drawn = _drawn(x, below, (-1.0, 1.0), 0.05, rng=np.random.default_rng(10), draws=1_500)
+    error = float(np.linalg.norm(sizes * (x - x.mean())) / sizes.sum())
+    assert found == pytest.approx(drawn, abs=0.3 * error)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, 1.0])
+def test_many_equal_values_still_allow_for_what_they_did_not_show(value):
+    x = np.full(MANY_VALUES, value)
+    lower, upper = bounded_mean_bounds(x, np.random.default_rng(4), low=-1, high=1)
+    reach = 1 - 0.05 ** (1 / MANY_VALUES)
+    assert lower == pytest.approx(value - (value + 1) * reach, abs=0.01 * reach)
+    assert upper == pytest.approx(value + (1 - value) * reach, abs=0.01 * reach)
 
 
 @pytest.mark.parametrize("n", [15, 60])

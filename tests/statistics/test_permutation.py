@@ -9,7 +9,7 @@ from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.mcnemar import mcnemar
-from gatemark.statistics.permutation import sign_flip
+from gatemark.statistics.permutation import GROUP, _drawn_subset_sums, sign_flip
 
 
 def _rng(seed: int = 0) -> np.random.Generator:
@@ -72,11 +72,25 @@ def test_nothing_changed_gives_one_and_says_why():
     assert (found.p_value, found.note) == (1.0, "no item changed")
 
 
-@pytest.mark.parametrize("chunk_cells", [1, 100, 4096])
-def test_the_size_of_chunks_changes_nothing(chunk_cells):
-    d = np.round(np.random.default_rng(6).normal(0.1, 1, 70), 1)
-    whole = sign_flip(d, _rng(7), resamples=999)
-    assert sign_flip(d, _rng(7), resamples=999, chunk_cells=chunk_cells) == whole
+@pytest.mark.parametrize("n", [GROUP + 5, 2 * GROUP, 700])
+def test_signs_are_drawn_fairly_and_apart_from_each_other(n):
+    d = np.random.default_rng(6).normal(0, 1, n)
+    flipped = 2 * _drawn_subset_sums(d, _rng(7), 4000) - d.sum()
+    plain = np.random.default_rng(8).choice([-1.0, 1.0], (4000, n)) @ d
+    assert stats.ks_2samp(flipped, plain).pvalue > 1e-3
+    assert flipped.var() == pytest.approx((d**2).sum(), rel=0.1)
+
+
+def test_one_seed_gives_one_p_value():
+    d = np.random.default_rng(6).normal(0.1, 1, 70)
+    assert sign_flip(d, _rng(7), resamples=999) == sign_flip(d, _rng(7), resamples=999)
+
+
+def test_the_drawn_p_of_many_deltas_is_near_the_normal_one():
+    d = np.random.default_rng(10).normal(0.035, 1, 3000)
+    expected = 2 * stats.norm.sf(abs(d.sum()) / math.sqrt((d**2).sum()))
+    found = sign_flip(d, _rng(11), resamples=9_999)
+    assert found.p_value == pytest.approx(expected, abs=5 * math.sqrt(expected / 9_999))
 
 
 def test_an_extreme_delta_never_gets_p_zero():

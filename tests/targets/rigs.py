@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +137,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
+def serving(
+    answer: Callable[[Request], Answer], tls: ssl.SSLContext | None = None
+) -> Iterator[Server]:
     """A real HTTP server on a free port of the loopback."""
     ending = threading.Event()
 
@@ -167,7 +170,10 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
             return None
 
     with Quiet(("127.0.0.1", 0), Handler) as httpd:
-        server = Server(f"http://127.0.0.1:{httpd.server_address[1]}")
+        if tls is not None:
+            httpd.socket = tls.wrap_socket(httpd.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        server = Server(f"{scheme}://127.0.0.1:{httpd.server_address[1]}")
         thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

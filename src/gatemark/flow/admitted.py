@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,9 @@ def admitted_batches(
         check_duplicate_keys=choices.check_duplicate_keys,
         max_refusals=choices.max_errors,
     )
+    # Far faster than the form's own way, and the same when there are several fields.
+    fields = form.unique or ()
+    key_of = operator.attrgetter(*fields) if len(fields) > 1 else form.key_of
     first_lines: dict[tuple[Any, ...], int] = {}
     repeated: list[str] = []
     for batch in reader.records(_watched(shard, choices, on_progress)):
@@ -36,7 +40,7 @@ def admitted_batches(
             for line, record in zip(reader.batch_lines, batch, strict=True)
         ]
         for line, record in numbered:
-            key = form.key_of(record)
+            key = key_of(record)
             first = first_lines.setdefault(key, line)
             if first != line:
                 words = form.key_words(key)

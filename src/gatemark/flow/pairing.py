@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -111,20 +111,15 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
     columns = (base.scores.get(score, {}), cand.scores.get(score, {}))
     items = []
     clashing: list[str] = []
+    is_clustered = bool(base.clusters or cand.clusters)
+    epoch_count = 0
     for item, keys in _by_id(shared):
-        named = {
-            side.clusters[key] for side in (base, cand) for key in keys if key in side.clusters
-        }
+        epoch_count = max(epoch_count, len(keys))
+        named = _clusters_of(keys, base, cand) if is_clustered else frozenset()
         if len(named) > 1:
             clashing.append(f"{item!r} is in {' and '.join(map(repr, sorted(named)))}")
-        items.append(
-            PairedItem(
-                item,
-                _mean_of(columns[0], keys),
-                _mean_of(columns[1], keys),
-                min(named, default=None),
-            )
-        )
+        scores = (_mean_of(columns[0], keys), _mean_of(columns[1], keys))
+        items.append(PairedItem(item, *scores, min(named, default=None)))
     if clashing:
         raise BadInputError(
             f"{len(clashing)} items are in two clusters: {'; '.join(clashing[:_FEW])}"
@@ -145,11 +140,11 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
             _side_mean(cand, columns[1], bounded=bounded),
         ),
         different={
-            name: tuple(key for key in shared if _differs(name, key, base, cand))
+            name: _different(base.contents[name], cand.contents[name], shared)
             for name in (DOC_HASH, "target", "input")
         },
         clusterless=tuple(i.id for i in items if i.cluster is None) if clustered else (),
-        epoch_count=max((len(keys) for _, keys in _by_id(shared)), default=0),
+        epoch_count=epoch_count,
         lowest=lowest,
         highest=highest,
     )
@@ -164,9 +159,17 @@ def _is_bounded(lowest: float | None, highest: float | None) -> bool:
     return lowest is None or highest is None or 0 <= lowest <= highest <= 1
 
 
-def _by_id(keys: Iterable[Key]) -> Iterator[tuple[str, list[Key]]]:
+def _by_id(keys: Sequence[Key]) -> Iterator[tuple[str, list[Key]]]:
+    """Items and their epochs, from keys in order."""
+    if len({key[0] for key in keys}) == len(keys):
+        yield from ((key[0], [key]) for key in keys)
+        return
     for item, group in groupby(keys, key=lambda key: key[0]):
         yield item, list(group)
+
+
+def _clusters_of(keys: Iterable[Key], *sides: SampleSet) -> frozenset[str]:
+    return frozenset(side.clusters[key] for side in sides for key in keys if key in side.clusters)
 
 
 def _mean_of(column: Mapping[Key, float], keys: list[Key]) -> float | None:
@@ -187,7 +190,9 @@ def _side_mean(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -
         mean = _mean_of(column, keys)
         if mean is not None:
             scored.append(mean)
-        counted.append(math.fsum(column.get(key, 0.0) for key in keys) / len(keys))
+            counted.append(mean)
+        else:
+            counted.append(math.fsum(column.get(key, 0.0) for key in keys) / len(keys))
     return SideMean(
         scored=math.fsum(scored) / len(scored) if scored else None,
         scored_count=len(scored),
@@ -196,6 +201,16 @@ def _side_mean(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -
     )
 
 
-def _differs(name: str, key: Key, base: SampleSet, cand: SampleSet) -> bool:
-    before, after = base.contents[name].get(key), cand.contents[name].get(key)
-    return before is not None and after is not None and before != after
+def _different(
+    base: Mapping[Key, int], cand: Mapping[Key, int], shared: Iterable[Key]
+) -> tuple[Key, ...]:
+    """The samples whose contents both sides tell, and tell differently."""
+    if not base or not cand or base == cand:
+        return ()
+    return tuple(
+        key
+        for key in shared
+        if (before := base.get(key)) is not None
+        and (after := cand.get(key)) is not None
+        and before != after
+    )

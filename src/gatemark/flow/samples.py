@@ -81,13 +81,14 @@ class SampleSet:
             found = sample.cluster if cluster == CLUSTER_FIELD else sample.tags.get(cluster)
             if found is not None:
                 self.clusters[key] = found
-        for name, content in (
-            ("target", sample.target),
-            ("input", sample.input),
-            (DOC_HASH, sample.tags.get(DOC_HASH)),
-        ):
-            if content is not None:
-                self.contents[name][key] = _hashed(content)
+        if sample.target is not None:
+            self.contents["target"][key] = _hashed(sample.target)
+        if sample.input is not None:
+            self.contents["input"][key] = _hashed(sample.input)
+        if not sample.tags:
+            return
+        if DOC_HASH in sample.tags:
+            self.contents[DOC_HASH][key] = _hashed(sample.tags[DOC_HASH])
         if TASK_HASH in sample.tags:
             self.task_hashes.add(sample.tags[TASK_HASH])
 

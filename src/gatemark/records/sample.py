@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -68,6 +69,22 @@ def numbers_are_finite(sample: Sample) -> list[Problem]:
     ]
 
 
+def rules_hold(samples: Sequence[Sample]) -> bool:
+    """Whether both rules hold for all of them; a number minus itself is 0 only if it is finite."""
+    nothing = 0.0
+    for sample in samples:
+        if sample.error is not None and sample.scores:
+            return False
+        for score in sample.scores.values():
+            if score is not None:
+                nothing += score - score
+        if sample.confidence is not None:
+            nothing += sample.confidence - sample.confidence
+        if sample.latency_ms is not None:
+            nothing += sample.latency_ms - sample.latency_ms
+    return nothing == 0.0
+
+
 _SCORED: Final = {
     "schema": NAME,
     "id": "add-004",
@@ -125,6 +142,7 @@ SCHEMA: Final = RecordSchema(
                 BadExample("another schema", _SCORED | {"schema": "gatemark.pair/1"}, "$.schema"),
             ),
             rules=(errored_means_unscored, numbers_are_finite),
+            proof=rules_hold,
         ),
     ),
 )

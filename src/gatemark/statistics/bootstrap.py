@@ -3,7 +3,7 @@
 Resampling draws the same ``Generator.integers`` stream as ``scipy.stats.bootstrap``, so one seed
 gives the same digits; the jackknife is closed form, O(n) where a general one is O(n * n). Answers
 do not depend on the size of the chunks. Memory is a few MB, or a few rows of n when n is larger.
-Ratios of many units are drawn in another way with the same distribution: see ``block_draws``.
+Many units are drawn in another way with the same distribution: see ``block_draws``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.block_draws import ratios_by_blocks
+from gatemark.statistics.block_draws import means_by_blocks, ratios_by_blocks
 
 Floats = NDArray[np.float64]
 Method = Literal["bca", "percentile", "point"]
@@ -27,7 +27,7 @@ CHUNK_CELLS = 2**17
 DEFAULT_RESAMPLES = 9_999
 RELATIVE_NOISE = 1e-12
 MANY_UNITS = 2**15
-"""From here on a ratio is resampled block by block."""
+"""From here on units are resampled block by block."""
 
 
 class BcaInterval(msgspec.Struct, frozen=True):
@@ -56,17 +56,20 @@ def bca_mean(
     resamples: int = DEFAULT_RESAMPLES,
     chunk_cells: int = CHUNK_CELLS,
 ) -> BcaInterval:
-    """BCa interval of the mean of ``values``."""
+    """BCa interval of the mean of ``values``; scipy's digits below ``MANY_UNITS`` values."""
     x = _column(values, "values")
     _refuse_bad_design(level, resamples)
     estimate = float(x.mean())
     flat = _flat_reason(x.size, is_constant=bool(x.min() == x.max()))
     if flat is not None:
         return _point(estimate, level, x.size, flat)
-    means = np.empty(resamples)
-    pick = _picker(x.size, chunk_cells)
-    for rows, drawn in _draws(x.size, rng, resamples, chunk_cells):
-        means[rows] = pick(x, drawn).mean(axis=-1)
+    if x.size >= MANY_UNITS:
+        means = means_by_blocks(x, rng, resamples)
+    else:
+        means = np.empty(resamples)
+        pick = _picker(x.size, chunk_cells)
+        for rows, drawn in _draws(x.size, rng, resamples, chunk_cells):
+            means[rows] = pick(x, drawn).mean(axis=-1)
     left_out = (x.sum() - x) / (x.size - 1)
     return _bca(estimate, means, left_out, level)
 

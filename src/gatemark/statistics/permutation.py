@@ -14,8 +14,9 @@ from gatemark.statistics.mcnemar import mcnemar
 Floats = NDArray[np.float64]
 
 EXACT_LIMIT = 16
-CHUNK_CELLS = 2**19
-BITS_PER_BYTE = 8
+GROUP = 12
+_DRAWS_PER_WORD = 4
+"""A raw word has 64 bits; 16 of them choose among the subsets of a group."""
 # A flipped sum that differs from the observed one by rounding alone is a tie.
 TIE_TOLERANCE = 1e-12
 
@@ -30,13 +31,7 @@ class SignFlip(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
-def sign_flip(
-    deltas: ArrayLike,
-    rng: np.random.Generator,
-    *,
-    resamples: int = 9_999,
-    chunk_cells: int = CHUNK_CELLS,
-) -> SignFlip:
+def sign_flip(deltas: ArrayLike, rng: np.random.Generator, *, resamples: int = 9_999) -> SignFlip:
     """Two-sided p for a mean delta of zero.
 
     Deltas of zero stay zero under any flip and are set aside. Deltas of one size make it the exact
@@ -56,39 +51,38 @@ def sign_flip(
         signs = mcnemar(int((d < 0).sum()), int((d > 0).sum()))
         return SignFlip(signs.p_value, d.size, 0, "binomial")
     bound = abs(float(d.sum())) - TIE_TOLERANCE * float(sizes.sum())
-    sums = _nibble_sums(d)
+    total = d.sum()
     if d.size <= EXACT_LIMIT:
-        words = np.arange(2**d.size, dtype="<u8").reshape(-1, 1)
-        return SignFlip(_hits(words, sums, d, bound) / 2**d.size, d.size, 0, "exact")
-    hits = 0
-    words_per_row = -(-d.size // 64)
-    rows_at_once = max(1, chunk_cells // d.size)
-    for start in range(0, resamples, rows_at_once):
-        rows = min(rows_at_once, resamples - start)
-        words = rng.integers(0, 2**64, (rows, words_per_row), dtype=np.uint64).astype("<u8")
-        hits += _hits(words, sums, d, bound)
+        flipped = 2 * _subset_sums(d) - total
+        hits = int(np.count_nonzero(np.abs(flipped) >= bound))
+        return SignFlip(hits / 2**d.size, d.size, 0, "exact")
+    flipped = 2 * _drawn_subset_sums(d, rng, resamples) - total
+    hits = int(np.count_nonzero(np.abs(flipped) >= bound))
     return SignFlip((1 + hits) / (1 + resamples), d.size, resamples, "monte_carlo")
 
 
-def _nibble_sums(deltas: Floats) -> tuple[Floats, Floats]:
-    """What each half of a byte of drawn bits adds up to, 16 sums per half and byte.
-
-    Looking four bits up at once is faster than multiplying by single bits.
-    """
-    byte_count = -(-deltas.size // BITS_PER_BYTE)
-    padded = np.zeros((byte_count, BITS_PER_BYTE))
-    padded.flat[: deltas.size] = deltas
-    bits = np.unpackbits(np.arange(16, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    chosen = bits[:, :4].T.astype(np.float64)
-    return (padded[:, :4] @ chosen).ravel(), (padded[:, 4:] @ chosen).ravel()
+def _subset_sums(values: Floats) -> Floats:
+    """The sums of all subsets; bit i of the place says whether value i is in."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate((sums, sums + value))
+    return sums
 
 
-def _hits(
-    words: NDArray[np.uint64], sums: tuple[Floats, Floats], deltas: Floats, bound: float
-) -> int:
-    low, high = sums
-    starts = np.arange(0, low.size, 16)
-    drawn = words.view(np.uint8)[:, : starts.size]
-    picked = low.take(starts + (drawn & 15)) + high.take(starts + (drawn >> 4))
-    flipped = 2 * picked.sum(axis=-1) - deltas.sum()
-    return int(np.count_nonzero(np.abs(flipped) >= bound))
+def _drawn_subset_sums(values: Floats, rng: np.random.Generator, resamples: int) -> Floats:
+    """Sums of random subsets. Twelve values at once are one look-up in their 4,096 subset sums."""
+    group_count = -(-values.size // GROUP)
+    padded = np.zeros((group_count, 2, GROUP // 2))
+    padded.flat[: values.size] = values
+    bits = np.unpackbits(np.arange(2 ** (GROUP // 2), dtype=np.uint8)[:, None], axis=1)
+    halves = padded @ bits[:, : -GROUP // 2 - 1 : -1].T.astype(np.float64)
+    sums = np.zeros(resamples)
+    picked = np.empty(resamples)
+    places = np.empty(resamples, dtype=np.intp)
+    for low, high in halves:
+        words = rng.bit_generator.random_raw(-(-resamples // _DRAWS_PER_WORD))
+        drawn = np.asarray(words, dtype="<u8").view("<u2")[:resamples]
+        np.bitwise_and(drawn, np.uint16(2**GROUP - 1), out=places)
+        # Places are always in range; without the mode, numpy would copy before it writes to out.
+        sums += np.add.outer(high, low).ravel().take(places, out=picked, mode="clip")
+    return sums

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+import httpcore
 import httpx
 import msgspec
 
+from gatemark import __version__
 from gatemark.core.errors import UsageError
-from gatemark.targets.network_specs import Endpoint, is_loopback
+from gatemark.targets.connections import NETWORK_ERRORS, new_pool
+from gatemark.targets.network_specs import Endpoint
 from gatemark.targets.port import TargetError
 from gatemark.targets.replies import bad_reply
 
@@ -59,21 +61,27 @@ class Transport:
     ) -> None:
         self._url = _url(url)
         self._method = method
-        self._headers = endpoint.headers
         self._secret = _secret(endpoint, environ)
+        self._headers = _headers(self._url, endpoint, self._secret)
+        self._address = httpcore.URL(
+            scheme=self._url.raw_scheme,
+            host=self._url.raw_host,
+            port=self._url.port,
+            target=self._url.raw_path,
+        )
         self._max_reply_bytes = max_reply_bytes
-        self._idle: list[httpx.AsyncClient] = []
-        self._tls: ssl.SSLContext | None = None
+        self._idle: list[httpcore.AsyncConnectionPool] = []
         shown = self._url.copy_with(query=None, fragment=None)
         self.place = f"{method} {shown}"
 
     async def send(self, body: Any) -> Any:
         """The decoded JSON reply, or a TargetError."""
-        client = self._idle.pop() if self._idle else self._new_client()
+        # One connection each: a pool looks at all it has on every step of every call.
+        pool = self._idle.pop() if self._idle else new_pool(self._url)
         try:
-            data = await self._exchange(client, body)
+            data = await self._exchange(pool, msgspec.json.encode(body))
         finally:
-            self._idle.append(client)
+            self._idle.append(pool)
         try:
             return msgspec.json.decode(data)
         except msgspec.DecodeError as error:
@@ -84,32 +92,20 @@ class Transport:
         while self._idle:
             await self._idle.pop().aclose()
 
-    def _new_client(self) -> httpx.AsyncClient:
-        """One connection each: a pool looks at all it has on every step of every call."""
-        if self._tls is None:
-            self._tls = httpx.create_ssl_context()
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=1)
-        return httpx.AsyncClient(
-            verify=self._tls,
-            timeout=httpx.Timeout(None),
-            limits=limits,
-            follow_redirects=False,
-            # A proxy from the environment would take what is meant for this machine out of it.
-            trust_env=not is_loopback(self._url.host),
+    async def _exchange(self, pool: httpcore.AsyncConnectionPool, content: bytes) -> bytes:
+        size = (b"content-length", str(len(content)).encode())
+        request = httpcore.Request(
+            self._method, self._address, headers=[*self._headers, size], content=content
         )
-
-    async def _exchange(self, client: httpx.AsyncClient, body: Any) -> bytes:
         try:
-            async with client.stream(
-                self._method,
-                self._url,
-                content=msgspec.json.encode(body),
-                headers=self._all_headers(),
-            ) as response:
-                if not response.is_success:
+            response = await pool.handle_async_request(request)
+            try:
+                if not 200 <= response.status < 300:
                     raise self._status_error(response, await _some(response))
                 return await self._read(response)
-        except (httpx.TransportError, httpx.StreamError) as error:
+            finally:
+                await response.aclose()
+        except NETWORK_ERRORS as error:
             said = self._redact(str(error)) or "no reason given"
             raise TargetError(
                 "unreachable",
@@ -117,25 +113,12 @@ class Transport:
                 retryable=True,
             ) from error
 
-    def _all_headers(self) -> dict[str, str]:
-        headers = {
-            "content-type": "application/json",
-            "accept": "application/json",
-            # A compressed reply could grow past any limit in one step.
-            "accept-encoding": "identity",
-            **self._headers,
-        }
-        if self._secret is not None:
-            name, value = self._secret.header()
-            headers[name] = value
-        return headers
-
-    async def _read(self, response: httpx.Response) -> bytes:
-        encoding = response.headers.get("content-encoding", "identity")
+    async def _read(self, response: httpcore.Response) -> bytes:
+        encoding = _header(response, b"content-encoding") or "identity"
         if encoding != "identity":
             raise bad_reply(f"{self.place}: reply must not be compressed, got {encoding!r}")
         data = bytearray()
-        async for chunk in response.aiter_raw():
+        async for chunk in response.aiter_stream():
             data += chunk
             if len(data) > self._max_reply_bytes:
                 raise bad_reply(
@@ -143,10 +126,10 @@ class Transport:
                 )
         return bytes(data)
 
-    def _status_error(self, response: httpx.Response, body: bytes) -> TargetError:
+    def _status_error(self, response: httpcore.Response, body: bytes) -> TargetError:
         words = " ".join(self._redact(body.decode(errors="replace")).split())[:ERROR_BODY_CHARS]
-        status = response.status_code
-        asked_s = _retry_after_s(response.headers) if status in RETRYABLE_STATUSES else None
+        status = response.status
+        asked_s = _retry_after_s(response) if status in RETRYABLE_STATUSES else None
         wait = "" if asked_s is None else f", asks to wait {asked_s:g} s"
         return TargetError(
             "http_status",
@@ -173,21 +156,49 @@ def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> Secret | None:
     return Secret(endpoint.api_key_env, header, prefix, environ)
 
 
-async def _some(response: httpx.Response) -> bytes:
+async def _some(response: httpcore.Response) -> bytes:
     data = bytearray()
-    async for chunk in response.aiter_raw():
+    async for chunk in response.aiter_stream():
         data += chunk
         if len(data) >= ERROR_BODY_BYTES:
             break
     return bytes(data[:ERROR_BODY_BYTES])
 
 
-def _retry_after_s(headers: httpx.Headers) -> float | None:
+def _headers(
+    url: httpx.URL, endpoint: Endpoint, secret: Secret | None
+) -> list[tuple[bytes, bytes]]:
+    """What every request says; a pack's own headers replace ours, and the key replaces all."""
+    said = [
+        ("Host", url.netloc.decode("ascii")),
+        ("User-Agent", f"gatemark/{__version__}"),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json"),
+        # A compressed reply could grow past any limit in one step.
+        ("Accept-Encoding", "identity"),
+        *endpoint.headers.items(),
+    ]
+    if secret is not None:
+        said.append(secret.header())
+    last = {name.lower(): (name, value) for name, value in said}.values()
+    try:
+        return [(name.encode("ascii"), value.encode("ascii")) for name, value in last]
+    except UnicodeEncodeError as error:
+        raise UsageError(f"headers must be ASCII, got {error.object!r}") from error
+
+
+def _header(response: httpcore.Response, name: bytes) -> str:
+    """The value, or several as one list; empty without any."""
+    values = [value for found, value in response.headers if found.lower() == name]
+    return b", ".join(values).decode("latin-1")
+
+
+def _retry_after_s(response: httpcore.Response) -> float | None:
     """Retry-After in seconds; a date is read against the server's own Date, not our clock."""
-    text = headers.get("retry-after", "").strip()
+    text = _header(response, b"retry-after").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
-    until, now = _date(text), _date(headers.get("date", ""))
+    until, now = _date(text), _date(_header(response, b"date"))
     if until is None or now is None:
         return None
     return max(0.0, (until - now).total_seconds())

@@ -1,0 +1,214 @@
+"""The network under HTTP calls: plain asyncio connections for httpcore, and the way to a proxy.
+
+httpcore's own asyncio connections go through anyio, which hands the loop to the other calls at
+every step: many calls at once then end together, and late, instead of one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore
+import httpx
+
+from gatemark.targets.network_specs import is_loopback
+
+MAX_UNREAD_BYTES: Final = 2**16
+HAPPY_EYEBALLS_DELAY_S: Final = 0.25
+
+NETWORK_ERRORS: Final = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.TimeoutException,
+    httpcore.UnsupportedProtocol,
+)
+"""Everything httpcore says about a call that never had a whole reply."""
+
+
+def new_pool(url: httpx.URL) -> httpcore.AsyncConnectionPool:
+    """One caller's connection to an address: kept, opened again when the other side closed it."""
+    proxy = _proxy(url)
+    needs_tls = url.scheme == "https" or (proxy is not None and proxy.url.scheme == b"https")
+    tls = httpx.create_ssl_context() if needs_tls else None
+    if proxy is not None and proxy.url.scheme == b"https":
+        proxy = httpcore.Proxy(proxy.url, proxy.auth, ssl_context=tls)
+    return httpcore.AsyncConnectionPool(
+        ssl_context=tls, proxy=proxy, max_connections=1, network_backend=AsyncioBackend()
+    )
+
+
+class AsyncioBackend(httpcore.AsyncNetworkBackend):
+    """Opens connections on the running loop. Time limits are the caller's."""
+
+    async def connect_tcp(
+        self, host: str, port: int, *_: Any, **__: Any
+    ) -> httpcore.AsyncNetworkStream:
+        loop = asyncio.get_running_loop()
+        with _errors_as(httpcore.ConnectError):
+            opened = await loop.create_connection(
+                _Line, host, port, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
+            )
+        return _Stream(opened[1])
+
+    async def connect_unix_socket(
+        self, path: str, *_: Any, **__: Any
+    ) -> httpcore.AsyncNetworkStream:
+        raise httpcore.UnsupportedProtocol(f"{path}: targets are reached by host and port")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    def __init__(self, line: _Line) -> None:
+        self._line = line
+
+    async def read(self, max_bytes: int, *_: Any, **__: Any) -> bytes:
+        with _errors_as(httpcore.ReadError):
+            return await self._line.read(max_bytes)
+
+    async def write(self, buffer: bytes, *_: Any, **__: Any) -> None:
+        with _errors_as(httpcore.WriteError):
+            await self._line.write(buffer)
+
+    async def aclose(self) -> None:
+        # A reply ends by its own length, so nobody waits for the goodbye of TLS.
+        self._line.transport.abort()
+        await asyncio.sleep(0)
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, *_: Any, **__: Any
+    ) -> httpcore.AsyncNetworkStream:
+        loop = asyncio.get_running_loop()
+        line = self._line
+        try:
+            with _errors_as(httpcore.ConnectError):
+                transport = await loop.start_tls(
+                    line.transport, line, ssl_context, server_hostname=server_hostname
+                )
+        except BaseException:
+            line.transport.abort()
+            raise
+        line.transport = cast("asyncio.Transport", transport)
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":
+            return self._line.is_over()
+        return self._line.transport.get_extra_info(info)
+
+
+class _Line(asyncio.Protocol):
+    """Bytes both ways over one transport, which TLS may replace."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._unread = bytearray()
+        self._ended = False
+        self._lost: Exception | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+        self._is_full = False
+        self._is_held = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        if len(self._unread) > MAX_UNREAD_BYTES and not self._is_held:
+            self._is_held = True
+            self.transport.pause_reading()
+        _wake(self._reader)
+
+    def eof_received(self) -> None:
+        self._ended = True
+        _wake(self._reader)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended = True
+        self._lost = exc or self._lost
+        _wake(self._reader)
+        _wake(self._writer)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        _wake(self._writer)
+
+    async def read(self, max_bytes: int) -> bytes:
+        """Some bytes, or none at the end."""
+        while not self._unread:
+            if self._lost is not None:
+                raise self._lost
+            if self._ended:
+                return b""
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        data = bytes(self._unread[:max_bytes])
+        del self._unread[:max_bytes]
+        if self._is_held and len(self._unread) <= MAX_UNREAD_BYTES // 2:
+            self._is_held = False
+            self.transport.resume_reading()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Hand bytes over, and wait only while the other side takes none."""
+        if not data:
+            return
+        if self._lost is not None:
+            raise self._lost
+        if self.transport.is_closing():
+            raise ConnectionResetError("the connection is closed")
+        self.transport.write(data)
+        while self._is_full and not self._ended:
+            self._writer = asyncio.get_running_loop().create_future()
+            await self._writer
+
+    def is_over(self) -> bool:
+        """Whether an idle connection cannot be used again: it has an end or words nobody asked."""
+        if self._ended or self._unread or self.transport.is_closing():
+            return True
+        connection = self.transport.get_extra_info("socket")
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+@contextmanager
+def _errors_as(kind: type[httpcore.NetworkError]) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError) as error:
+        raise kind(str(error) or type(error).__name__) from error
+
+
+def _proxy(url: httpx.URL) -> httpcore.Proxy | None:
+    """What the environment says; a proxy would take a call to this machine out of it."""
+    found = getproxies()
+    address = found.get(url.scheme) or found.get("all")
+    if not address or is_loopback(url.host) or proxy_bypass(url.host):
+        return None
+    proxy = httpx.Proxy(address if "://" in address else f"http://{address}")
+    where = httpcore.URL(
+        scheme=proxy.url.raw_scheme,
+        host=proxy.url.raw_host,
+        port=proxy.url.port,
+        target=proxy.url.raw_path,
+    )
+    return httpcore.Proxy(where, proxy.raw_auth)
