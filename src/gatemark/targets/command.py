@@ -29,6 +29,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
+from gatemark.targets.child import Child, start_child
 from gatemark.targets.port import Call, CallPart, Reply, TargetError
 from gatemark.targets.replies import bad_reply, reply_from_fields
 
@@ -108,19 +109,16 @@ class CommandTarget:
 
     async def _start(self) -> _Worker:
         try:
-            process = await asyncio.create_subprocess_exec(
+            child = await start_child(
                 self._program,
-                *self._argv[1:],
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=self._folder,
-                start_new_session=True,
+                self._argv[1:],
+                self._folder,
                 limit=self._max_reply_bytes + 1,
+                keeps_stderr=True,
             )
         except OSError as error:
             raise TargetError("crash", f"{self._argv[0]} cannot be started: {error}") from error
-        return _Worker(process, self._argv[0], self._max_reply_bytes)
+        return _Worker(child, self._argv[0], self._max_reply_bytes)
 
     def _fields(self, line: bytes, call: Call) -> dict[str, Any]:
         try:
@@ -140,11 +138,11 @@ class CommandTarget:
 class _Worker:
     """One process and the tail of what it says on stderr."""
 
-    def __init__(
-        self, process: asyncio.subprocess.Process, name: str, max_reply_bytes: int
-    ) -> None:
+    def __init__(self, child: Child, name: str, max_reply_bytes: int) -> None:
+        process = child.process
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise TargetError("crash", f"{name} was started without its three pipes")
+        self._child = child
         self._process = process
         self._stdin = process.stdin
         self._stdout = process.stdout
@@ -178,25 +176,11 @@ class _Worker:
 
     async def kill(self) -> None:
         """End the process and its children, and wait until it is gone, whoever cancels us."""
-        self._signal()
-        cleaning = asyncio.ensure_future(self._clean_up())
         try:
-            await asyncio.shield(cleaning)
-        except asyncio.CancelledError:
-            await cleaning
-            raise
-
-    async def _clean_up(self) -> None:
-        await self._process.wait()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_GRACE_S):
-                while await self._stdout.read(65_536):
-                    pass
-        self._stdin.close()
-        with contextlib.suppress(ConnectionError):
-            await self._stdin.wait_closed()
-        self._listening.cancel()
-        await asyncio.gather(self._listening, return_exceptions=True)
+            await self._child.end()
+        finally:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
 
     async def _obituary(self) -> TargetError:
         """What to say about a process that hung up: how it ended and its last words."""
@@ -216,10 +200,6 @@ class _Worker:
         return TargetError(
             "crash", f"{self._name} {ending} instead of answering{stderr}", retryable=True
         )
-
-    def _signal(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _listen(self, stderr: asyncio.StreamReader) -> None:
         while chunk := await stderr.read(65_536):

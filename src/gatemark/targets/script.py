@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
+from gatemark.targets.child import start_child
 from gatemark.targets.port import Call, CallPart, Reply, TargetError
 from gatemark.targets.replies import bad_reply
 
@@ -48,22 +48,17 @@ class ScriptTarget:
     async def call(self, call: Call) -> Reply:
         started = self._clock()
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._program,
-                *self._argv[1:],
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                cwd=self._folder,
-                start_new_session=True,
+            child = await start_child(
+                self._program, self._argv[1:], self._folder, keeps_stderr=False
             )
         except OSError as error:
             raise TargetError("crash", f"{self._argv[0]} cannot be started: {error}") from error
         try:
-            data = await self._exchange(process, msgspec.json.encode(call.input) + b"\n")
-            code = await process.wait()
+            request = msgspec.json.encode(call.input) + b"\n"
+            data = await self._exchange(child.process, request)
+            code = await child.process.wait()
         finally:
-            await _end(process)
+            await child.end()
         latency_ms = (self._clock() - started) * 1000.0
         if code != 0:
             raise TargetError("crash", f"{self._argv[0]} exited with code {code}", retryable=True)
@@ -100,15 +95,3 @@ class ScriptTarget:
                     f"{self._argv[0]}: a reply must be at most {self._max_reply_bytes} bytes"
                 )
         return bytes(data)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End what is left of a script and its children, whoever cancels us."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    waiting = asyncio.ensure_future(process.wait())
-    try:
-        await asyncio.shield(waiting)
-    except asyncio.CancelledError:
-        await waiting
-        raise

@@ -1,0 +1,72 @@
+"""A child process in a group of its own that can always be ended.
+
+asyncio counts a process as gone only when its pipes are closed too. A pipe does not close while
+nobody reads what is in it, nor while a grandchild in another session holds it, so the pipes are let
+go of here rather than read to their end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import Process, SubprocessStreamProtocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+DEFAULT_LIMIT: Final = 2**16
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+class Child:
+    """A started process; ``process`` has its streams and its return code."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, process: Process) -> None:
+        self._transport = transport
+        self.process = process
+
+    async def end(self) -> None:
+        """End the process and its children, and wait until it is gone, whoever cancels us."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        stdin = self._transport.get_pipe_transport(_STDIN)
+        # A pipe that closes with nothing left to write closes by itself.
+        if isinstance(stdin, asyncio.WriteTransport) and (
+            not stdin.is_closing() or stdin.get_write_buffer_size()
+        ):
+            stdin.abort()
+        for number in (_STDOUT, _STDERR):
+            pipe = self._transport.get_pipe_transport(number)
+            if pipe is not None:
+                pipe.close()
+        waiting = asyncio.ensure_future(self.process.wait())
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            await waiting
+            raise
+
+
+async def start_child(
+    program: str,
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    keeps_stderr: bool,
+) -> Child:
+    """Start a program with pipes to its stdin and stdout; OSError when it cannot be started."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(
+        lambda: SubprocessStreamProtocol(limit=limit, loop=loop),
+        program,
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE if keeps_stderr else asyncio.subprocess.DEVNULL,
+        cwd=folder,
+        start_new_session=True,
+    )
+    return Child(transport, Process(transport, protocol, loop))

@@ -1,0 +1,94 @@
+"""A child can be ended whatever became of its pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from gatemark.targets.child import Child, start_child
+
+ENDS_WITHIN_S = 30
+
+
+async def started(folder: Path, body: str, *, keeps_stderr: bool = True) -> Child:
+    shell = shutil.which("sh")
+    assert shell is not None
+    return await start_child(shell, ["-c", body], folder, keeps_stderr=keeps_stderr)
+
+
+async def ended(child: Child) -> int | None:
+    async with asyncio.timeout(ENDS_WITHIN_S):
+        await child.end()
+    return child.process.returncode
+
+
+@pytest.mark.parametrize("body", ["yes", "yes >&2", "yes & yes >&2"])
+def test_a_flood_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path, body: str) -> None:
+    async def check() -> int | None:
+        child = await started(tmp_path, body)
+        assert child.process.stdout is not None
+        assert child.process.stderr is not None
+        # Until the streams have more than they hold and stop reading.
+        flooded = child.process.stderr if body == "yes >&2" else child.process.stdout
+        await flooded.readexactly(1)
+        await asyncio.sleep(0.3)
+        return await ended(child)
+
+    assert asyncio.run(check()) == -signal.SIGKILL
+
+
+def test_a_grandchild_that_keeps_the_pipes_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """It has a session of its own, so that it outlives the group, and the pipes stay open."""
+
+    async def check() -> int | None:
+        child = await started(tmp_path, "setsid sh -c 'echo $$ > pid; sleep 60' & wait")
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            await asyncio.sleep(0.01)
+        return await ended(child)
+
+    try:
+        assert asyncio.run(check()) == -signal.SIGKILL
+    finally:
+        os.killpg(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_input_that_nobody_reads_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    async def check() -> int | None:
+        child = await started(tmp_path, "sleep 60")
+        assert child.process.stdin is not None
+        child.process.stdin.write(b"x" * 4_000_000)
+        return await ended(child)
+
+    assert asyncio.run(check()) == -signal.SIGKILL
+
+
+def test_a_child_that_has_ended_keeps_its_code(tmp_path: Path) -> None:
+    async def check() -> tuple[int | None, int | None]:
+        child = await started(tmp_path, "exit 3", keeps_stderr=False)
+        code = await child.process.wait()
+        return code, await ended(child)
+
+    assert asyncio.run(check()) == (3, 3)
+
+
+def test_whoever_cancels_waits_until_the_child_is_gone(tmp_path: Path) -> None:
+    async def check() -> int | None:
+        child = await started(tmp_path, "sleep 60")
+        ending = asyncio.create_task(child.end())
+        await asyncio.sleep(0)
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        return child.process.returncode
+
+    assert asyncio.run(check()) == -signal.SIGKILL
+
+
+def test_a_program_that_cannot_be_started_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="gone"):
+        asyncio.run(start_child(str(tmp_path / "gone"), [], tmp_path, keeps_stderr=False))
