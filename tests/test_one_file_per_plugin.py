@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import shutil
 import subprocess
@@ -71,6 +72,7 @@ def survivors(package_parent: Path) -> list[int]:
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parent = tmp_path_factory.mktemp("copy")
     shutil.copytree(PACKAGE, parent / "gatemark", ignore=shutil.ignore_patterns("__pycache__"))
+    assert compileall.compile_dir(parent, quiet=1)
     return parent
 
 
