@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from operator import attrgetter
 from typing import Final
 
 from gatemark.core.runlog.names import moment_text
 from gatemark.core.runlog.run import Compat, TimestampDerivation
-from gatemark.core.runlog.trace import StreamDelta, TurnBoundary
-from gatemark.runlog.trace import Trace, moment_of
+from gatemark.core.runlog.stretch import Stretch
+from gatemark.runlog.trace import Trace
 
 FALLBACK_STEP_MS: Final = 1000
 MANY_FALLBACKS: Final = 10
@@ -24,10 +23,15 @@ class Moments:
     """
 
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
-        self._records = trace.records
+        self._parts = trace.parts
+        self._last_seqs = [
+            part.last_seq if isinstance(part, Stretch) else part.seq for part in trace.parts
+        ]
         self._only_deltas = compat == "source"
-        first = next((record for record in trace.records if isinstance(record, StreamDelta)), None)
-        self._start_ms = trace.meta.t0_emitted_ms if first is None else first.t_emitted_ms
+        first = next((part for part in trace.parts if isinstance(part, Stretch)), None)
+        self._start_ms = (
+            trace.meta.t0_emitted_ms if first is None else first.t0_ms + first.t_rel_ms[0]
+        )
         self._found = 0
         self._made_up = 0
 
@@ -46,21 +50,14 @@ class Moments:
         return moment_text(known_ms)
 
     def _known_ms(self, seq: int) -> int | None:
-        record = self._record(seq)
-        if record is None:
+        place = bisect_left(self._last_seqs, seq)
+        if place == len(self._parts):
             return None
-        if self._only_deltas and not isinstance(record, StreamDelta):
-            return None
-        return moment_of(record)
-
-    def _record(self, seq: int) -> StreamDelta | TurnBoundary | None:
-        """The record of a ``seq``; as a rule it stands at that very place."""
-        records = self._records
-        place = seq
-        if not 0 <= seq < len(records) or records[seq].seq != seq:
-            place = bisect_left(records, seq, key=attrgetter("seq"))
-        found = records[place] if place < len(records) else None
-        return found if found is not None and found.seq == seq else None
+        part = self._parts[place]
+        if isinstance(part, Stretch):
+            index = seq - part.first_seq
+            return part.t0_ms + part.t_rel_ms[index] if index >= 0 else None
+        return None if part.seq != seq or self._only_deltas else part.t_ms
 
     def derivation(self) -> TimestampDerivation:
         """What ``run_meta`` says about all timestamps given so far."""

@@ -225,8 +225,6 @@ def run_variant(
 
 
 def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buffer: bool) -> None:
-    content = trace.content_turns
-
     def pass_on(flushed: Flushed) -> None:
         recorder.flush(flushed)
         segment = Segment(flushed.agent_id, flushed.text)
@@ -236,12 +234,7 @@ def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buf
         else:
             recorder.summarise((segment,), start, end, "tokengate_flush")
 
-    said = [
-        record
-        for record in trace.records
-        if type(record) is StreamDelta and record.turn_id in content and record.delta_text
-    ]
-    for flushed in gate.add_all(said):
+    for flushed in gate.add_all(trace.said()):
         pass_on(flushed)
     for rest in gate.flush_all("end_of_trace"):
         if with_buffer:
@@ -253,27 +246,21 @@ def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buf
 
 def _through_chunks(trace: Trace, size: int, recorder: Recorder, compat: Compat) -> None:
     """Fixed chunks over all agents; the last segment of a chunk is the one that is looked at."""
-    content = trace.content_turns
     per_delta = compat == "source"
     parts: list[tuple[str, list[str]]] = []
     length = counted = start = 0
-    for record in trace.records:
-        if type(record) is not StreamDelta or record.turn_id not in content:
-            continue
-        text = record.delta_text
-        if not text:
-            continue
+    for agent_id, text, _, seq in trace.said():
         if not parts:
-            start, length, counted = record.seq, 0, 0
-        if parts and parts[-1][0] == record.agent_id:
+            start, length, counted = seq, 0, 0
+        if parts and parts[-1][0] == agent_id:
             parts[-1][1].append(text)
         else:
-            parts.append((record.agent_id, [text]))
+            parts.append((agent_id, [text]))
         length += len(text)
         counted = counted + ctu(text) if per_delta else (length + 3) // 4
         if counted >= size:
-            segments = [Segment(agent_id, "".join(texts)) for agent_id, texts in parts]
-            recorder.look(segments, start, record.seq, FIXED_CHUNK)
+            segments = [Segment(speaker, "".join(texts)) for speaker, texts in parts]
+            recorder.look(segments, start, seq, FIXED_CHUNK)
             parts = []
 
 
