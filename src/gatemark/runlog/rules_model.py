@@ -119,7 +119,7 @@ def _analysis(question: Question) -> dict[str, Any]:
     small = text.lower()
     words = _long_words(text)
     kinds = {KINDS[word] for word in KIND_WORDS & _words(text)}
-    if any(phrase in small for phrase in ALERTS):
+    if any(map(small.__contains__, ALERTS)):
         state = "CRITICAL_ALERT"
     elif question.context and _familiar_share(words, question.context) < SHIFT_BELOW:
         state = "TOPIC_SHIFT"
@@ -183,7 +183,7 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
 def _kinds(sentence: str) -> set[str]:
     """The kinds of statements that a sentence holds."""
     words = sentence.encode("utf-8", "replace").translate(_TO_WORDS).split()
-    return {KINDS[word] for word in words if word in KINDS}
+    return {KINDS[word] for word in KIND_WORDS.intersection(words)}
 
 
 def _fitting(sentences: Iterable[str], field: str) -> str:
