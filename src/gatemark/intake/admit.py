@@ -87,6 +87,7 @@ class Admission:
                 self.accepted += len(batch)
                 if batch:
                     yield batch
+                del batch
 
     def _block(self, data: bytes) -> Iterable[list[Any]]:
         """The good records of some lines: all at once, else line by line."""
