@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.runlog.run import Compat, TriggerReason
+from gatemark.core.runlog.stretch import Piece
 
 SENTENCE_ENDS: Final = (".", "?", "!")
 CLOSERS: Final = ")]}'\""
@@ -131,11 +132,10 @@ class TokenGate:
                 return self._open(agent_id, buffer, "boundary_cue")
         return None
 
-    def add_all(self, pieces: Iterable[tuple[str, str, int, int]]) -> Iterator[Flushed]:
+    def add_all(self, pieces: Iterable[Piece]) -> Iterator[Flushed]:
         """What ``add`` gives for one piece after the other; none of them is empty.
 
-        A piece is an agent, its text, a time in milliseconds and a ``seq``. Most pieces only make
-        one agent's buffer longer. Those are dealt with here, without a call.
+        Most pieces only make one agent's buffer longer. Those are dealt with here, without a call.
         """
         known, min_words, max_words = _known.get, self._min_words, self._max_words
         silence_ms, max_wait_ms = self._silence_ms, self._max_wait_ms

@@ -9,20 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, count
+from itertools import chain
 from operator import attrgetter
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.runlog.stretch import Stretch, stretches
+from gatemark.core.runlog.stretch import Piece, Stretch, stretches
 from gatemark.core.runlog.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.core.runlog.trace_rules import TraceRules, TurnNotes
 
 Plane = Literal["control_plane", "content_plane"]
-Piece = tuple[str, str, int, int]
-"""Some text of an agent: who, what, when since the start of the trace in ms, and its ``seq``."""
 
 NO_LABELS: Final = frozenset({"unknown", "null", "none", ""})
 """Agent ids that name nobody."""
@@ -102,13 +100,11 @@ def _records(parts: Iterable[Stretch | TurnBoundary]) -> Iterator[StreamDelta | 
 
 
 def _said_in(stretch: Stretch, content: frozenset[int]) -> Iterable[Piece]:
-    seqs = count(stretch.first_seq)
-    pieces = zip(stretch.agent_ids, stretch.texts, stretch.t_rel_ms, seqs, strict=False)
     if content.issuperset(stretch.turn_ids) and all(stretch.texts):
-        return pieces
+        return stretch.pieces()
     return [
         piece
-        for piece, turn_id in zip(pieces, stretch.turn_ids, strict=True)
+        for turn_id, piece in zip(stretch.turn_ids, stretch.pieces(), strict=True)
         if turn_id in content and piece[1]
     ]
 

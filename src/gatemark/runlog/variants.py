@@ -19,7 +19,7 @@ from gatemark.core.runlog.run import (
     TokengateFlush,
     TriggerType,
 )
-from gatemark.core.runlog.trace import StreamDelta
+from gatemark.core.runlog.stretch import Stretch
 from gatemark.runlog.buffer_agent import BufferAgent
 from gatemark.runlog.config import PARTS, VariantConfig
 from gatemark.runlog.gate import Flushed, TokenGate
@@ -270,6 +270,7 @@ def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
     ``source`` knows one turn at a time: one that starts inside another makes it forget the text.
     """
     content = trace.content_turns
+    one_at_a_time = compat == "source"
     turns: dict[int, _OpenTurn] = {}
 
     def summarise(turn: _OpenTurn, end_seq: int) -> None:
@@ -277,19 +278,20 @@ def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
             segment = Segment(turn.agent_id, "".join(turn.texts))
             recorder.summarise((segment,), turn.start_seq, end_seq, "turn_end")
 
-    for record in trace.records:
-        if record.turn_id not in content:
-            continue
-        key = 0 if compat == "source" else record.turn_id
-        if not isinstance(record, StreamDelta):
-            if record.boundary == "start":
-                turns[key] = _OpenTurn(record.agent_id, record.seq)
+    for part in trace.parts:
+        if isinstance(part, Stretch):
+            for turn_id, (agent_id, text, _, seq) in zip(part.turn_ids, part.pieces(), strict=True):
+                if text and turn_id in content:
+                    key = 0 if one_at_a_time else turn_id
+                    turn = turns.get(key) or turns.setdefault(key, _OpenTurn(agent_id, seq))
+                    turn.texts.append(text)
+                    turn.agent_id, turn.last_seq = agent_id, seq
+        elif part.turn_id in content:
+            key = 0 if one_at_a_time else part.turn_id
+            if part.boundary == "start":
+                turns[key] = _OpenTurn(part.agent_id, part.seq)
             elif key in turns:
-                summarise(turns.pop(key), record.seq)
-        elif record.delta_text:
-            turn = turns.setdefault(key, _OpenTurn(record.agent_id, record.seq))
-            turn.texts.append(record.delta_text)
-            turn.agent_id, turn.last_seq = record.agent_id, record.seq
+                summarise(turns.pop(key), part.seq)
     for turn in turns.values():
         summarise(turn, turn.last_seq)
 

@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from gatemark.core.runlog.trace import StreamDelta
 
+Piece = tuple[str, str, int, int]
+"""Some text of an agent: who, what, when since the start of the trace in ms, and its ``seq``."""
+
 
 class Stretch(Struct, frozen=True, gc=False):
     """Deltas of one case that follow one another: ``seq`` counts up from ``first_seq``.
@@ -28,6 +31,11 @@ class Stretch(Struct, frozen=True, gc=False):
     def last_seq(self) -> int:
         """The ``seq`` of the last delta."""
         return self.first_seq + len(self.texts) - 1
+
+    def pieces(self) -> Iterator[Piece]:
+        """What is said, delta by delta."""
+        seqs = range(self.first_seq, self.first_seq + len(self.texts))
+        return zip(self.agent_ids, self.texts, self.t_rel_ms, seqs, strict=True)
 
     def deltas(self) -> Iterator[StreamDelta]:
         """The deltas one by one."""

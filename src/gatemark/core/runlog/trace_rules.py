@@ -181,9 +181,7 @@ class TraceRules(FileRules):
             and sorted(times) == times
         )
 
-    def _note(
-        self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]
-    ) -> None:
+    def _note(self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]) -> None:
         """Keep what was said under the turn in which it was."""
         turn = self._turn(line, first)
         if turn.first is None:
