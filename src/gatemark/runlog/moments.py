@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import Final
 
 from gatemark.core.runlog.names import moment_text
 from gatemark.core.runlog.run import Compat, TimestampDerivation
 from gatemark.core.runlog.stretch import Stretch
+from gatemark.core.runlog.trace import TurnBoundary
 from gatemark.runlog.trace import Trace
 
 FALLBACK_STEP_MS: Final = 1000
@@ -24,9 +26,13 @@ class Moments:
 
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
         self._parts = trace.parts
-        self._last_seqs = [
-            part.last_seq if isinstance(part, Stretch) else part.seq for part in trace.parts
+        spans = [
+            (part.first_seq, part.last_seq) if isinstance(part, Stretch) else (part.seq, part.seq)
+            for part in trace.parts
         ]
+        self._firsts = [first for first, _ in spans]
+        self._lasts = [last for _, last in spans]
+        self._places = list(accumulate((last - first + 1 for first, last in spans), initial=0))
         self._only_deltas = compat == "source"
         first = next((part for part in trace.parts if isinstance(part, Stretch)), None)
         self._start_ms = (
@@ -50,14 +56,19 @@ class Moments:
         return moment_text(known_ms)
 
     def _known_ms(self, seq: int) -> int | None:
-        place = bisect_left(self._last_seqs, seq)
-        if place == len(self._parts):
-            return None
-        part = self._parts[place]
+        part = self._part(seq)
         if isinstance(part, Stretch):
-            index = seq - part.first_seq
-            return part.t0_ms + part.t_rel_ms[index] if index >= 0 else None
-        return None if part.seq != seq or self._only_deltas else part.t_ms
+            return part.t0_ms + part.t_rel_ms[seq - part.first_seq]
+        return None if part is None or self._only_deltas else part.t_ms
+
+    def _part(self, seq: int) -> Stretch | TurnBoundary | None:
+        """What holds a ``seq``; as a rule as many records stand before it as it says."""
+        found = bisect_right(self._places, seq) - 1
+        if found == len(self._parts) or self._firsts[found] != self._places[found]:
+            found = bisect_left(self._lasts, seq)
+        if found == len(self._parts) or self._firsts[found] > seq:
+            return None
+        return self._parts[found]
 
     def derivation(self) -> TimestampDerivation:
         """What ``run_meta`` says about all timestamps given so far."""
