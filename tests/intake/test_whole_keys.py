@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
 
-from gatemark.core.record import BadExample, Form
+from gatemark.core.record import BadExample, Form, by_kind
 from gatemark.intake.admit import Admission, object_lines
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
@@ -195,16 +195,16 @@ class Loose(Struct, frozen=True, tag_field="kind", tag="loose"):
 def test_records_of_closed_types_tell_how_many_keys_their_lines_have() -> None:
     said = [Said("a", at) for at in range(16)]
     totals = KeyTotals([Said, Edge])
-    assert totals.of(said) == 16 * 3
-    assert totals.of([*said, Edge(1)]) == 16 * 3 + 2
-    assert totals.of([*said, Edge(1, "x", Inner("b"))]) == 16 * 3 + 5
-    assert totals.of([Said("a", 1), Edge(1)]) is None, "too many to be counted one by one"
-    assert totals.of([]) == 0
+    assert totals.of(by_kind(said)) == 16 * 3
+    assert totals.of(by_kind([*said, Edge(1)])) == 16 * 3 + 2
+    assert totals.of(by_kind([*said, Edge(1, "x", Inner("b"))])) == 16 * 3 + 5
+    assert totals.of(by_kind([Said("a", 1), Edge(1)])) is None, "too many to be counted one by one"
+    assert totals.of({}) == 0
 
 
 def test_types_that_allow_other_keys_or_need_no_tag_tell_nothing() -> None:
-    assert KeyTotals([Said, Loose]).of([Loose(1)] * 9) is None
-    assert KeyTotals([Said]).of([Said("a", 1)]) is None
+    assert KeyTotals([Said, Loose]).of(by_kind([Loose(1)] * 9)) is None
+    assert KeyTotals([Said]).of(by_kind([Said("a", 1)])) is None
 
 
 @settings(deadline=None, max_examples=200)
@@ -226,6 +226,6 @@ def test_counting_never_takes_a_repeated_key_for_none(rows: list[tuple[str, str,
     ]
     data = "".join(line + "\n" for line in lines).encode()
     records = [msgspec.json.decode(line, type=Said | Edge) for line in lines]
-    total, counted = KeyTotals([Said, Edge]).of(records), key_count(data)
+    total, counted = KeyTotals([Said, Edge]).of(by_kind(records)), key_count(data)
     if total == counted:
         assert not any(again for _, again, _ in rows)

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import msgspec
+
 from gatemark.core.runlog.fields import moment_ms
 from gatemark.runlog.moments import Moments
+from gatemark.runlog.trace import trace_of
 
-from .talks import T0, trace, turn
+from .talks import T0, looked_at, records, trace, turn
 
 
 def test_every_record_has_its_own_time() -> None:
@@ -30,3 +33,22 @@ def test_a_seq_beyond_the_trace_is_made_up() -> None:
 
 def test_timestamps_are_utc_with_milliseconds() -> None:
     assert Moments(trace(turn("a", 0, ["x"]))).at(1) == "2023-11-14T22:13:20.005Z"
+
+
+def test_records_beside_a_gap_keep_their_times_and_the_lost_one_has_none() -> None:
+    found = records(turn("a", 0, ["x", "y", "z"]))
+    del found[3]
+    rules, _ = looked_at(found, "inspect")
+    moments = Moments(trace_of(rules))
+    assert [moment_ms(moments.at(seq)) - T0 for seq in (0, 1, 3, 4)] == [0, 5, 25, 30]
+    assert moments.made_up == 0
+    assert moment_ms(moments.at(2)) == T0 + 5 + 2000
+    assert moments.made_up == 1
+
+
+def test_of_two_records_with_one_seq_the_one_in_its_place_tells_the_time() -> None:
+    found = records(turn("a", 0, ["x", "y", "z"]))
+    found[2] = msgspec.structs.replace(found[2], seq=2)
+    rules, remarks = looked_at(found, "inspect")
+    assert any(remark.rule == "seq" for remark in remarks)
+    assert moment_ms(Moments(trace_of(rules)).at(2)) == T0 + 15

@@ -55,7 +55,7 @@ def test_failed_summaries_and_windows_beyond_the_trace_are_drawn_too(case: Any) 
 
 def test_a_trace_without_records_has_no_timeline(case: Any) -> None:
     log, trace = case
-    empty = msgspec.structs.replace(trace, records=(), turns=())
+    empty = msgspec.structs.replace(trace, parts=(), turns=())
     assert case_timeline(log, empty) is None
     assert TracedCase(empty).duration_ms == 0
 

@@ -59,6 +59,22 @@ class FileRules(ABC):
         """What shows only after the last record."""
 
 
+def by_kind(records: Sequence[Any]) -> dict[type, Sequence[Any]]:
+    """Records by their type, each in order; made for many records of one type and few of others."""
+    types = list(map(type, records))
+    kinds = set(types)
+    if len(kinds) <= 1:
+        return dict.fromkeys(kinds, records)
+    common = max(kinds, key=types.count)
+    found: dict[type, Any] = {common: list(records)}
+    others = [place for place, kind in enumerate(types) if kind is not common]
+    for place in others:
+        found.setdefault(types[place], []).append(records[place])
+    for place in reversed(others):
+        del found[common][place]
+    return found
+
+
 class BadFile(msgspec.Struct, frozen=True):
     """Records that must be refused together: on which line, by which rule."""
 

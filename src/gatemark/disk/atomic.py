@@ -20,23 +20,38 @@ def replacing(target: Path, *, sync_folder: bool = True) -> Iterator[BinaryIO]:
     Who writes many files into one folder may leave the folder to ``sync_folders`` at the end.
     """
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        descriptor, temporary = _beside(target)
     except OSError as error:
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
     try:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
             stream.flush()
+            os.fchmod(stream.fileno(), 0o666 & ~_umask())
             os.fsync(stream.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(target)
+        os.replace(temporary, target)  # noqa: PTH105 - many small files are written this way
         if sync_folder:
             _sync(target.parent)
     except OSError as error:
+        _remove(temporary)
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _beside(target: Path) -> tuple[int, str]:
+    """A new file in the folder of another, which is made if it is not there."""
+    folder, prefix = target.parent, f".{target.name}."
+    try:
+        return tempfile.mkstemp(dir=folder, prefix=prefix)
+    except FileNotFoundError:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(dir=folder, prefix=prefix)
+
+
+def _remove(temporary: str) -> None:
+    Path(temporary).unlink(missing_ok=True)
 
 
 def write_whole(target: Path, pieces: Iterable[bytes], *, sync_folder: bool = True) -> None:

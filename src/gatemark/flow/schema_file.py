@@ -13,6 +13,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.record import Problem, RecordSchema
 from gatemark.flow.plugins import schemas
 from gatemark.intake.diagnose import document_problems
+from gatemark.intake.shape import Kinds
 from gatemark.intake.strict_json import parse_strictly
 
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -29,11 +30,14 @@ class DocumentShape:
         self.decoder: msgspec.json.Decoder[Any] | None = None
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 
-    def key_total(self, _batch: Sequence[Any]) -> int | None:
+    def kinds(self, batch: Sequence[Any]) -> Kinds:
+        return {object: batch}
+
+    def key_total(self, _kinds: Kinds) -> int | None:
         return None
 
-    def keeps_rules(self, batch: Sequence[Any]) -> bool:
-        return all(map(self._validator.is_valid, batch))
+    def keeps_rules(self, kinds: Kinds) -> bool:
+        return all(map(self._validator.is_valid, kinds[object]))
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
         value, problems = parse_strictly(line, max_depth=max_depth)

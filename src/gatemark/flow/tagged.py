@@ -70,6 +70,7 @@ def read_tagged(
             kinds[kind] += types.count(kind)
         if rules is not None:
             remarks.add(rules.see(reader.batch_lines, batch))
+        del batch
     if rules is not None:
         if reader.rejected != rejected:
             rules.lost()

@@ -15,7 +15,7 @@ import numpy as np
 from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
-from gatemark.intake.shape import Shape, shape_of
+from gatemark.intake.shape import Kinds, Shape, shape_of
 from gatemark.intake.whole_keys import key_count, whole_type
 
 _COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
@@ -87,6 +87,7 @@ class Admission:
                 self.accepted += len(batch)
                 if batch:
                     yield batch
+                del batch
 
     def _block(self, data: bytes) -> Iterable[list[Any]]:
         """The good records of some lines: all at once, else line by line."""
@@ -123,9 +124,10 @@ class Admission:
             return None
         if lines is None and len(batch) != line_count:
             return None
-        if not keys_are_unique and not self._keys_are_unique(data, batch):
+        kinds = self._shape.kinds(batch)
+        if not keys_are_unique and not self._keys_are_unique(data, batch, kinds):
             return None
-        return batch if self._shape.keeps_rules(batch) else None
+        return batch if self._shape.keeps_rules(kinds) else None
 
     def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[Any]:
         if self._decoder is not None:
@@ -163,7 +165,7 @@ class Admission:
         else:
             self.batch_lines = [first + index for index, line in enumerate(lines) if line]
 
-    def _keys_are_unique(self, data: bytes, batch: list[Any]) -> bool:
+    def _keys_are_unique(self, data: bytes, batch: list[Any], kinds: Kinds) -> bool:
         """Prove that no object in the block repeats a key, or fail to.
 
         Every key occurrence brings one colon. Encoding the decoded records again brings the
@@ -173,7 +175,7 @@ class Admission:
         same is proved of the untyped values, unless they could be nested too deeply.
         Where records tell how many keys they have, counting those of the data is enough.
         """
-        total = self._shape.key_total(batch)
+        total = self._shape.key_total(kinds)
         if total is not None and total == key_count(data):
             return True
         if b"\\" in data and b"\\u" in data:

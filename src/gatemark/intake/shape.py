@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Union
 
 import msgspec
 
 from gatemark.core.identity import is_one_line
-from gatemark.core.record import Form, Problem, RecordSchema
+from gatemark.core.record import Form, Problem, RecordSchema, by_kind
 from gatemark.intake.diagnose import diagnose, record_problems
 from gatemark.intake.strict_json import parse_strictly, shown
 from gatemark.intake.whole_keys import KeyTotals
+
+Kinds = Mapping[type, Sequence[Any]]
+"""Some records by their type."""
 
 
 class Shape(Protocol):
@@ -26,10 +29,13 @@ class Shape(Protocol):
     def decode(self) -> Callable[[bytes], Any]:
         """A record from a line, or msgspec's error."""
 
-    def key_total(self, batch: Sequence[Any]) -> int | None:
+    def kinds(self, batch: Sequence[Any]) -> Kinds:
+        """Some records as the two questions below take them."""
+
+    def key_total(self, kinds: Kinds) -> int | None:
         """How many different keys the lines of some records have; None where they do not tell."""
 
-    def keeps_rules(self, batch: Sequence[Any]) -> bool:
+    def keeps_rules(self, kinds: Kinds) -> bool:
         """Whether every record keeps what its types cannot hold."""
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
@@ -45,10 +51,14 @@ class OneForm:
         self.decoder: msgspec.json.Decoder[Any] | None = msgspec.json.Decoder(form.type)
         self.decode: Callable[[bytes], Any] = self.decoder.decode
 
-    def key_total(self, _batch: Sequence[Any]) -> int | None:
+    def kinds(self, batch: Sequence[Any]) -> Kinds:
+        return {self._form.type: batch}
+
+    def key_total(self, _kinds: Kinds) -> int | None:
         return None
 
-    def keeps_rules(self, batch: Sequence[Any]) -> bool:
+    def keeps_rules(self, kinds: Kinds) -> bool:
+        (batch,) = kinds.values()
         if self._name is not None:
             printable = all(map(str.isprintable, map(self._name, batch)))
             if not printable and not all(map(is_one_line, map(self._name, batch))):
@@ -74,16 +84,14 @@ class TaggedForms:
         self._looks = {form.type: _Look(form) for form in schema.forms}
         self._keys = KeyTotals(form.type for form in schema.forms)
 
-    def key_total(self, batch: Sequence[Any]) -> int | None:
-        return self._keys.of(batch)
+    def kinds(self, batch: Sequence[Any]) -> Kinds:
+        return by_kind(batch)
 
-    def keeps_rules(self, batch: Sequence[Any]) -> bool:
-        kinds = set(map(type, batch))
-        for kind in kinds:
-            mine = batch if len(kinds) == 1 else [one for one in batch if type(one) is kind]
-            if not self._looks[kind].all_good(mine):
-                return False
-        return True
+    def key_total(self, kinds: Kinds) -> int | None:
+        return self._keys.of(kinds)
+
+    def keeps_rules(self, kinds: Kinds) -> bool:
+        return all(self._looks[kind].all_good(records) for kind, records in kinds.items())
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
         value, problems = parse_strictly(line, max_depth=max_depth)
@@ -117,7 +125,12 @@ class _Look:
         return all(map(self._is_good, records))
 
     def _names_hold(self, records: Sequence[Any]) -> bool:
-        return self._name_of is None or "".join(map(self._name_of, records)).isprintable()
+        """Whether every name is one line; in most files it is the same one again and again."""
+        if self._name_of is None:
+            return True
+        names = list(map(self._name_of, records))
+        all_same = names.count(names[0]) == len(names)
+        return (names[0] if all_same else "".join(names)).isprintable()
 
     def _is_good(self, record: Any) -> bool:
         if self._name_of is not None:

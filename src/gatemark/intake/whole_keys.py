@@ -7,7 +7,7 @@ none is repeated. Types with open or repeated parts have no such number.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, reduce
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
@@ -96,17 +96,16 @@ class KeyTotals:
         self._told = frozenset(filter(_tells_keys, kinds)) if len(kinds) > 1 else frozenset()
         self._fixed = {kind: count for kind in self._told if (count := _fixed_count(kind))}
 
-    def of(self, batch: Sequence[Any]) -> int | None:
+    def of(self, kinds: Mapping[type, Sequence[Any]]) -> int | None:
         """The keys of some records, each counted once per object; None where that is unclear."""
         total = 0
-        types = list(map(type, batch))
-        for kind in set(types):
-            count = types.count(kind)
+        record_count = sum(map(len, kinds.values()))
+        for kind, records in kinds.items():
             fixed = self._fixed.get(kind)
             if fixed is not None:
-                total += fixed * count
-            elif kind in self._told and count * _RARE <= len(batch):
-                total += sum(_keys_in(one) for one in batch if type(one) is kind)
+                total += fixed * len(records)
+            elif kind in self._told and len(records) * _RARE <= record_count:
+                total += sum(map(_keys_in, records))
             else:
                 return None
         return total
@@ -150,10 +149,14 @@ def _keys_in(value: Any) -> int:
     if isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
         told = [one for one in inner if one is not msgspec.UNSET]
-        return len(told) + (value.__struct_config__.tag is not None) + sum(map(_keys_in, told))
+        return len(told) + (value.__struct_config__.tag is not None) + _keys_inside(told)
     if isinstance(value, dict):
-        return len(value) + sum(map(_keys_in, value.values()))
-    return sum(map(_keys_in, value)) if isinstance(value, list | tuple) else 0
+        return len(value) + _keys_inside(value.values())
+    return _keys_inside(value) if isinstance(value, list | tuple) else 0
+
+
+def _keys_inside(values: Iterable[Any]) -> int:
+    return sum([_keys_in(one) for one in values if type(one) not in _PLAIN])
 
 
 def _has_keys_of_its_own(wanted: Any) -> bool:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.runlog.run import Compat, TriggerReason
-from gatemark.core.runlog.trace import StreamDelta
+from gatemark.core.runlog.stretch import Piece
 
 SENTENCE_ENDS: Final = (".", "?", "!")
 CLOSERS: Final = ")]}'\""
@@ -57,15 +57,17 @@ def has_boundary_cue(text: str) -> bool:
 _NEVER: Final = 1 << 62
 _MOST_KNOWN: Final = 65_536
 _KNOWN_LENGTH: Final = 32
-_known: dict[str, tuple[int, bool, bool]] = {}
+_known: dict[str, tuple[int, bool, bool, bool]] = {}
 
 
-def _look_at(text: str) -> tuple[int, bool, bool]:
-    """The words of a piece, and whether it starts and whether it ends inside of a word.
+def _look_at(text: str) -> tuple[int, bool, bool, bool]:
+    """The words of a piece, whether it starts and ends inside of a word, and may end a sentence.
 
     Streams say the same short pieces again and again, so these are looked at once.
     """
-    found = (len(text.split()), not text[0].isspace(), not text[-1].isspace())
+    tells = text.rstrip(" \t").rstrip(CLOSERS)
+    may_end = not tells or has_boundary_cue(text)
+    found = (len(text.split()), not text[0].isspace(), not text[-1].isspace(), may_end)
     if len(text) <= _KNOWN_LENGTH and len(_known) < _MOST_KNOWN:
         _known[text] = found
     return found
@@ -110,7 +112,7 @@ class TokenGate:
             buffer.start_seq = seq
             if self._rearm:
                 buffer.start_ms = now_ms
-        count, goes_on, stops_inside = _known.get(text) or _look_at(text)
+        count, goes_on, stops_inside, may_end = _known.get(text) or _look_at(text)
         # A piece that goes on where the last one stopped inside a word adds one word less.
         if goes_on and buffer.in_word:
             count -= 1
@@ -126,41 +128,35 @@ class TokenGate:
         if words >= self._min_words:
             if words >= self._max_words:
                 return self._open(agent_id, buffer, "max_words")
-            if self._ends_well(buffer, text):
+            if may_end and has_boundary_cue("".join(buffer.parts)):
                 return self._open(agent_id, buffer, "boundary_cue")
         return None
 
-    def add_all(self, deltas: Iterable[StreamDelta]) -> Iterator[Flushed]:
-        """What ``add`` gives for one delta after the other; none of their texts is empty.
+    def add_all(self, pieces: Iterable[Piece]) -> Iterator[Flushed]:
+        """What ``add`` gives for one piece after the other; none of them is empty.
 
-        The clock is that of the trace, ``t_rel_ms``: only spans of time matter. Most pieces only
-        make one agent's buffer longer. Those are dealt with here, without a call.
+        Most pieces only make one agent's buffer longer. Those are dealt with here, without a call.
         """
-        known, min_words = _known.get, self._min_words
+        known, min_words, max_words = _known.get, self._min_words, self._max_words
         silence_ms, max_wait_ms = self._silence_ms, self._max_wait_ms
-        buffer, agent_id = _Buffer(), None
+        buffer, speaker = _Buffer(), None
         words, in_word, last_ms, last_seq, deadline_ms = 0, False, 0, 0, 0
         append = buffer.parts.append
-        for delta in deltas:
-            text, now_ms = delta.delta_text, delta.t_rel_ms
-            if (
-                delta.agent_id == agent_id
-                and now_ms - last_ms < silence_ms
-                and now_ms < deadline_ms
-            ):
-                count, goes_on, stops_inside = known(text) or _look_at(text)
+        for agent_id, text, now_ms, seq in pieces:
+            if agent_id == speaker and now_ms - last_ms < silence_ms and now_ms < deadline_ms:
+                count, goes_on, stops_inside, may_end = known(text) or _look_at(text)
                 if goes_on and in_word:
                     count -= 1
-                if words + count < min_words:
-                    words += count
-                    in_word, last_ms, last_seq = stops_inside, now_ms, delta.seq
+                count += words
+                if count < min_words or (count < max_words and not may_end):
+                    words, in_word, last_ms, last_seq = count, stops_inside, now_ms, seq
                     append(text)
                     continue
             buffer.words, buffer.in_word = words, in_word
             buffer.last_ms, buffer.last_seq = last_ms, last_seq
-            flushed = self.add(delta.agent_id, text, now_ms, delta.seq)
-            buffer = self._buffers[delta.agent_id]
-            agent_id = delta.agent_id if buffer.parts else None
+            flushed = self.add(agent_id, text, now_ms, seq)
+            buffer = self._buffers[agent_id]
+            speaker = agent_id if buffer.parts else None
             words, in_word = buffer.words, buffer.in_word
             last_ms, last_seq = buffer.last_ms, buffer.last_seq
             deadline_ms = _NEVER if buffer.start_ms is None else buffer.start_ms + max_wait_ms
@@ -191,12 +187,6 @@ class TokenGate:
         for agent_id, buffer in self._buffers.items():
             if buffer.parts:
                 yield self._open(agent_id, buffer, reason)
-
-    def _ends_well(self, buffer: _Buffer, text: str) -> bool:
-        """Whether the buffer ends with a cue; mostly the last piece alone can tell."""
-        if text.rstrip(" \t").rstrip(CLOSERS):
-            return has_boundary_cue(text)
-        return has_boundary_cue("".join(buffer.parts))
 
     def _open(self, agent_id: str, buffer: _Buffer, reason: TriggerReason) -> Flushed:
         flushed = Flushed(

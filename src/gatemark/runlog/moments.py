@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from operator import attrgetter
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
 from typing import Final
 
 from gatemark.core.runlog.names import moment_text
 from gatemark.core.runlog.run import Compat, TimestampDerivation
-from gatemark.core.runlog.trace import StreamDelta, TurnBoundary
-from gatemark.runlog.trace import Trace, moment_of
+from gatemark.core.runlog.stretch import Stretch
+from gatemark.core.runlog.trace import TurnBoundary
+from gatemark.runlog.trace import Trace
 
 FALLBACK_STEP_MS: Final = 1000
 MANY_FALLBACKS: Final = 10
@@ -24,10 +25,19 @@ class Moments:
     """
 
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
-        self._records = trace.records
+        self._parts = trace.parts
+        spans = [
+            (part.first_seq, part.last_seq) if isinstance(part, Stretch) else (part.seq, part.seq)
+            for part in trace.parts
+        ]
+        self._firsts = [first for first, _ in spans]
+        self._lasts = [last for _, last in spans]
+        self._places = list(accumulate((last - first + 1 for first, last in spans), initial=0))
         self._only_deltas = compat == "source"
-        first = next((record for record in trace.records if isinstance(record, StreamDelta)), None)
-        self._start_ms = trace.meta.t0_emitted_ms if first is None else first.t_emitted_ms
+        first = next((part for part in trace.parts if isinstance(part, Stretch)), None)
+        self._start_ms = (
+            trace.meta.t0_emitted_ms if first is None else first.t0_ms + first.t_rel_ms[0]
+        )
         self._found = 0
         self._made_up = 0
 
@@ -46,21 +56,19 @@ class Moments:
         return moment_text(known_ms)
 
     def _known_ms(self, seq: int) -> int | None:
-        record = self._record(seq)
-        if record is None:
-            return None
-        if self._only_deltas and not isinstance(record, StreamDelta):
-            return None
-        return moment_of(record)
+        part = self._part(seq)
+        if isinstance(part, Stretch):
+            return part.t0_ms + part.t_rel_ms[seq - part.first_seq]
+        return None if part is None or self._only_deltas else part.t_ms
 
-    def _record(self, seq: int) -> StreamDelta | TurnBoundary | None:
-        """The record of a ``seq``; as a rule it stands at that very place."""
-        records = self._records
-        place = seq
-        if not 0 <= seq < len(records) or records[seq].seq != seq:
-            place = bisect_left(records, seq, key=attrgetter("seq"))
-        found = records[place] if place < len(records) else None
-        return found if found is not None and found.seq == seq else None
+    def _part(self, seq: int) -> Stretch | TurnBoundary | None:
+        """What holds a ``seq``; as a rule as many records stand before it as it says."""
+        found = bisect_right(self._places, seq) - 1
+        if found == len(self._parts) or self._firsts[found] != self._places[found]:
+            found = bisect_left(self._lasts, seq)
+        if found == len(self._parts) or self._firsts[found] > seq:
+            return None
+        return self._parts[found]
 
     def derivation(self) -> TimestampDerivation:
         """What ``run_meta`` says about all timestamps given so far."""

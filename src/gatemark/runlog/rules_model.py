@@ -117,9 +117,8 @@ def virtual_ms(prompt: str, reply: str) -> int:
 def _analysis(question: Question) -> dict[str, Any]:
     text = " ".join(segment.text for segment in question.new)
     small = text.lower()
-    words = _long_words(text)
-    kinds = {KINDS[word] for word in KIND_WORDS & _words(text)}
-    if any(phrase in small for phrase in ALERTS):
+    words, kinds = _reading(text)
+    if any(map(small.__contains__, ALERTS)):
         state = "CRITICAL_ALERT"
     elif question.context and _familiar_share(words, question.context) < SHIFT_BELOW:
         state = "TOPIC_SHIFT"
@@ -136,30 +135,35 @@ def _analysis(question: Question) -> dict[str, Any]:
     return answer
 
 
+def _all_words(text: str) -> list[bytes]:
+    return text.encode("utf-8", "replace").translate(_TO_WORDS).split()
+
+
 @lru_cache(maxsize=1024)
 def _words(text: str) -> frozenset[bytes]:
-    """The words of a text; the same held text and summaries are looked at repeatedly."""
-    return frozenset(text.encode("utf-8", "replace").translate(_TO_WORDS).split())
+    """The words of a text; the latest summaries are looked at repeatedly."""
+    return frozenset(_all_words(text))
 
 
 @lru_cache(maxsize=1024)
-def _long_words(text: str) -> frozenset[bytes]:
-    """The words that tell something."""
-    return frozenset([word for word in _words(text) if len(word) > _SHORT_WORDS])
+def _reading(text: str) -> tuple[frozenset[bytes], set[str]]:
+    """The words that tell something and the kinds of statements; held text comes up again."""
+    words = _all_words(text)
+    return frozenset([word for word in words if len(word) > _SHORT_WORDS]), _kinds(words)
 
 
 def _familiar_share(mine: frozenset[bytes], context: tuple[Segment, ...]) -> float:
     """The share of words that were in the last held segments."""
     if not mine:
         return 1.0
-    unheard = mine.difference(*(_long_words(segment.text) for segment in context[-LOOK_BACK:]))
+    unheard = mine.difference(*[_reading(segment.text)[0] for segment in context[-LOOK_BACK:]])
     return 1.0 - len(unheard) / len(mine)
 
 
 def _is_novel(mine: frozenset[bytes], history: tuple[str, ...]) -> bool:
     """New when most of the telling words were in none of the latest summaries."""
     telling = mine - KIND_WORDS
-    unheard = telling.difference(*(_words(text) for text in history))
+    unheard = telling.difference(*map(_words, history))
     return len(unheard) * 2 > len(telling)
 
 
@@ -170,7 +174,7 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
         found = [part.strip() for part in _SENTENCE.findall(segment.text)]
         sentences.extend(part for part in found if part)
         counts[segment.agent_id] = counts.get(segment.agent_id, 0) + len(segment.text.split())
-    kinds = list(map(_kinds, sentences))
+    kinds = [_kinds(_all_words(sentence)) for sentence in sentences]
     fields = {"status_action": _fitting(sentences[-1:], "status_action")}
     for field, kind in _FIELD_KINDS.items():
         holding = (part for part, found in zip(sentences, kinds, strict=True) if kind in found)
@@ -180,10 +184,9 @@ def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
     return {field: fields[field] for field in SUMMARY_LIMITS}
 
 
-def _kinds(sentence: str) -> set[str]:
-    """The kinds of statements that a sentence holds."""
-    words = sentence.encode("utf-8", "replace").translate(_TO_WORDS).split()
-    return {KINDS[word] for word in words if word in KINDS}
+def _kinds(words: list[bytes]) -> set[str]:
+    """The kinds of statements that words stand for."""
+    return {KINDS[word] for word in KIND_WORDS.intersection(words)}
 
 
 def _fitting(sentences: Iterable[str], field: str) -> str:

@@ -7,13 +7,16 @@ control plane; everything else is content.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 from operator import attrgetter
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from gatemark.core.errors import BadInputError
+from gatemark.core.runlog.stretch import Piece, Stretch, stretches
 from gatemark.core.runlog.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.core.runlog.trace_rules import TraceRules, TurnNotes
 
@@ -40,17 +43,23 @@ class Turn(Struct, frozen=True, gc=False):
     flag: str | None = None
 
 
-class Trace(Struct, frozen=True):
-    """One case's trace: meta, all other records in the order of ``seq``, and the turns.
+class Trace(Struct, frozen=True, dict=True):
+    """One case's trace: meta, everything else in the order of ``seq``, and the turns.
 
-    ``end_ms`` is when the last thing happened, in milliseconds since 1970.
+    ``parts`` hold the deltas column by column. ``end_ms`` is when the last thing happened, in
+    milliseconds since 1970.
     """
 
     meta: TraceMeta
-    records: tuple[StreamDelta | TurnBoundary, ...]
+    parts: tuple[Stretch | TurnBoundary, ...]
     turns: tuple[Turn, ...]
     labels: frozenset[str]
     end_ms: int
+
+    @cached_property
+    def records(self) -> tuple[StreamDelta | TurnBoundary, ...]:
+        """All records but ``trace_meta``, one by one."""
+        return tuple(_records(self.parts))
 
     @property
     def is_stub(self) -> bool:
@@ -70,7 +79,34 @@ class Trace(Struct, frozen=True):
     @property
     def last_seq(self) -> int:
         """The highest ``seq`` of the trace; -1 when it has no records."""
-        return self.records[-1].seq if self.records else -1
+        if not self.parts:
+            return -1
+        last = self.parts[-1]
+        return last.last_seq if isinstance(last, Stretch) else last.seq
+
+    def said(self) -> Iterator[Piece]:
+        """The pieces of text of the content plane, in order; none of them is empty."""
+        content = self.content_turns
+        found = (part for part in self.parts if isinstance(part, Stretch))
+        return chain.from_iterable(_said_in(stretch, content) for stretch in found)
+
+
+def _records(parts: Iterable[Stretch | TurnBoundary]) -> Iterator[StreamDelta | TurnBoundary]:
+    for part in parts:
+        if isinstance(part, Stretch):
+            yield from part.deltas()
+        else:
+            yield part
+
+
+def _said_in(stretch: Stretch, content: frozenset[int]) -> Iterable[Piece]:
+    if content.issuperset(stretch.turn_ids) and all(stretch.texts):
+        return stretch.pieces()
+    return [
+        piece
+        for turn_id, piece in zip(stretch.turn_ids, stretch.pieces(), strict=True)
+        if turn_id in content and piece[1]
+    ]
 
 
 def moment_of(record: StreamDelta | TurnBoundary) -> int:
@@ -83,13 +119,10 @@ def trace_of(rules: TraceRules) -> Trace:
     meta = rules.meta
     if meta is None:
         raise BadInputError("a trace needs a trace_meta record")
-    records = [record for record in rules.records if type(record) is not TraceMeta]
-    if not rules.in_order:
-        records.sort(key=attrgetter("seq"))
     labels = agent_labels(rules.turns.values())
     return Trace(
         meta=meta,
-        records=cast("tuple[StreamDelta | TurnBoundary, ...]", tuple(records)),
+        parts=tuple(rules.parts if rules.in_order else _in_order(rules.parts)),
         turns=tuple(_turn(notes, labels) for notes in rules.turns.values()),
         labels=labels,
         end_ms=max(
@@ -97,6 +130,19 @@ def trace_of(rules: TraceRules) -> Trace:
             default=meta.t0_emitted_ms,
         ),
     )
+
+
+def _in_order(parts: Sequence[Stretch | TurnBoundary]) -> Iterator[Stretch | TurnBoundary]:
+    """The same records in the order of ``seq``."""
+    deltas: list[StreamDelta] = []
+    for record in sorted(_records(parts), key=attrgetter("seq")):
+        if isinstance(record, StreamDelta):
+            deltas.append(record)
+            continue
+        yield from stretches(deltas)
+        deltas = []
+        yield record
+    yield from stretches(deltas)
 
 
 def agent_labels(turns: Iterable[TurnNotes]) -> frozenset[str]:

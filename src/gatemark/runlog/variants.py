@@ -19,7 +19,7 @@ from gatemark.core.runlog.run import (
     TokengateFlush,
     TriggerType,
 )
-from gatemark.core.runlog.trace import StreamDelta
+from gatemark.core.runlog.stretch import Stretch
 from gatemark.runlog.buffer_agent import BufferAgent
 from gatemark.runlog.config import PARTS, VariantConfig
 from gatemark.runlog.gate import Flushed, TokenGate
@@ -225,8 +225,6 @@ def run_variant(
 
 
 def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buffer: bool) -> None:
-    content = trace.content_turns
-
     def pass_on(flushed: Flushed) -> None:
         recorder.flush(flushed)
         segment = Segment(flushed.agent_id, flushed.text)
@@ -236,12 +234,7 @@ def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buf
         else:
             recorder.summarise((segment,), start, end, "tokengate_flush")
 
-    said = [
-        record
-        for record in trace.records
-        if type(record) is StreamDelta and record.turn_id in content and record.delta_text
-    ]
-    for flushed in gate.add_all(said):
+    for flushed in gate.add_all(trace.said()):
         pass_on(flushed)
     for rest in gate.flush_all("end_of_trace"):
         if with_buffer:
@@ -253,27 +246,21 @@ def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buf
 
 def _through_chunks(trace: Trace, size: int, recorder: Recorder, compat: Compat) -> None:
     """Fixed chunks over all agents; the last segment of a chunk is the one that is looked at."""
-    content = trace.content_turns
     per_delta = compat == "source"
     parts: list[tuple[str, list[str]]] = []
     length = counted = start = 0
-    for record in trace.records:
-        if type(record) is not StreamDelta or record.turn_id not in content:
-            continue
-        text = record.delta_text
-        if not text:
-            continue
+    for agent_id, text, _, seq in trace.said():
         if not parts:
-            start, length, counted = record.seq, 0, 0
-        if parts and parts[-1][0] == record.agent_id:
+            start, length, counted = seq, 0, 0
+        if parts and parts[-1][0] == agent_id:
             parts[-1][1].append(text)
         else:
-            parts.append((record.agent_id, [text]))
+            parts.append((agent_id, [text]))
         length += len(text)
         counted = counted + ctu(text) if per_delta else (length + 3) // 4
         if counted >= size:
-            segments = [Segment(agent_id, "".join(texts)) for agent_id, texts in parts]
-            recorder.look(segments, start, record.seq, FIXED_CHUNK)
+            segments = [Segment(speaker, "".join(texts)) for speaker, texts in parts]
+            recorder.look(segments, start, seq, FIXED_CHUNK)
             parts = []
 
 
@@ -283,6 +270,7 @@ def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
     ``source`` knows one turn at a time: one that starts inside another makes it forget the text.
     """
     content = trace.content_turns
+    one_at_a_time = compat == "source"
     turns: dict[int, _OpenTurn] = {}
 
     def summarise(turn: _OpenTurn, end_seq: int) -> None:
@@ -290,19 +278,20 @@ def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
             segment = Segment(turn.agent_id, "".join(turn.texts))
             recorder.summarise((segment,), turn.start_seq, end_seq, "turn_end")
 
-    for record in trace.records:
-        if record.turn_id not in content:
-            continue
-        key = 0 if compat == "source" else record.turn_id
-        if not isinstance(record, StreamDelta):
-            if record.boundary == "start":
-                turns[key] = _OpenTurn(record.agent_id, record.seq)
+    for part in trace.parts:
+        if isinstance(part, Stretch):
+            for turn_id, (agent_id, text, _, seq) in zip(part.turn_ids, part.pieces(), strict=True):
+                if text and turn_id in content:
+                    key = 0 if one_at_a_time else turn_id
+                    turn = turns.get(key) or turns.setdefault(key, _OpenTurn(agent_id, seq))
+                    turn.texts.append(text)
+                    turn.agent_id, turn.last_seq = agent_id, seq
+        elif part.turn_id in content:
+            key = 0 if one_at_a_time else part.turn_id
+            if part.boundary == "start":
+                turns[key] = _OpenTurn(part.agent_id, part.seq)
             elif key in turns:
-                summarise(turns.pop(key), record.seq)
-        elif record.delta_text:
-            turn = turns.setdefault(key, _OpenTurn(record.agent_id, record.seq))
-            turn.texts.append(record.delta_text)
-            turn.agent_id, turn.last_seq = record.agent_id, record.seq
+                summarise(turns.pop(key), part.seq)
     for turn in turns.values():
         summarise(turn, turn.last_seq)
 

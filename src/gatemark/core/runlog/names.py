@@ -25,6 +25,7 @@ _SLUG_LENGTH: Final = 12
 _FILE_STRANGERS: Final = re.compile(r"[^a-zA-Z0-9-]")
 _HEX: Final = re.compile(r"[0-9a-f]{8}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MINUTE_MS: Final = 60_000
 
 
 def ctu(text: str) -> int:
@@ -140,8 +141,14 @@ def tokengate_config_hash(token_gate: Mapping[str, Any]) -> str:
     return json_hash(dict(token_gate))
 
 
-@lru_cache(maxsize=256)
 def moment_text(epoch_ms: int) -> str:
-    """A moment as text: UTC with milliseconds and Z. A flush and its decision have the same one."""
-    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A moment as text: UTC with milliseconds and Z."""
+    minutes, ms = divmod(epoch_ms, _MINUTE_MS)
+    return f"{_minute_text(minutes)}:{ms // 1000:02d}.{ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=256)
+def _minute_text(minutes: int) -> str:
+    """A minute, counted from 1970; what happens in a trace happens in few of them."""
+    moment = _EPOCH + timedelta(minutes=minutes)
+    return moment.replace(tzinfo=None).isoformat(timespec="minutes")

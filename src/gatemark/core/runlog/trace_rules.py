@@ -19,6 +19,7 @@ from gatemark.core.runlog.fields import (
     text_problems,
 )
 from gatemark.core.runlog.names import text_hash
+from gatemark.core.runlog.stretch import Stretch, one_stretch, stretches
 from gatemark.core.runlog.trace import StreamDelta, TraceMeta, TraceRecord, TurnBoundary
 
 Mode = Literal["strict", "inspect"]
@@ -113,17 +114,18 @@ class TurnNotes:
 class TraceRules(FileRules):
     """The rules of a trace. ``inspect`` turns problems of order and time into warnings.
 
-    What was seen stays: ``meta``, the records as they came, whether ``seq`` only ever rose, and
-    the notes on every turn.
+    What was seen stays: ``meta``, the other records as they came with deltas as columns, whether
+    ``seq`` only ever rose, and the notes on every turn.
     """
 
     def __init__(self, mode: Mode = "strict") -> None:
         self._grade: Grade = "error" if mode == "strict" else "warning"
         self.meta: TraceMeta | None = None
-        self.records: list[TraceRecord] = []
+        self.parts: list[Stretch | TurnBoundary] = []
         self.turns: dict[int, TurnNotes] = {}
         self.delta_count = 0
         self.in_order = True
+        self._first: TraceRecord | None = None
         self._t0 = 0
         self._case_id: str | None = None
         self._last_line = 1
@@ -132,15 +134,13 @@ class TraceRules(FileRules):
         self._excused = False
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
-        self.records.extend(records)
+        if self._first is None and records:
+            self._first = records[0]
         others = [place for place, one in enumerate(records) if type(one) is not StreamDelta]
         start = 0
         for place in (*others, len(records)):
             if start < place:
-                run = records[start:place]
-                if not self._as_expected(run):
-                    yield from self._run_remarks(lines[start:place], run)
-                self._note_texts(lines[start:place], run)
+                yield from self._see_deltas(lines[start:place], records[start:place])
             if place < len(records):
                 record = records[place]
                 is_boundary = type(record) is TurnBoundary
@@ -150,42 +150,44 @@ class TraceRules(FileRules):
         if lines:
             self._last_line = lines[-1]
 
-    def _as_expected(self, run: Sequence[StreamDelta]) -> bool:
-        """Whether nothing is to be said about some deltas, looked at column by column."""
-        count, first = len(run), self._next_seq
-        times = [delta.t_emitted_ms for delta in run]
+    def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
+        """Look at deltas that stand together, as columns if nothing is to be said about them."""
+        stretch = one_stretch(deltas)
+        if stretch is None or not self._as_expected(stretch):
+            for line, delta in zip(lines, deltas, strict=True):
+                yield from self._delta_remarks(line, delta)
+                self._next_seq, self._last_ms = delta.seq + 1, delta.t_emitted_ms
+        last = deltas[-1]
+        self._next_seq, self._last_ms = last.seq + 1, last.t_emitted_ms
+        self.delta_count += len(deltas)
+        if stretch is None:
+            self.parts.extend(stretches(deltas))
+        else:
+            self.parts.append(stretch)
+            if stretch.turn_ids.count(last.turn_id) == len(deltas):
+                self._note(lines[0], deltas[0], last, stretch.texts)
+                return
+        for line, delta in zip(lines, deltas, strict=True):
+            self._note(line, delta, delta, (delta.delta_text,))
+
+    def _as_expected(self, stretch: Stretch) -> bool:
+        """Whether nothing is to be said about a stretch."""
+        times = stretch.t_rel_ms
         return (
-            times[0] >= self._last_ms
-            and [delta.seq for delta in run] == list(range(first, first + count))
-            and [delta.case_id for delta in run].count(self._case_id or "") == count
-            and [delta.t_emitted_ms - delta.t_rel_ms for delta in run].count(self._t0) == count
+            stretch.first_seq == self._next_seq
+            and stretch.case_id == self._case_id
+            and stretch.t0_ms == self._t0
+            and times[0] + self._t0 >= self._last_ms
             and sorted(times) == times
         )
 
-    def _run_remarks(self, lines: Sequence[int], run: Sequence[StreamDelta]) -> Iterator[Remark]:
-        for line, delta in zip(lines, run, strict=True):
-            yield from self._delta_remarks(line, delta)
-            self._next_seq = delta.seq + 1
-            self._last_ms = delta.t_emitted_ms
-
-    def _note_texts(self, lines: Sequence[int], run: Sequence[StreamDelta]) -> None:
-        """Keep what was said under the turns in which it was."""
-        last = run[-1]
-        self._next_seq, self._last_ms = last.seq + 1, last.t_emitted_ms
-        self.delta_count += len(run)
-        if [delta.turn_id for delta in run].count(last.turn_id) == len(run):
-            turn = self._turn(lines[0], run[0])
-            if turn.first is None:
-                turn.first = run[0]
-            turn.last = last
-            turn.texts += [delta.delta_text for delta in run]
-            return
-        for line, delta in zip(lines, run, strict=True):
-            turn = self.turns.get(delta.turn_id) or self._turn(line, delta)
-            if turn.first is None:
-                turn.first = delta
-            turn.last = delta
-            turn.texts.append(delta.delta_text)
+    def _note(self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]) -> None:
+        """Keep what was said under the turn in which it was."""
+        turn = self._turn(line, first)
+        if turn.first is None:
+            turn.first = first
+        turn.last = last
+        turn.texts += texts
 
     def lost(self) -> None:
         self._excused = True
@@ -217,7 +219,7 @@ class TraceRules(FileRules):
         if self.meta is not None:
             yield self._remark(line, "one_trace_meta", "$.record_type", "a file has one trace_meta")
             return
-        if len(self.records) and self.records[0] is not meta and not self._excused:
+        if self._first is not meta and not self._excused:
             message = "trace_meta must be the first record of its file"
             yield self._remark(line, "trace_meta_first", "$.record_type", message)
         self.meta, self._t0, self._case_id = meta, meta.t0_emitted_ms, meta.case_id
@@ -232,7 +234,7 @@ class TraceRules(FileRules):
         self, line: int, record: StreamDelta | TurnBoundary, moment_ms: int
     ) -> Iterator[Remark]:
         if self.meta is None:
-            if record is self.records[0] and not self._excused:
+            if record is self._first and not self._excused:
                 message = "trace_meta must be the first record of its file"
                 yield self._remark(line, "trace_meta_first", "$.record_type", message)
         else:
@@ -256,6 +258,7 @@ class TraceRules(FileRules):
     def _see_boundary(self, line: int, boundary: TurnBoundary) -> Iterator[Remark]:
         yield from self._common_remarks(line, boundary, boundary.t_ms)
         self._next_seq = boundary.seq + 1
+        self.parts.append(boundary)
         turn = self._turn(line, boundary)
         word = boundary.boundary
         if (turn.start if word == "start" else turn.end) is not None:
