@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import InvalidValueError
 from gatemark.core.runlog.fields import are_moments, is_moment, moment_ms
 from gatemark.core.runlog.names import (
     case_of_trace_file,
@@ -151,3 +152,9 @@ moments = st.one_of(
 @given(st.lists(moments, max_size=6))
 def test_many_moments_are_judged_as_each_of_them_is(texts: list[str]) -> None:
     assert are_moments(texts) == all(map(is_moment, texts))
+
+
+@pytest.mark.parametrize("epoch_ms", [10**15, 10**40, -(10**15)])
+def test_a_moment_that_no_calendar_has_is_refused_in_words(epoch_ms: int) -> None:
+    with pytest.raises(InvalidValueError, match="between the years 1 and 9999"):
+        moment_text(epoch_ms)

@@ -48,7 +48,8 @@ _BLANKS: Final = re.compile(r"\s+")
 
 def clean(text: str) -> str:
     """The text with every character that is illegal or invisible trickery shown as U+FFFD."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+    # Nothing of the kind is printable, and most texts are.
+    return text if text.isprintable() else _UNPRINTABLE.sub("\ufffd", text)
 
 
 def one_line(text: str) -> str:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+from gatemark.core.errors import InvalidValueError
 
 SHORT: Final = 8
 UNKNOWN_COMMIT: Final = "unknown"
@@ -150,5 +151,8 @@ def moment_text(epoch_ms: int) -> str:
 @lru_cache(maxsize=256)
 def _minute_text(minutes: int) -> str:
     """A minute, counted from 1970; what happens in a trace happens in few of them."""
-    moment = _EPOCH + timedelta(minutes=minutes)
+    try:
+        moment = _EPOCH + timedelta(minutes=minutes)
+    except OverflowError as error:
+        raise InvalidValueError("a moment must lie between the years 1 and 9999") from error
     return moment.replace(tzinfo=None).isoformat(timespec="minutes")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -15,6 +16,8 @@ from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.stores.sql_blobs import SqlBlobs
 
 BLOBS_PARAMETER: Final = "blobs"
+TRIED_AFTER_S: Final = 5.0
+_IDLE_SINCE: Final = "gatemark_idle_since"
 # One lock per schema: stores in other schemas of the same database have their own.
 _TURN: Final = sa.text("SELECT pg_advisory_xact_lock(1734440045, hashtext(current_schema()))")
 
@@ -33,7 +36,7 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
     folder = url.query.get(BLOBS_PARAMETER)
     url = url.difference_update_query([BLOBS_PARAMETER])
     database = Database(
-        sa.create_engine(url, pool_pre_ping=True),
+        _engine(url),
         f"postgresql://{url.host or ''}/{url.database or ''}",
         take_turn=lambda connection: connection.execute(_TURN),
         forget="VACUUM payloads, blob_pieces",
@@ -42,3 +45,25 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
         raise UsageError(f"there is no store at {database.place}")
     blobs = FolderBlobs(Path(folder)) if isinstance(folder, str) else SqlBlobs(database)
     return SqlStore(database, blobs)
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    """Connections that were idle for a while are tried before they are used again."""
+    engine = sa.create_engine(url)
+
+    def rested(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
+        record.info[_IDLE_SINCE] = time.monotonic()
+
+    def tried(connection: Any, record: sa.pool.ConnectionPoolEntry, _: object) -> None:
+        since = record.info.get(_IDLE_SINCE)
+        if since is None or time.monotonic() - since < TRIED_AFTER_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            # The pool opens another one in its place.
+            raise sa.exc.DisconnectionError from error
+
+    sa.event.listen(engine, "checkin", rested)
+    sa.event.listen(engine, "checkout", tried)
+    return engine

@@ -206,7 +206,7 @@ class SqlPoints:
 
     def series(self, asset: str | None = None) -> list[Series]:
         """Every series, or those of one asset."""
-        with self._database.reading() as connection:
+        with self._database.streaming() as connection:
             return list(read_series(connection, asset))
 
     def chunks(self, form: FormName, length_s: int, since_s: int) -> Iterator[Chunk]:
@@ -223,7 +223,7 @@ class SqlPoints:
                 POINTS.c.start_s >= since_s,
             )
         )
-        with self._database.reading() as connection:
+        with self._database.streaming() as connection:
             some: list[Chunk] = []
             for rows in _batches(connection, query):
                 some.append(_chunk(form, rows))

@@ -18,7 +18,11 @@ class Database(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction for looking."""
+        """A connection for looking."""
+        ...
+
+    def streaming(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction for looking at an answer that is fetched piece by piece."""
         ...
 
     def writing(self) -> AbstractContextManager[sa.Connection]:
