@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 import msgspec
 
 from gatemark.cli.options import json_option
+from gatemark.cli.runlog_options import source_date
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.core.runlog.fields import EVAL_RUN_PATTERN, fits, is_moment
-from gatemark.core.runlog.names import moment_text
 from gatemark.flow.house import House
 from gatemark.flow.runlog_models import model_choice
 from gatemark.flow.runlog_run import RunDone, RunRequest, run_cases
@@ -104,7 +103,7 @@ def run_command(**flags: Any) -> int:
 
 
 def _run(flags: dict[str, Any]) -> RunDone:
-    run_id, created_at = flags["eval_run_id"], flags["created_at"] or _source_date()
+    run_id, created_at = flags["eval_run_id"], flags["created_at"] or source_date()
     if run_id is not None and not fits(EVAL_RUN_PATTERN, run_id):
         raise UsageError(f"--eval-run-id must match {EVAL_RUN_PATTERN}, got {run_id!r}")
     if created_at is not None and not is_moment(created_at):
@@ -134,12 +133,6 @@ def _run(flags: dict[str, Any]) -> RunDone:
     )
     with count_progress("cases") as progress:
         return run_cases(House(jobs=flags["jobs"]).engine, request, progress)
-
-
-def _source_date() -> str | None:
-    """The time that reproducible builds agree on, where one is set."""
-    text = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return moment_text(int(text) * 1000) if text.isascii() and text.isdigit() else None
 
 
 def _tell(done: RunDone) -> None:
