@@ -29,7 +29,7 @@ demo: $(VENV)/.base ## run the whole gate on bundled synthetic data
 
 test: $(VENV)/.all ## run every test
 	$(BIN)/python tests/install_browser.py
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.all ## format, lint, types, import contracts, docs
 	$(BIN)/ruff format --check src tests bench

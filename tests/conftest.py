@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -9,9 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import hypothesis
 import pytest
 
 from gatemark.cli.main import main
+
+# The same commit is judged by the same examples everywhere; exploring is done on purpose.
+hypothesis.settings.register_profile("steady", derandomize=True)
+hypothesis.settings.register_profile("explore", derandomize=False)
+hypothesis.settings.load_profile(os.environ.get("GATEMARK_EXAMPLES", "steady"))
 
 
 class Ran(NamedTuple):

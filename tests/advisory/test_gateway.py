@@ -173,6 +173,7 @@ json_values = st.recursive(
 )
 
 
+@example("voice_audio", {"wav_base64": "\x80"})
 @example("cron_n8n_event", {"age_minutes": 10**400, "x": -(10**30)})
 @settings(deadline=None, max_examples=100)
 @given(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any, Final, NamedTuple
 
 from gatemark.advisory.audio import MAX_WAV_BYTES, read_wav, render_wav, sound_of
@@ -45,7 +44,7 @@ def row_of(input_class: str, payload: Any) -> Row:
         raise BadInputError("payload must hold wav_base64, a short WAV file in base64")
     try:
         data = base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise BadInputError("wav_base64 is not base64") from error
     return audio_features(read_wav(data))
 

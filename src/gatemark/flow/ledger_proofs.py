@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -111,7 +110,7 @@ def _check_growth(proved: GrowthProof, path: str, keys: Sequence[str]) -> str:
     earlier, later = checkpoints
     try:
         hashes = [base64.b64decode(one, validate=True) for one in proved.hashes]
-    except binascii.Error as error:
+    except ValueError as error:
         raise BadInputError(f"{path}: has a hash that is not base64") from error
     sizes, roots = (earlier.size, later.size), (earlier.root, later.root)
     if earlier.origin != later.origin or not consistent(sizes, roots, hashes):

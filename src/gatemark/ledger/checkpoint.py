@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Final, NamedTuple
 
@@ -46,7 +45,7 @@ def read_checkpoint(text: str, place: str = "checkpoint") -> tuple[Checkpoint, N
         raise BadInputError(f"{place}: is no checkpoint (origin, size, root)")
     try:
         root = base64.b64decode(lines[2], validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise BadInputError(f"{place}: is no checkpoint: its root is not base64") from error
     if len(root) != 32:
         raise BadInputError(f"{place}: is no checkpoint: its root has {len(root)} bytes")

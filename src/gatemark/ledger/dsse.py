@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable
 from typing import Annotated, Final
 
@@ -62,7 +61,7 @@ def open_envelope(envelope: Envelope, keys: Iterable[VerifierKey], place: str) -
     try:
         payload = base64.b64decode(envelope.payload, validate=True)
         signatures = [base64.b64decode(one.sig, validate=True) for one in envelope.signatures]
-    except binascii.Error as error:
+    except ValueError as error:
         raise IntegrityError(f"{place}: is not base64 throughout") from error
     if envelope.payloadType != IN_TOTO:
         raise IntegrityError(f"{place}: holds {envelope.payloadType!r}, expected {IN_TOTO}")

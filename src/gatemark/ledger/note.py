@@ -7,7 +7,6 @@ A key has a name and an id of four bytes made from name and public key. A verifi
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Iterable
@@ -110,7 +109,7 @@ def _key_parts(text: str, place: str) -> tuple[str, str, bytes]:
     identity, _, encoded = rest.partition("+")
     try:
         data = base64.b64decode(encoded, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise BadInputError(f"{place}: is no key of the form name+id+base64") from error
     if not _NAME.match(name) or len(data) != 33 or data[:1] != _ED25519:
         raise BadInputError(f"{place}: is no Ed25519 key of the form name+id+base64")
@@ -172,7 +171,7 @@ def read_note(note: str, place: str = "note") -> Note:
         match = _SIGNATURE.match(line)
         try:
             data = base64.b64decode(match["data"], validate=True) if match else b""
-        except binascii.Error:
+        except ValueError:
             data = b""
         if match is None or len(data) < 5:
             raise BadInputError(f"{place}: has a signature line that is none")

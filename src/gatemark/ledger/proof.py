@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
@@ -127,7 +126,7 @@ def read_proof(text: str, place: str = "proof") -> InclusionProof:
         raise BadInputError(f"{place}: is no proof of the form {_HEADER}")
     try:
         path = tuple(base64.b64decode(line, validate=True) for line in lines[1:])
-    except binascii.Error as error:
+    except ValueError as error:
         raise BadInputError(f"{place}: has a hash that is not base64") from error
     if any(len(one) != 32 for one in path):
         raise BadInputError(f"{place}: has a hash that is not 32 bytes long")

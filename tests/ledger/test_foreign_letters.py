@@ -1,0 +1,34 @@
+"""Letters that base64 does not have are refused like any other damage, never with a traceback."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from gatemark.core.errors import BadInputError, IntegrityError
+from gatemark.ledger.checkpoint import read_checkpoint
+from gatemark.ledger.dsse import IN_TOTO, Envelope, EnvelopeSignature, open_envelope
+from gatemark.ledger.note import read_note, read_signer, read_verifier
+
+GOOD = base64.b64encode(b"x" * 40).decode()
+BAD = ["é" + GOOD[1:], GOOD[:-1] + "\x80", "日本語"]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_keys_notes_and_checkpoints(text: str) -> None:
+    with pytest.raises(BadInputError, match="key"):
+        read_verifier(f"name+00000000+{text}")
+    with pytest.raises(BadInputError, match="key"):
+        read_signer(f"PRIVATE+KEY+name+00000000+{text}")
+    with pytest.raises(BadInputError):
+        read_note(f"words\n\n— name {text}\n")
+    with pytest.raises(BadInputError, match="root is not base64"):
+        read_checkpoint(f"origin\n7\n{text}\n\n— name {GOOD}\n")
+
+
+@pytest.mark.parametrize(("payload", "signature"), [(BAD[0], GOOD), (GOOD, BAD[0])])
+def test_envelopes(payload: str, signature: str) -> None:
+    envelope = Envelope(payload, IN_TOTO, (EnvelopeSignature("key", signature),))
+    with pytest.raises(IntegrityError, match="not base64 throughout"):
+        open_envelope(envelope, (), "envelope")
