@@ -28,6 +28,7 @@ demo: $(VENV)/.base ## run the whole gate on bundled synthetic data
 	$(BIN)/gatemark demo
 
 test: $(VENV)/.all ## run every test
+	$(BIN)/python -m compileall -q src
 	$(BIN)/python tests/install_browser.py
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
