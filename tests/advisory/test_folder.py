@@ -49,6 +49,7 @@ def test_runs_of_something_else_are_not_mixed_in(tmp_path: Path, other: object) 
 
 def test_a_folder_that_is_not_there_yet_is_fine(tmp_path: Path) -> None:
     refuse_other_runs(tmp_path / "new", CARD)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_card_that_is_none_is_refused(tmp_path: Path) -> None:

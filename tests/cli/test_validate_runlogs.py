@@ -109,9 +109,9 @@ def test_a_document_that_is_not_there_is_told(gatemark: Run, write_jsonl: Write)
 @pytest.mark.parametrize("name", NAMES)
 def test_our_documents_accept_what_we_accept(name: str) -> None:
     validator = jsonschema.Draft202012Validator(schema_document(schemas().get(name)))
-    for records in schemas().get(name).good_files:
-        for record in records:
-            validator.validate(record)
+    records = [record for file in schemas().get(name).good_files for record in file]
+    assert records
+    assert [record for record in records if not validator.is_valid(record)] == []
 
 
 def test_a_suffix_in_the_case_id_is_refused_where_it_stands(

@@ -102,7 +102,9 @@ def test_what_cannot_be_drawn_is_only_listed() -> None:
 def test_any_shifts_can_be_drawn_or_are_told_to_be_too_wide(exhibit: Shifts) -> None:
     low, high = span(exhibit)
     if math.isfinite(high - low):
-        ET.fromstring(shift_svg(exhibit, "light"))
+        assert ET.fromstring(shift_svg(exhibit, "light")).tag.endswith("svg")
+    else:
+        assert "<img" not in html.render(result(exhibits=(exhibit,))).decode()
 
 
 def test_hostile_words_stay_words() -> None:

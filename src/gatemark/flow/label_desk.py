@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import InvalidValueError, UnknownNameError
+from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
 from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
@@ -22,7 +22,7 @@ from gatemark.flow.labels import (
     label_status,
     next_sample,
 )
-from gatemark.flow.review_desk import JUDGES, require_judge, require_maker, spoken
+from gatemark.flow.review_desk import JUDGES, names_after, require_judge, require_maker, spoken
 from gatemark.flow.sent_texts import files_of
 from gatemark.review.labelling import Acceptance, LabelItem, Mark, propose
 
@@ -125,14 +125,10 @@ def label_list(
     house: House, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> LabelList:
     """Label sets older than one, the newest first."""
-    names = house.labels.names()
-    if after is not None and after not in names:
-        raise UnknownNameError(f"there is no label set {after!r}")
-    start = 0 if after is None else names.index(after) + 1
-    shown = names[start : start + limit]
+    shown, more = names_after(house.labels.names(), after, limit, "label set")
     return LabelList(
         items=tuple(_line(house, identity, house.labels.get(name)) for name in shown),
-        next=shown[-1] if shown and shown[-1] != names[-1] else None,
+        next=more,
     )
 
 

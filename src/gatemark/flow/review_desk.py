@@ -6,6 +6,7 @@ the answers, whoever asks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -143,15 +144,22 @@ def review_list(
     house: House, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> ReviewList:
     """Reviews older than one, the newest first."""
-    names = house.reviews.names()
-    if after is not None and after not in names:
-        raise UnknownNameError(f"there is no review {after!r}")
-    start = 0 if after is None else names.index(after) + 1
-    shown = names[start : start + limit]
+    shown, more = names_after(house.reviews.names(), after, limit, "review")
     return ReviewList(
         items=tuple(_line(house, identity, house.reviews.get(name)) for name in shown),
-        next=shown[-1] if shown and shown[-1] != names[-1] else None,
+        next=more,
     )
+
+
+def names_after(
+    names: Sequence[str], after: str | None, limit: int, what: str
+) -> tuple[Sequence[str], str | None]:
+    """Some names behind one, and the name behind which the next ones stand, if there are any."""
+    if after is not None and after not in names:
+        raise UnknownNameError(f"there is no {what} {after!r}")
+    start = 0 if after is None else names.index(after) + 1
+    shown = names[start : start + limit]
+    return shown, shown[-1] if shown and shown[-1] != names[-1] else None
 
 
 def waiting_reviews(house: House, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:

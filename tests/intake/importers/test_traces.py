@@ -308,6 +308,7 @@ def test_no_document_breaks_the_readers(thing: Any) -> None:
     ):
         file = ForeignFile("t.json", json.dumps(body).encode())
         try:
-            importer.read([file], ReadOptions())
+            found = importer.read([file], ReadOptions())
         except BadInputError:
             continue
+        assert found.tool == importer.name
