@@ -8,8 +8,9 @@ from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
 from gatemark.accounts.people import SESSION_HOURS
 from gatemark.accounts.secrets import form_mark
-from gatemark.flow.accounts import first_link, roles_of
+from gatemark.flow.accounts import first_link, join, look_now, roles_of
 from gatemark.flow.house import House
+from gatemark.flow.lifecycle import GrantRoles, act
 
 
 def kinds(scene: Scene) -> list[str]:
@@ -51,6 +52,19 @@ def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
 def test_where_the_ledger_has_an_admin_the_first_link_is_for_nobody_else(scene: Scene) -> None:
     secret = first_link(scene.house)
     assert scene.house.people.link(str(secret), scene.clock()) == ("root",)
+
+
+def test_a_link_for_the_first_admin_makes_no_second_one(tmp_path: Path) -> None:
+    clock, store = Clock(), str(tmp_path / "empty")
+    house, other = (House(store=store, clock=clock) for _ in range(2))
+    secret = first_link(house)
+    look_now(house, once=True)
+    assert roles_of(house, "root") == ()
+    act(other, GrantRoles(actor="root", person="root", roles=("admin",)))
+    join(house, str(secret), "bob", PASSWORD)
+    assert (roles_of(house, "root"), roles_of(house, "bob")) == (("admin",), ())
+    house.store.close()
+    other.store.close()
 
 
 def test_signing_in_and_failing_to_are_on_record(scene: Scene, client: Client) -> None:

@@ -117,6 +117,7 @@ def link_holder(house: House, secret: str) -> tuple[str | None] | None:
 
 def join(house: House, secret: str, name: str, password: str) -> str:
     """Use a link: set a password and start a session. The first of all becomes admin."""
+    books_of(house).unpin()
     is_first = link_holder(house, secret) == (None,) and not _admins(house)
     if is_first:
         preview(house, GrantRoles(actor=name, person=name, roles=(ADMIN,)))

@@ -101,6 +101,10 @@ class Books:
         """Ask the ledger each time again."""
         self._pinned = None
 
+    def head(self) -> Head:
+        """Where the ledger ends, by the last look."""
+        return self._pinned or self._events.head()
+
     def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
         if event.kind == ASSET_REGISTERED and self._names is not None and event.subject:
             self._names.add(event.subject)

@@ -12,6 +12,7 @@ from gatemark.core.event import Event
 from gatemark.core.governance import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import Identity, tell
+from gatemark.flow.books import books_of
 from gatemark.flow.house import House
 from gatemark.flow.ledger_keys import sign_checkpoint
 from gatemark.report.page_views import CheckpointView, EventPage, EventView, LedgerHead
@@ -26,7 +27,7 @@ BLINDING: Final = {REVIEW_CREATED: ("tells",), REVIEW_LOOKED_AT: ("numbers",)}
 def ledger_head(house: House) -> LedgerHead:
     """The last event and every kept checkpoint, the newest first."""
     events = house.existing_store().events
-    head = events.head()
+    head = books_of(house).head()
     return LedgerHead(
         seq=head.seq,
         digest=head.digest,
@@ -63,7 +64,7 @@ def event_page(
 ) -> EventPage:
     """Events with smaller numbers than ``before``, the newest first."""
     store = house.existing_store().events
-    end = store.head().seq + 1 if before is None else before
+    end = books_of(house).head().seq + 1 if before is None else before
     if kind is None and subject is None:
         start = max(0, end - 1 - limit)
         found = list(islice(store.events(after=start), max(0, end - 1 - start)))

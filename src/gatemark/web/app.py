@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from gatemark import __version__
 from gatemark.core.errors import GatemarkError
+from gatemark.flow.accounts import look_now
 from gatemark.web.api import accounts as accounts_api
 from gatemark.web.api import assets as assets_api
 from gatemark.web.api import labels as labels_api
@@ -27,6 +28,7 @@ from gatemark.web.api import rules as rules_api
 from gatemark.web.api import runs as runs_api
 from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
+from gatemark.web.houses import OpenHouse
 from gatemark.web.pages import (
     accounts,
     approvals,
@@ -41,9 +43,9 @@ from gatemark.web.pages import (
     schedules,
 )
 from gatemark.web.problems import Problem, problem_of
-from gatemark.web.render import STATIC, SignInFirst, page, static_file
+from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
 from gatemark.web.settings import ServerSettings
-from gatemark.web.site import OpenHouse, Site, visitor
+from gatemark.web.site import Site, visitor
 
 API: Final = "/api/v1"
 PAGES: Final = (
@@ -63,7 +65,7 @@ def create_app(settings: ServerSettings, open_house: OpenHouse) -> FastAPI:
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = settings.threads
-        await anyio.to_thread.run_sync(lambda: site.board.settle(site.house))
+        await anyio.to_thread.run_sync(lambda: _make_ready(site))
         yield
         site.board.stop()
 
@@ -77,15 +79,23 @@ def create_app(settings: ServerSettings, open_house: OpenHouse) -> FastAPI:
     )
     app.state.site = site
     app.state.drawn = {}
-    for module in INTERFACES:
-        app.include_router(module.router, prefix=API)
+    # Routes are tried in turn, and people wait for pages.
     for module in PAGES:
         app.include_router(module.router, include_in_schema=False)
+    for module in INTERFACES:
+        app.include_router(module.router, prefix=API)
     app.add_api_route("/static/{name}", _static, include_in_schema=False)
     describe(app)
     _tell_problems(app)
     app.add_middleware(Guards, settings=settings, clock=time.monotonic)
     return app
+
+
+def _make_ready(site: Site) -> None:
+    """Do before the first visit what would make it slow."""
+    load_templates()
+    site.houses.prepare(site.settings.threads, lambda house: look_now(house, once=True))
+    site.board.settle(site.house)
 
 
 def _static(name: str) -> Response:

@@ -19,6 +19,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -43,6 +44,7 @@ class Guards:
         self._settings = settings
         self._addresses = Limiter(settings.visits_per_address, clock)
         self._people = Limiter(settings.visits_per_person, clock)
+        self._changing = asyncio.Semaphore(max(1, settings.threads // 2))
         self._headers = HEADERS
         if settings.is_https:
             self._headers += ((b"strict-transport-security", b"max-age=31536000"),)
@@ -57,7 +59,8 @@ class Guards:
         if problem is not None:
             await problem.response()(scope, receive, sending)
             return
-        body = _Body(receive, self._settings)
+        turn = _Turn(None if scope["method"] in SAFE else self._changing)
+        body = _Body(receive, self._settings, turn)
         started = False
 
         async def tell(message: Message) -> None:
@@ -71,6 +74,8 @@ class Guards:
             if started:
                 raise
             await found.response()(scope, receive, sending)
+        finally:
+            turn.give_back()
 
     def _problem(self, scope: Scope) -> Problem | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -105,10 +110,35 @@ class Guards:
         return sending
 
 
-class _Body:
-    """The body of a request, counted and timed while it arrives."""
+class _Turn:
+    """The turn of a request that may change something; others need none.
 
-    def __init__(self, receive: Receive, settings: ServerSettings) -> None:
+    Whoever changes the ledger waits for others who do. They wait here, where waiting holds no
+    thread, so that readers always find one.
+    """
+
+    def __init__(self, places: asyncio.Semaphore | None) -> None:
+        self._places = places
+        self._is_held = False
+
+    async def take(self) -> None:
+        """Wait until it is this request's turn."""
+        if self._places is not None and not self._is_held:
+            await self._places.acquire()
+            self._is_held = True
+
+    def give_back(self) -> None:
+        """Let the next one in."""
+        if self._places is not None and self._is_held:
+            self._places.release()
+            self._is_held = False
+
+
+class _Body:
+    """The body of a request, counted and timed while it arrives; what follows waits its turn."""
+
+    def __init__(self, receive: Receive, settings: ServerSettings, turn: _Turn) -> None:
+        self._turn = turn
         self._receive = receive
         self._settings = settings
         self._left = settings.body_seconds
@@ -130,6 +160,9 @@ class _Body:
         if self._bytes > self._settings.max_body_bytes:
             raise too_large(self._settings)
         self._is_over = message["type"] != "http.request" or not message.get("more_body", False)
+        if self._is_over:
+            # Not earlier: a body that comes slowly must keep nobody waiting.
+            await self._turn.take()
         return message
 
 

@@ -60,6 +60,13 @@ def environment() -> Environment:
     return found
 
 
+def load_templates() -> None:
+    """Make every page ready to be filled."""
+    found = environment()
+    for name in found.list_templates(extensions=["html"]):
+        found.get_template(name)
+
+
 @cache
 def static_file(name: str) -> bytes:
     """One of the few files that pages load."""

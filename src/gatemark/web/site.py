@@ -24,16 +24,16 @@ from gatemark.flow.accounts import (
 from gatemark.flow.house import House
 from gatemark.flow.oidc import read_sign_in_way
 from gatemark.flow.run_board import RunBoard
+from gatemark.web.guards import SAFE
+from gatemark.web.houses import Houses, OpenHouse
 from gatemark.web.limiter import Limiter
 from gatemark.web.problems import Problem
 from gatemark.web.settings import ServerSettings
 
 FORM_FIELD: Final = "form_mark"
 MARK_HEADER: Final = "x-csrf-token"
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_KEPT: Final = 200
 Made = TypeVar("Made")
-OpenHouse = Callable[[str | None], House]
 
 
 class Site:
@@ -45,8 +45,8 @@ class Site:
         self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
+        self.houses = Houses(open_house)
         self._open_house = open_house
-        self._mine = threading.local()
         self._kept: dict[tuple[object, ...], Any] = {}
         self._keeping = threading.Lock()
 
@@ -57,11 +57,8 @@ class Site:
 
     @property
     def house(self) -> House:
-        """The house of this thread: what it has read of the ledger is nobody else's to change."""
-        found: House | None = getattr(self._mine, "house", None)
-        if found is None:
-            found = self._mine.house = self._open_house(None)
-        return found
+        """The house of this thread."""
+        return self.houses.mine
 
     def kept(self, what: str, asset: str, make: Callable[[], Made]) -> Made:
         """What was made of an asset, kept until the asset or the minute changes.

@@ -20,6 +20,7 @@ class Database:
     """An engine, how to call its place in messages, how writers take turns, how to forget.
 
     ``forget`` is the statement that makes the database let go of the bytes of removed rows.
+    ``looking`` is another engine for short looks, where a transaction for each costs too much.
     """
 
     def __init__(
@@ -29,19 +30,16 @@ class Database:
         *,
         take_turn: Callable[[sa.Connection], object],
         forget: str,
+        looking: sa.Engine | None = None,
     ) -> None:
         self.place = place
         self._forget = forget
         self._streamer = engine
-        self._reader = engine
-        if engine.dialect.name == "postgresql":
-            # Each look sees what is committed by then, in a transaction or not; without one it
-            # costs a single question instead of three.
-            self._reader = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._reader = looking or engine
         self._writer = engine.execution_options(**{WRITES: True})
         self._take_turn = take_turn
         # A command ends without closing what it opened; connections must not outlive their owner.
-        weakref.finalize(self, engine.dispose)
+        weakref.finalize(self, _dispose, engine, self._reader)
 
     @property
     def dialect(self) -> str:
@@ -82,7 +80,7 @@ class Database:
 
     def close(self) -> None:
         """Let go of every connection."""
-        self._reader.dispose()
+        _dispose(self._streamer, self._reader)
 
     def is_empty(self) -> bool:
         """Whether nobody has made a store here yet."""
@@ -112,6 +110,11 @@ class Database:
         except UnicodeDecodeError as error:
             # The driver meets damaged bytes where it tells of damage.
             raise BadInputError(f"{self.place}: {trouble}: it holds broken text") from error
+
+
+def _dispose(*engines: sa.Engine) -> None:
+    for engine in engines:
+        engine.dispose()
 
 
 def _first_line(error: sa.exc.DBAPIError) -> str:

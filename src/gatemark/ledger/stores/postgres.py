@@ -40,6 +40,9 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
         f"postgresql://{url.host or ''}/{url.database or ''}",
         take_turn=lambda connection: connection.execute(_TURN),
         forget="VACUUM payloads, blob_pieces",
+        # Each look sees what is committed by then, in a transaction or not; without one it costs
+        # a single question instead of three, and there is nothing to take back after it.
+        looking=_engine(url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),
     )
     if must_exist and database.is_empty():
         raise UsageError(f"there is no store at {database.place}")
@@ -47,9 +50,9 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
     return SqlStore(database, blobs)
 
 
-def _engine(url: sa.URL) -> sa.Engine:
+def _engine(url: sa.URL, **options: Any) -> sa.Engine:
     """Connections that were idle for a while are tried before they are used again."""
-    engine = sa.create_engine(url)
+    engine = sa.create_engine(url, **options)
 
     def rested(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
         record.info[_IDLE_SINCE] = time.monotonic()
