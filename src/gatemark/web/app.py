@@ -48,6 +48,11 @@ from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site, visitor
 
 API: Final = "/api/v1"
+NOT_OURS: Final = {
+    HTTPStatus.NOT_FOUND: "there is nothing at this address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this address is not asked in that way",
+}
+"""What the framework refuses by itself, in our words."""
 PAGES: Final = (
     *(door, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
     *(reviews, labels),
@@ -138,7 +143,8 @@ def _tell_problems(app: FastAPI) -> None:
         if isinstance(error, HTTPException):
             status = HTTPStatus(error.status_code)
             headers = dict(error.headers or {})
-            return tell(request, Problem(status, str(error.detail), headers=headers))
+            detail = NOT_OURS.get(status, str(error.detail))
+            return tell(request, Problem(status, detail, headers=headers))
         status = HTTPStatus.INTERNAL_SERVER_ERROR
         return Problem(status, "something went wrong here; the server's log tells more").response()
 
