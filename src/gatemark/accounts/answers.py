@@ -8,7 +8,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gatemark.accounts.nouns import KeptAnswer, PageRun, RunState, moment, seconds
-from gatemark.accounts.tables import ANSWERS, PAGE_RUNS, Database
+from gatemark.accounts.tables import ANSWERS, PAGE_RUNS
+from gatemark.disk.database import Database
 
 KEPT_HOURS: Final = 24
 MAX_DETAIL: Final = 2_000

@@ -18,8 +18,9 @@ from gatemark.accounts.secrets import (
     new_secret,
     same_hash,
 )
-from gatemark.accounts.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS, Database
+from gatemark.accounts.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
 from gatemark.core.errors import RefusedError, UsageError
+from gatemark.disk.database import Database
 
 SESSION_HOURS: Final = 12
 LINK_HOURS: Final = 24

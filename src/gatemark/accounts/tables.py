@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final
 
 import sqlalchemy as sa
-
-
-class Database(Protocol):
-    """What is asked of a database: transactions for looking and for writing."""
-
-    def reading(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction for looking."""
-        ...
-
-    def adding(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that writes, but nothing whose order matters."""
-        ...
-
-    def writing(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that no other writer is inside at the same time."""
-        ...
-
 
 METADATA: Final = sa.MetaData()
 

@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from gatemark.cli.lifecycle_options import (
-    MOMENT,
     acting_house,
     acting_options,
     environment_option,
     show_acted,
 )
+from gatemark.cli.moments import MOMENT
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.change import AssetKind

@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from gatemark.cli.lifecycle_options import (
-    MOMENT,
     acting_house,
     acting_options,
     environment_option,
     show_acted,
 )
+from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.flow.assets import asset_names
@@ -57,7 +57,7 @@ def push(**flags: Any) -> None:
 
 @canary_command.command("tick")
 @click.argument("asset", required=False)
-@click.option("--now", type=MOMENT, metavar="MOMENT", help="The moment; the clock's by default.")
+@now_option
 @environment_option
 @store_option
 @json_option

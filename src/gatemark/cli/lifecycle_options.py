@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -18,28 +17,6 @@ from gatemark.flow.lifecycle import Acted
 from gatemark.flow.told import document_of, lines_of
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class MomentType(click.ParamType[datetime]):
-    """A moment in UTC, such as 2027-03-01T08:00:00Z."""
-
-    name = "moment"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            moment = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is no moment such as 2027-03-01T08:00:00Z", param, ctx)
-        if moment.tzinfo is None:
-            self.fail(f"{value!r} needs a time zone, such as a Z at its end", param, ctx)
-        return moment.astimezone(UTC)
-
-
-MOMENT = MomentType()
 
 
 def acting_options(function: F) -> F:

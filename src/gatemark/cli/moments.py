@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -30,11 +30,14 @@ class Moment(click.ParamType[datetime]):
         return found.astimezone(UTC)
 
 
+MOMENT: Final = Moment()
+
+
 def now_option(function: F) -> F:
     """``--now``: another moment than the clock's."""
     return click.option(
         "--now",
-        type=Moment(),
+        type=MOMENT,
         default=None,
         metavar="T",
         help="Act as if it were this moment (ISO 8601 with a zone); the clock's when left out.",

@@ -10,13 +10,13 @@ import msgspec
 import sqlalchemy as sa
 
 from gatemark.core.errors import RefusedError, UnknownNameError
+from gatemark.disk.database import Database
 from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
 from gatemark.review.stores.tables import (
     LABEL_ACCEPTANCES,
     LABEL_ITEMS,
     LABEL_MARKS,
     LABEL_SETS,
-    Database,
 )
 
 

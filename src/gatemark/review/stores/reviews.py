@@ -10,10 +10,11 @@ import msgspec
 import sqlalchemy as sa
 
 from gatemark.core.errors import RefusedError, UnknownNameError
+from gatemark.disk.database import Database
 from gatemark.review.plan import Answered, Pair, ReviewPlan, manifest_digest, read_pair
 from gatemark.review.queue import Standing
 from gatemark.review.sealed_key import Sealed
-from gatemark.review.stores.tables import CLOSINGS, PAIRS, REVIEWS, SHOWS, VOTES, Database
+from gatemark.review.stores.tables import CLOSINGS, PAIRS, REVIEWS, SHOWS, VOTES
 from gatemark.review.unblind import CastVote
 
 Tell = Callable[[sa.Connection], object]

@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.disk.database import Database
 from gatemark.watch.alerts import Alert
-from gatemark.watch.stores.tables import ALERTS, Database
+from gatemark.watch.stores.tables import ALERTS
 
 PENDING: Final = "pending"
 SENT: Final = "sent"

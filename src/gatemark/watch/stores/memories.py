@@ -13,8 +13,9 @@ import sqlalchemy as sa
 
 from gatemark.core.drift import Episode, Level
 from gatemark.core.errors import ConflictError
+from gatemark.disk.database import Database
 from gatemark.watch.memory import SeriesMemory
-from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, TICKS, Database
+from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, TICKS
 
 DRIFT: Final = "drift"
 BATCH: Final = 5_000

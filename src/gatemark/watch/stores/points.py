@@ -13,9 +13,10 @@ import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from gatemark.disk.database import Database
 from gatemark.watch.parts import VECTORS, FormName
 from gatemark.watch.series import Series
-from gatemark.watch.stores.tables import POINTS, REVISIONS, SERIES, Database
+from gatemark.watch.stores.tables import POINTS, REVISIONS, SERIES
 
 BATCH: Final = 50_000
 FETCHED: Final = 1_000

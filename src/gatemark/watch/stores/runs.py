@@ -9,8 +9,9 @@ from typing import Any, Final, Literal
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.disk.database import Database
 from gatemark.watch.cadence import Occasion, Trigger
-from gatemark.watch.stores.tables import RUNS, SCHEDULES_SEEN, TRIGGERS, Database
+from gatemark.watch.stores.tables import RUNS, SCHEDULES_SEEN, TRIGGERS
 
 RunState = Literal[
     "running",

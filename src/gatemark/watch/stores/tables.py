@@ -3,32 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final
 
 import sqlalchemy as sa
-
-
-class Database(Protocol):
-    """What is asked of a database: transactions for looking and for writing in turn."""
-
-    @property
-    def dialect(self) -> str:
-        """The kind of database."""
-        ...
-
-    def reading(self) -> AbstractContextManager[sa.Connection]:
-        """A connection for looking."""
-        ...
-
-    def streaming(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction for looking at an answer that is fetched piece by piece."""
-        ...
-
-    def writing(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that no other writer is inside at the same time."""
-        ...
-
 
 METADATA: Final = sa.MetaData()
 
