@@ -10,10 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 from tests.overhead.arms import loss_arm, ppl_pair
+from tests.review.arms import prefers, vote_all, write_arm
 from tests.suites.advisory.decisions import good_lane
 
 from gatemark.core.result import Result
 from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.review import CreateReview, ReviewPlan, create_review
+from gatemark.flow.review_close import CloseReview, close_review
 
 from .test_rescore import add, forged, verify, with_blob
 
@@ -50,7 +54,27 @@ def seal_overhead(gatemark: Run, folder: Path, store: Path) -> Result:
     return only(store)
 
 
-SEALS = pytest.mark.parametrize("seal_exam", [seal_advisory, seal_overhead])
+def seal_review(_: Run, folder: Path, store: Path, **plan: Any) -> Result:
+    """A review with an item that one arm lacks and, when looked into, votes that never came."""
+    house = House(store=str(store), actor="bob")
+    settled = ReviewPlan(name="letters", candidates=("new",), baseline="old", **plan)
+    files = {"new": write_arm(folder, "new", 20), "old": write_arm(folder, "old", 21)}
+    choices = ReadingChoices(on_unpaired="exclude")
+    create_review(house, CreateReview(plan=settled, files=files), choices)
+    vote_all(house, "bob", prefers("new"), 14 if settled.peeking else None)
+    outcome = close_review(house, CloseReview(review="letters"))
+    assert outcome.candidates[0].items_missing == 1
+    house.store.close()
+    return only(store)
+
+
+def seal_peeked(gatemark: Run, folder: Path, store: Path) -> Result:
+    return seal_review(gatemark, folder, store, peeking=True)
+
+
+SEALS = pytest.mark.parametrize(
+    "seal_exam", [seal_advisory, seal_overhead, seal_review, seal_peeked]
+)
 
 
 def only(store: Path) -> Result:
@@ -104,7 +128,7 @@ def test_an_invented_verdict_is_found(
     [
         (lambda _sitting: b"{}", "its sitting.json is not one"),
         (lambda sitting: sitting | {"roles": []}, "tells of other evidence files"),
-        (lambda sitting: sitting | {"kind": "pairwise"}, "is of the exam 'pairwise'"),
+        (lambda sitting: sitting | {"kind": "agreement"}, "is of the exam 'agreement'"),
         (lambda sitting: sitting | {"options": {"profile": 7}}, "cannot be judged"),
     ],
 )
@@ -128,10 +152,11 @@ def test_a_sitting_that_is_not_the_results_own_is_found(
     assert message in ran.json["troubles"][0]["message"]
 
 
-def test_lost_pins_leave_an_advisory_result_unjudged(
-    gatemark: Run, tmp_path: Path, store: Path
+@pytest.mark.parametrize("seal_exam", [seal_advisory, seal_review])
+def test_lost_pins_leave_a_result_unjudged(
+    gatemark: Run, tmp_path: Path, store: Path, seal_exam: Any
 ) -> None:
-    result = seal_advisory(gatemark, tmp_path, store)
+    result = seal_exam(gatemark, tmp_path, store)
     kept = tuple(blob for blob in result.blobs if blob.name != "expected_ids.txt")
     add(store, forged(result, blobs=kept))
     ran = verify(gatemark, store)
@@ -151,3 +176,17 @@ def test_an_absent_arm_leaves_an_overhead_result_unjudged(
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["troubles"]) == (3, [])
     assert "an arm was not there" in ran.json["unjudged"][0]
+
+
+@pytest.mark.parametrize("change", [{"left_out": 0}, {"left_out": 5}])
+def test_a_review_that_hides_what_it_left_out_is_found(
+    gatemark: Run, tmp_path: Path, store: Path, change: dict[str, int]
+) -> None:
+    result = seal_review(gatemark, tmp_path, store)
+    house = House(store=str(store))
+    blob = next(blob for blob in result.blobs if blob.name == "sitting.json")
+    data = json.dumps(json.loads(house.blobs.get(blob.digest)) | change).encode()
+    seq = add(store, with_blob(house, result, "sitting.json", data))
+    ran = verify(gatemark, store)
+    assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
+    assert "account of the evidence" in ran.json["troubles"][0]["message"]

@@ -73,10 +73,12 @@ def prefers(*order: str) -> Callable[[ShownPair], str]:
     return choose
 
 
-def vote_all(house: House, reviewer: str, choose: Callable[[ShownPair], str]) -> list[ShownPair]:
-    """Vote until nothing is left; gives every pair that was shown."""
-    seen = []
-    while (pair := next_pair(house, "letters", reviewer)) is not None:
+def vote_all(
+    house: House, reviewer: str, choose: Callable[[ShownPair], str], most: int | None = None
+) -> list[ShownPair]:
+    """Vote until nothing is left, or ``most`` times; gives every pair that was shown."""
+    seen: list[ShownPair] = []
+    while len(seen) != most and (pair := next_pair(house, "letters", reviewer)) is not None:
         seen.append(pair)
         answered: Any = choose(pair)
         cast_vote(

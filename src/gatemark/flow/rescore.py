@@ -31,10 +31,12 @@ from gatemark.flow.runtime import PACKAGES, runtime_versions
 from gatemark.flow.score import EXPECTED_IDS
 from gatemark.flow.score_agreement import AUDITOR, SCHOLAR
 from gatemark.flow.sitting import SITTING, Sitting, read_sitting
+from gatemark.flow.vote_account import with_items
 from gatemark.gate.decide import decide
 from gatemark.ledger.port import BlobStore, Store
 from gatemark.ledger.stores.reading import verified_result
 
+PAIRWISE: Final = "pairwise"
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
 """How far a number may be off when another version of a library computes it."""
 
@@ -148,11 +150,29 @@ def _sitting(blobs: BlobStore, result: Result, sitting: Sitting) -> _Anew:
             if not {"bare", "guarded"} <= arms.keys():
                 raise IncomparableError("an arm was not there when it was made")
             examined = examine_overhead(arms, sitting.options, choices)
+        elif sitting.kind == PAIRWISE:
+            examined = _votes(result, sitting, paths, expected)
         else:
             _refuse_lost_pins(result.evidence[0], expected)
             job = exam_job(sitting.kind, sitting.options, choices)
             examined = examine_files(job, paths, choices, LocalEngine(1), expected_ids=expected)
     return _judged(result, sitting.kind, examined)
+
+
+def _votes(
+    result: Result, sitting: Sitting, paths: Sequence[str], items: frozenset[str] | None
+) -> Examined:
+    """The exam over the votes of a review, with the items that were to be judged."""
+    _refuse_lost_pins(result.evidence[0], items)
+    choices = _choices(sitting.reading)
+    job = exam_job(PAIRWISE, sitting.options, choices)
+    examined = examine_files(job, paths, choices, LocalEngine(1))
+    return with_items(
+        examined,
+        pinned=len(items or ()),
+        left_out=sitting.left_out,
+        peeking=sitting.options.get("peeking") is True,
+    )
 
 
 def _judged(result: Result, kind: str, examined: Examined) -> _Anew:

@@ -39,7 +39,9 @@ from gatemark.flow.review_findings import (
     vote_spread,
 )
 from gatemark.flow.review_items import item_ids
-from gatemark.flow.score import Scored, judge_exam, keep
+from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.flow.sitting import SITTING, write_sitting
+from gatemark.flow.vote_account import with_items
 from gatemark.lifecycle.people import roles_of
 from gatemark.review.agreement import reviewer_rows
 from gatemark.review.plan import read_pair
@@ -55,6 +57,7 @@ from gatemark.review.unblind import (
 )
 
 PAIRWISE: Final = "pairwise"
+VOTES: Final = "votes.jsonl"
 CLOSERS: Final = ("pack_owner", "evaluator")
 
 
@@ -263,37 +266,47 @@ def _examine(
 ) -> Examined:
     """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
     plan = opened.stored.plan
-    options = {
+    choices = ReadingChoices()
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="gatemark-") as made:
+            return _examine(house, opened, votes, Path(made))
+    path = folder / VOTES
+    path.write_bytes(_vote_lines(votes))
+    job = exam_job(PAIRWISE, _options(opened), choices)
+    examined = examine_files(job, [str(path)], choices, house.engine_for(1, 2))
+    examined = with_items(
+        examined,
+        pinned=len(item_ids(list(opened.pairs.values()))),
+        left_out=_left_out(opened),
+        peeking=plan.peeking,
+    )
+    files = tuple(msgspec.structs.replace(file, name=VOTES) for file in examined.evidence.files)
+    evidence = msgspec.structs.replace(examined.evidence, files=files)
+    return msgspec.structs.replace(examined, evidence=evidence)
+
+
+def _options(opened: Opened) -> dict[str, Any]:
+    plan = opened.stored.plan
+    return {
         # With several candidates one of them must not win by being one of many.
         "alpha": plan.alpha / len(plan.candidates),
         "peeking": plan.peeking,
         "min_decisive": plan.min_decisive,
         "coverage_min": plan.coverage_min,
     }
-    choices = ReadingChoices()
-    if folder is None:
-        with tempfile.TemporaryDirectory(prefix="gatemark-") as made:
-            return _examine(house, opened, votes, Path(made))
-    path = folder / "votes.jsonl"
-    path.write_bytes(_vote_lines(votes))
-    job = exam_job(PAIRWISE, options, choices)
-    examined = examine_files(job, [str(path)], choices, house.engine_for(1, 2))
-    judged = len({vote.pair.item for vote in votes})
-    expected = len(item_ids(list(opened.pairs.values())))
-    left_out = sum(opened.stored.facts.get("left_out", {}).values())
-    # Looking is allowed at any time, so stopping is too; otherwise what is missing holds.
-    missing = left_out + (0 if plan.peeking else expected - judged)
-    files = tuple(
-        msgspec.structs.replace(file, name="votes.jsonl") for file in examined.evidence.files
+
+
+def _left_out(opened: Opened) -> int:
+    return sum(opened.stored.facts.get("left_out", {}).values())
+
+
+def _kept(opened: Opened) -> dict[str, bytes]:
+    """What lets anybody who has the store judge the votes again."""
+    sitting = write_sitting(
+        PAIRWISE, _options(opened), ReadingChoices(), [VOTES], left_out=_left_out(opened)
     )
-    evidence = msgspec.structs.replace(
-        examined.evidence,
-        usable=judged,
-        missing=missing,
-        expected=expected + left_out,
-        files=files,
-    )
-    return msgspec.structs.replace(examined, evidence=evidence)
+    pinned = "\n".join(sorted(item_ids(list(opened.pairs.values()))))
+    return {SITTING: sitting, EXPECTED_IDS: pinned.encode()}
 
 
 def _judge(house: House, opened: Opened, candidate: str, *, may_seal: bool) -> CandidateOutcome:
@@ -320,11 +333,12 @@ def _judge(house: House, opened: Opened, candidate: str, *, may_seal: bool) -> C
             house,
             started_at=started_at,
             title=f"review {plan.name}: {candidate} against {plan.baseline}",
+            kept=_kept(opened),
             about=(plan.asset_of(candidate), plan.asset_of(plan.baseline)),
         )
         is_kept = _is_kept(house, scored.result.id)
         if may_seal and not is_kept:
-            keep(scored, house, {"votes.jsonl": str(Path(folder) / "votes.jsonl")})
+            keep(scored, house, {VOTES: str(Path(folder) / VOTES)})
     facts = dict(examined.report.facts)
     return CandidateOutcome(
         candidate=candidate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -15,20 +15,29 @@ SITTING: Final = "sitting.json"
 """The name under which a sitting is kept with a result."""
 
 
-class Sitting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An exam, its options, how its evidence was read, and what each evidence file was to it."""
+class Sitting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An exam, its options, how its evidence was read, and what each evidence file was to it.
+
+    ``left_out`` counts items that a review was to judge and could not show.
+    """
 
     kind: str
     options: dict[str, Any]
     reading: dict[str, str]
     roles: tuple[str, ...]
+    left_out: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 def write_sitting(
-    kind: str, options: Mapping[str, Any], choices: ReadingChoices, roles: Sequence[str]
+    kind: str,
+    options: Mapping[str, Any],
+    choices: ReadingChoices,
+    roles: Sequence[str],
+    *,
+    left_out: int = 0,
 ) -> bytes:
     """The same sitting is the same bytes."""
-    return canonical_bytes(Sitting(kind, dict(options), choices.checks(), tuple(roles)))
+    return canonical_bytes(Sitting(kind, dict(options), choices.checks(), tuple(roles), left_out))
 
 
 def read_sitting(data: bytes) -> Sitting:
