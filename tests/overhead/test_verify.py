@@ -395,6 +395,109 @@ def test_the_checker_proves_the_pairing_by_itself(plainly: Run, tmp_path: Path) 
         assert plainly(arms, put("verdict", "pass"))[0] == 4
 
 
+LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":10,"loss":2.0}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LINE.replace("2.0}", '9.0,"loss":2.0}'),
+        LINE.replace("2.0}", '2.0,"skipped":true}'),
+        LINE.replace("2.0", "1" + "0" * 400),
+        LINE.replace("2.0", "1e999"),
+        LINE.replace("2.0", "1e307"),
+        LINE.replace("2.0", "NaN"),
+        LINE.replace("2.0", "true"),
+        LINE.replace("2.0", "\N{ARABIC-INDIC DIGIT TWO}"),
+        LINE.replace(":10,", ":9007199254740992,"),
+        LINE.replace('"w1"', '["w1"]'),
+        LINE.replace('"w1"', '"w\\n1"'),
+        LINE.replace('"w1"', '"w0"'),
+        LINE.replace('"w1"', '" "'),
+        LINE.replace('"h1"', '"h\N{LINE SEPARATOR}1"'),
+        LINE.replace('"h1"', "null"),
+        "[" * 2_000,
+        "[]",
+        LINE[:-9],
+        LINE,
+    ],
+)
+def test_two_programs_agree_on_hostile_lines(
+    gatemark: Run, plainly: Run, tmp_path: Path, line: str
+) -> None:
+    start = [math.log(10), 2.0, math.log(10)]
+    bare = loss_arm(tmp_path / "b.jsonl", "bare", start)
+    rows = loss_arm(tmp_path / "g.jsonl", "guarded", start).read_text().splitlines()
+    arms = ["--bare", bare, "--guarded", write(tmp_path / "g.jsonl", [*rows[:2], line, rows[3]])]
+    ours = gatemark("score", "overhead", *arms, "--json")
+    code, document = plainly(arms)
+    assert (code, document["agrees"]) == (ours.code, True), document
+    assert ours.code == (0 if line == LINE else 3)
+
+
+def test_two_programs_agree_on_policies(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.05)
+    noise = loss_arm(tmp_path / "n.jsonl", "bare", [2.0] * 3)
+    why = "reason: r, owner: o, evidence: e"
+    for overrides, more, code in (
+        ("{field: min_windows, value: 99}", [], 3),
+        ("{field: min_windows, value: 99}, {field: on_unmeasured, value: fail}", [], 1),
+        (f"{{field: budget, value: 0.002}}, {{field: level, value: 0.9, {why}}}", [], 1),
+        (f"{{field: budget, value: 0.2, {why}}}", [], 0),
+        # The second bare run does not pair, which this program cannot see.
+        ("", ["--noise", noise], 0),
+    ):
+        policy = tmp_path / "policy.yaml"
+        policy.write_text(f"overrides: [{overrides}]\n")
+        report = gatemark("score", "overhead", *arms, "--policy", policy, *more, "--json").json
+        document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+        assert (document["exit_code"], document["agrees"]) == (code, True), document
+        assert set(document["overrides"]) == {
+            override["field"] for override in report["policy_provenance"]["overrides"]
+        }
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"verdict": "pass", "validation.guard_overhead_acceptable": YES},
+        {"verdict": "pass"},
+        {"guard_overhead.passed": YES},
+        {"guard_overhead.passed": "yes"},
+        {"verdict": "banana"},
+    ],
+)
+def test_the_checker_catches_a_forged_pass_of_an_improvement(
+    plainly: Run, tmp_path: Path, edits: dict[str, Any]
+) -> None:
+    def edit(report: dict[str, Any]) -> None:
+        for path, value in edits.items():
+            put(path, value)(report)
+
+    assert plainly(ppl_pair(tmp_path, 10, 5), edit)[0] == 4
+
+
+def test_the_checker_knows_the_budgets_of_the_profiles(plainly: Run, tmp_path: Path) -> None:
+    def forge(report: dict[str, Any]) -> None:
+        put("resolved_policy.settings.budget", 0.4)(report)
+        put("resolved_policy.rules.1.bound", 0.4 + 1e-12)(report)
+        put("guard_overhead.overhead_threshold", 0.4)(report)
+        for path in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
+            put(path, digest(report["resolved_policy"]))(report)
+
+    code, document = plainly(ppl_pair(tmp_path, 10, 10.05), forge)
+    assert (code, document["checks"]["policy.budget"]) == (4, False)
+    assert document["checks"]["policy.digest"] is True
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"a": NaN}', '{"a": 1, "a": 2}', "\0"])
+def test_the_checker_refuses_what_is_no_report(tmp_path: Path, text: str) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    report = tmp_path / "r.json"
+    report.write_text(text)
+    assert plain_check.main([str(report), str(arms[1]), str(arms[3])]) == 2
+
+
 @settings(deadline=None, max_examples=200)
 @given(
     st.recursive(

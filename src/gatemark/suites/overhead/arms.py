@@ -22,7 +22,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """One arm file: what its first line says, and its windows column by column.
 
     ``meta`` is null when there is no arm, and ``absent`` then says why. ``weights`` are tokens or
-    answers, ``values`` losses or correct answers. ``damage`` says that the file broke off.
+    answers, ``values`` losses or correct answers; ``token_counts`` are told beside answers, where
+    they are told at all. ``damage`` says that the file broke off.
     """
 
     role: Role
@@ -36,7 +37,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     contents: list[str] = []
     weights: list[int] = []
     values: list[float] = []
-    tokens: int = 0
+    token_counts: list[int | None] = []
     holes: list[Hole] = []
     hole_count: int = 0
 

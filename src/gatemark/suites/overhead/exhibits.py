@@ -69,7 +69,7 @@ def _defects(facts: Facts) -> Table | None:
     rows = tuple((found.check, found.message, found.count) for found in facts.defects)
     if not rows:
         return None
-    return Table("Why the arms do not pair", ("check", "finding", "count"), rows, len(rows))
+    return Table("What is wrong with the arms", ("check", "finding", "count"), rows, len(rows))
 
 
 def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
