@@ -242,7 +242,7 @@ def _usable(kind: Any, window: dict[str, Any]) -> bool:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in window["window_id"]):
         return False
     if kind in PERPLEXITY:
-        loss = window.get("loss")
+        loss: Any = window.get("loss")
         if set(window) != {*_PLACE, "tokens", "loss"} or type(loss) not in (int, float):
             return False
         return 0 < loss <= sys.float_info.max and count("tokens", 1)
