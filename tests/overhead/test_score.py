@@ -302,12 +302,19 @@ def test_tokens_beside_answers_are_compared_too(score: Run, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
-        ("banana", "'banana' is not a valid float"),
-        ("99", "99"),
-        ("-0.01", "-0.01"),
-        ("nan", "nan"),
-        ("0.6", "0.6"),
-        ("inf", "inf"),
+        ("banana", "'banana' is not a finite number; it is a fraction: 0.01 is one percent"),
+        ("1%", "'1%' is not a finite number; it is a fraction"),
+        ("true", "'true' is not a finite number"),
+        ("", "'' is not a finite number"),
+        ("0_1", "'0_1' is not a finite number"),
+        ("\N{ARABIC-INDIC DIGIT ZERO}", "is not a finite number"),
+        ("nan", "'nan' is not a finite number"),
+        ("inf", "'inf' is not a finite number"),
+        ("99", "99.0 is not in the range 0<=x<=0.5; it is a fraction: 0.01 is one percent"),
+        ("1e999", "is not in the range"),
+        ("-0.01", "-0.01 is not in the range"),
+        ("0.6", "0.6 is not in the range"),
+        ("1E-400", "'1E-400' is too small to be told from 0"),
     ],
 )
 def test_a_budget_that_is_none_is_refused(
