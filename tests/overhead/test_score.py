@@ -235,6 +235,8 @@ def test_perplexity_beside_accuracy_is_inconclusive(score: Run, tmp_path: Path) 
     )
     assert ran.code == 3
     assert ran.json["guard_overhead"]["errors"][0]["check"] == "pair.kind"
+    kinds = [ran.json["meta"][arm]["metric_kind"] for arm in ("bare", "guarded")]
+    assert kinds == ["ppl_causal", "accuracy"]
 
 
 def test_a_total_of_zero_is_inconclusive(score: Run, tmp_path: Path) -> None:
@@ -537,6 +539,29 @@ def test_people_read_the_verdict_and_the_values_first(gatemark: Run, tmp_path: P
         assert text in markdown.read_text()
     for text in ("Arms side by side", "Shift of every window", "data:image/svg+xml"):
         assert text in page.read_text()
+
+
+def test_people_read_which_windows_are_wrong_once(gatemark: Run, tmp_path: Path) -> None:
+    markdown = tmp_path / "r.md"
+    arms = pair(tmp_path, [2.0] * 30, [-1.0] * 25 + [2.0] * 5)
+    ran = gatemark("score", "overhead", *arms, "-o", markdown)
+    brief = "guarded arm has windows without a usable value (25 windows)"
+    assert brief in " ".join(ran.out.split())
+    text = markdown.read_text()
+    assert "### Which windows are wrong" in text
+    assert text.count("w19") == 1
+    assert "| windows | 30 | 5 | -25 |" in text
+    assert "the arms do not pair" in text
+
+
+def test_a_loosened_budget_stands_in_the_first_line(gatemark: Run, tmp_path: Path) -> None:
+    words = ("--reason", "pilot", "--owner", "ada", "--evidence", "runs/7")
+    ran = gatemark("score", "overhead", *ppl_pair(tmp_path, 10, 10.2), "--budget", 0.03, *words)
+    assert ran.out.startswith(
+        "PASS  guard overhead +2.000 % (budget 3 %; loosened by hand: budget)"
+    )
+    ran = gatemark("score", "overhead", *ppl_pair(tmp_path, 10, 10), "--budget", 0.005)
+    assert "loosened" not in ran.out
 
 
 def test_what_could_not_be_measured_is_rendered_first(gatemark: Run, tmp_path: Path) -> None:

@@ -67,9 +67,14 @@ def measure_quality(
     return Quality(_measurements(basis, found), found)
 
 
-def quality_unmeasured(reason: str) -> tuple[Measurement, ...]:
-    """The same names, each with the reason why there is no number."""
-    return tuple(unmeasured(name, reason, direction="lower_is_better") for name in NAMES)
+def quality_unmeasured(reason: str, others: str | None = None) -> tuple[Measurement, ...]:
+    """The same names, each with the reason why there is no number; ``others`` is a short one."""
+    return tuple(
+        unmeasured(
+            name, reason if name == OVERHEAD else others or reason, direction="lower_is_better"
+        )
+        for name in NAMES
+    )
 
 
 def smallest_reaching(values: NDArray[np.float64], share: float) -> float:

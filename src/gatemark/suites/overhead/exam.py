@@ -16,6 +16,8 @@ from gatemark.core.policy import Policy
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
 from gatemark.statistics.overhead_numbers import (
+    BARE,
+    GUARDED,
     OVERHEAD,
     Basis,
     Quality,
@@ -23,7 +25,7 @@ from gatemark.statistics.overhead_numbers import (
     measure_quality,
     quality_unmeasured,
 )
-from gatemark.suites.overhead.arms import Arm, Defect, Role, defect
+from gatemark.suites.overhead.arms import Arm, Defect, Role, defect, headline
 from gatemark.suites.overhead.costs import NOT_MEASURED, Costs, Spent, schedule_digest, spent
 from gatemark.suites.overhead.document import ArmPart, CostsPart
 from gatemark.suites.overhead.exhibits import Facts, Worst, exhibits_of
@@ -33,13 +35,16 @@ from gatemark.suites.overhead.policy import (
     LATENCY,
     MEMORY,
     NOISE,
+    PROFILES,
     Options,
     judging_policy,
+    loosens,
     resolve,
 )
 from gatemark.suites.overhead.summary import summary_document
 
 WORST_WINDOWS: Final = 10
+UNPAIRED: Final = "the arms do not pair"
 
 
 class WindowPair(NamedTuple):
@@ -114,9 +119,7 @@ class OverheadExam(Exam[State]):
             noise_defects=noise_defects,
             expected=pairing.expected_count,
             schedule=schedule_digest(bare),
-            spent=_nothing_spent("the arms do not pair")
-            if pairing.defects
-            else spent(costs, bare, resampling),
+            spent=_nothing_spent(UNPAIRED) if pairing.defects else spent(costs, bare, resampling),
             costs=costs_file,
             repeated_contents=len(bare.contents) - len(set(bare.contents)),
         )
@@ -125,6 +128,28 @@ class OverheadExam(Exam[State]):
             usable_noise = noise if noise is not None and not noise_defects else None
             rows = _rows(bare, guarded, usable_noise)
         return Begun(State(shard=-1, header=header), rows, pairing)
+
+    def told(self, report: ExamReport) -> str:
+        """The finding in one line, before anyone has judged it."""
+        numbers = {number.name: number for number in report.measurements}
+        overhead, bare, guarded = (numbers[name] for name in (OVERHEAD, BARE, GUARDED))
+        if overhead.value is None or bare.value is None or guarded.value is None:
+            defects = report.facts["overhead"].defects
+            why = headline(defects, is_brief=True) if defects else overhead.reason
+            return f"guard overhead not measured: {why}"
+        unit = "%" if bare.unit == "perplexity" else "points"
+        base = PROFILES[self.options.profile]
+        loosened = [
+            override.field
+            for override in self.options.overrides
+            if loosens(base, self.settings, override.field)
+        ]
+        waived = f"; loosened by hand: {', '.join(loosened)}" if loosened else ""
+        return (
+            f"guard overhead {overhead.value * 100:+.3f} {unit} "
+            f"(budget {self.settings.budget * 100:g} {unit}{waived}): "
+            f"{bare.unit} {bare.value:.5g} to {guarded.value:.5g}"
+        )
 
     def zero(self, shard: int) -> State:
         return State(shard=shard)
@@ -195,10 +220,7 @@ class OverheadExam(Exam[State]):
         self, rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
     ) -> Quality:
         if header and header.defects:
-            more = len(header.defects) - 1
-            told = f"{header.defects[0].check}: {header.defects[0].message}"
-            reason = told + (f" (and {more} more)" if more else "")
-            return Quality(quality_unmeasured(reason), None)
+            return Quality(quality_unmeasured(headline(header.defects), UNPAIRED), None)
         if not rows:
             return Quality(quality_unmeasured("no windows"), None)
         weights = np.array([row.weight for row in rows])
@@ -261,6 +283,7 @@ def _arm_part(arm: Arm) -> ArmPart:
     return ArmPart(
         file=arm.label,
         digest=arm.digest,
+        metric_kind=meta.get("metric_kind"),
         seeds=meta.get("seeds"),
         device=meta.get("device"),
         snapshot_hash=meta.get("snapshot_hash"),

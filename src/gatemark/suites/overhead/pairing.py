@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
-from gatemark.suites.overhead.arms import SHOWN_IDS, Arm, Defect, Role, defect
+from gatemark.suites.overhead.arms import SHOWN_IDS, TOLD_IDS, Arm, Defect, Role, defect, told_first
 
 EQUAL_FIELDS: Final = (
     ("pair.kind", "metric_kind"),
@@ -107,13 +107,12 @@ def _whole(arm: Arm, role: Role) -> list[Defect]:
 def _holes(arm: Arm, role: Role) -> Defect:
     told = [
         f"{hole.window_id or 'unreadable id'} ({arm.label}:{hole.line}: {hole.problem})"
-        for hole in arm.holes[:SHOWN_IDS]
+        for hole in arm.holes[:TOLD_IDS]
     ]
-    more = f" and {arm.hole_count - len(told)} more" if arm.hole_count > len(told) else ""
     ids = tuple(hole.window_id for hole in arm.holes[:SHOWN_IDS] if hole.window_id is not None)
     return Defect(
         "arm.unusable_window",
-        f"{role} arm has windows without a usable value: {'; '.join(told)}{more}",
+        f"{role} arm has windows without a usable value: {told_first(told, '; ', arm.hole_count)}",
         ids,
         arm.hole_count,
     )
