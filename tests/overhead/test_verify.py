@@ -447,6 +447,29 @@ def test_people_read_what_disagrees(gatemark: Run, made: Any, tmp_path: Path) ->
     assert json.loads((tmp_path / "v.json").read_text())["agrees"] is False
 
 
+def test_people_read_why_a_report_is_not_of_the_schema(
+    gatemark: Run, made: Any, tmp_path: Path
+) -> None:
+    report, arms = made
+    put("guard_overhead.overhead_ratio", "banana")(report)
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    ran = gatemark("overhead", "verify", path, *arms)
+    assert ran.code == 4
+    assert "DISAGREES  recomputed verdict not computed" in ran.out
+    assert "report.schema: not of the closed schema: Expected `float | null`, got `str`" in ran.out
+    assert "$.guard_overhead.overhead_ratio" in ran.out
+    assert "not checked: policy.overrides" in ran.out
+
+
+@pytest.mark.parametrize("value", [2**70, 10**400, 1e308])
+def test_a_number_beyond_any_policy_is_a_disagreement(made: Any, verify: Run, value: float) -> None:
+    report, arms = made
+    put("resolved_policy.settings.budget", value)(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"]["policy.digest"]) == (4, "fail")
+
+
 def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verify: Run) -> None:
     _, arms = made
     report = gatemark("score", "overhead", *arms, "--mode", "interval", "--json").json

@@ -87,10 +87,13 @@ def _tell(verified: Verified, limit: int) -> None:
             f"{one_line(override['owner']) or 'nobody'}: {one_line(override['reason']) or 'none'}"
         )
     for found in verified.disagreements[:limit]:
-        click.echo(
-            f"  {found.check}: {one_line(found.path)}: stored {one_line(shown(found.stored, 80))}, "
+        told = (
+            f"{one_line(found.path)}: stored {one_line(shown(found.stored, 80))}, "
             f"recomputed {one_line(shown(found.recomputed, 80))}"
         )
+        if verified.verdict is None:
+            told = f"not of the closed schema: {one_line(shown(found.stored, 200))}"
+        click.echo(f"  {found.check}: {told}")
     if len(verified.disagreements) > limit:
         click.echo(f"  and {len(verified.disagreements) - limit} more")
     skipped = [check for check, state in verified.checks.items() if state == "not checked"]

@@ -91,8 +91,9 @@ def _measurements(basis: Basis, found: PairedOverhead) -> tuple[Measurement, ...
     )
     direction: Direction = "higher_is_better" if better == "higher_is_better" else "lower_is_better"
     worse: Direction = "lower_is_better"
-    caveats = [] if found.interval_reason is None else [found.interval_reason]
-    caveats.extend(zero_width_caveat(found.interval))
+    caveats = [found.interval_reason] if found.interval_reason else []
+    if not caveats:
+        caveats.extend(zero_width_caveat(found.interval))
     if not np.any(found.shifts):
         caveats.append(IDENTICAL)
     return (
