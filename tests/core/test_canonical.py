@@ -44,6 +44,12 @@ def test_numbers_without_a_canonical_form_are_refused(bad: object) -> None:
         digest(bad)
 
 
+@pytest.mark.parametrize("bad", ["\ud800", {"\udc00": 1}, ["a\udfff"]])
+def test_text_that_no_unicode_writes_is_refused(bad: object) -> None:
+    with pytest.raises(InvalidValueError, match="no canonical form"):
+        canonical_bytes(bad)
+
+
 def test_integers_that_a_double_cannot_hold_are_refused() -> None:
     with pytest.raises(InvalidValueError):
         canonical_bytes(2**53 + 1)

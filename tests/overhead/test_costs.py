@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,10 @@ def test_memory_that_nobody_measured_is_a_reason(score: Run) -> None:
     ("change", "words"),
     [
         (lambda costs: costs.update(extra=1), "unknown field `extra`"),
-        (lambda costs: costs["arms"]["bare"].update(latency_ms=[[0.0]]), "> 0"),
+        (lambda costs: costs["arms"]["bare"].update(latency_ms=[[0.0]]), ">= 1e-06"),
+        (lambda costs: costs["arms"]["bare"].update(latency_ms=[[1e308]]), "<= 1000000000000"),
+        (lambda costs: costs["arms"]["bare"].update(latency_ms=[[math.nan]]), "JSON is malformed"),
+        (lambda costs: costs["arms"]["bare"].update(peak_memory_bytes=10**400), "costs.json"),
         (lambda costs: costs["arms"]["bare"].update(memory_reason="why"), "number or a reason"),
         (lambda costs: costs["arms"]["bare"].update(peak_memory_bytes=-1), ">= 0"),
     ],
@@ -126,3 +130,16 @@ def test_a_file_of_costs_that_is_none_is_refused(score: Run, change: Any, words:
     assert (ran.code, ran.out) == (2, "")
     assert "costs.json" in ran.err
     assert words in ran.err
+
+
+def test_costs_with_a_key_that_comes_twice_are_refused(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    rest = '"passes": [], "arms": {}}'
+    for text in (
+        '{"schedule_digest": "sha256:00", "schedule_digest": "sha256:01", ' + rest,
+        '{"schedule_digest": "sha256\\u003a00", "schedule_digest": "sha256:01", ' + rest,
+    ):
+        (tmp_path / "costs.json").write_text(text)
+        ran = gatemark("score", "overhead", *arms, "--costs", tmp_path / "costs.json")
+        assert (ran.code, ran.out) == (2, "")
+        assert 'costs.json: key "schedule_digest" appears more than once' in ran.err

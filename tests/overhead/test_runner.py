@@ -175,6 +175,28 @@ def test_memory_of_the_guards_is_seen() -> None:
         ({"evaluate": lambda self, window: None}, "must give Loss for kind ppl_causal"),
         ({"evaluate": lambda self, window: Counts(1, 2)}, "got Counts"),
         ({"evaluate": lambda self, window: window.nothing}, "of window w000000-"),
+        ({"evaluate": lambda self, window: Loss(3, None)}, "loss must be a number, got None"),
+        ({"evaluate": lambda self, window: Loss(3, "2")}, "loss must be a number, got '2'"),
+        ({"evaluate": lambda self, window: Loss(3, loss=True)}, "loss must be a number, got True"),
+        ({"evaluate": lambda self, window: Loss(2.5, 2)}, "tokens must be a whole number >= 0"),
+        ({"evaluate": lambda self, window: Loss(-1, 2)}, "tokens must be a whole number >= 0"),
+        ({"evaluate": lambda self, window: Loss(2**64, 2)}, "tokens must be a whole number >= 0"),
+        ({"kind": "accuracy", "evaluate": lambda self, window: Counts(2.7, 4)}, "correct must be"),
+        ({"kind": "bleu"}, "kind must be one of ppl_causal, ppl_mlm, ppl_seq2seq, accuracy"),
+        ({"device": None}, "device must be a text, got None"),
+        ({"device": " "}, "device must be a text"),
+        ({"seq_len": 0}, "seq_len must be a whole number >= 1, got 0"),
+        ({"stride": "4"}, "stride must be a whole number >= 1, got '4'"),
+        ({"guards": "clip"}, "guards must be a tuple of names, got 'clip'"),
+        ({"guards": None}, "guards must be a tuple of names"),
+        ({"fingerprint": lambda self: " "}, "fingerprint() must give a text of 1 to 512"),
+        ({"windows": lambda self: [1, 2]}, "must give Window(content=bytes, data=…), got int at 0"),
+        ({"windows": lambda self: [Window("text", 1)]}, "without content in bytes"),
+        (
+            {"start_memory": lambda self: None, "peak_memory": lambda self: -1},
+            "peak_memory() must be bytes as a whole number >= 0, or a reason, got -1",
+        ),
+        ({"start_memory": lambda self: None, "peak_memory": lambda self: " "}, "peak_memory()"),
     ],
 )
 def test_a_target_that_breaks_is_named_with_what_it_was_asked(broken: Any, words: str) -> None:
@@ -182,6 +204,19 @@ def test_a_target_that_breaks_is_named_with_what_it_was_asked(broken: Any, words
     with pytest.raises(BadInputError) as caught:
         run(target)
     assert words in str(caught.value)
+
+
+def test_numbers_of_numpy_become_plain_ones(tmp_path: Path) -> None:
+    class Typed(Toy):
+        def evaluate(self, window: Window) -> Loss:
+            loss: Any = 10**400 if window.data[0] == 1 else np.float32(2.5)
+            return Loss(int(np.int64(3)) if window.data[0] else np.int64(3), loss)  # type: ignore[arg-type]
+
+    found = run(Typed())
+    assert found.passes[0].outcomes[:2] == (Loss(3, 2.5), Loss(3, math.inf))
+    write_run(found, tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "bare.jsonl").read_text().splitlines()]
+    assert [row.get("loss") for row in rows[1:4]] == [2.5, None, 2.5]
 
 
 def test_counts_and_missing_values_are_written_as_strict_json(tmp_path: Path) -> None:
@@ -299,6 +334,10 @@ def test_time_and_memory_have_budgets_of_their_own(own: Run, tmp_path: Path) -> 
         ("target: {example: numpy_lm}\nbudget: 99\n", "unknown field `budget`"),
         ("target: {example: numpy_lm}\noptions: {guard: 7}\n", "numpy_lm: Expected"),
         ("target: {example: numpy_lm}\nseeds: {luck: 7}\n", "unknown field `luck`"),
+        ("target: {example: numpy_lm}\nseeds: {python: -1}\n", "Expected `int` >= 0"),
+        ("target: {example: numpy_lm}\nseeds: {numpy: 9007199254740992}\n", "9007199254740991"),
+        ("target: {example: numpy_lm}\nseeds: {numpy: true}\n", "got `bool`"),
+        ("target: {example: numpy_lm}\npolicy: gone.yaml\n", "gone.yaml: No such file"),
         ("target: {example: numpy_lm}\ntarget: {example: x}\n", "appears more than once"),
     ],
 )
@@ -309,6 +348,24 @@ def test_a_configuration_that_makes_no_sense_is_refused(
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.err
     assert not (tmp_path / "overhead").exists()
+
+
+def test_what_cannot_be_judged_or_written_is_refused_before_the_model_runs(
+    own: Run, tmp_path: Path
+) -> None:
+    config = "target: {python: 'own_target:build'}\noptions: {cost: 0.0}\n"
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    for arguments, words in (
+        (["--budget", "0.3"], "needs a reason, an owner and an evidence reference"),
+        (["--policy", tmp_path / "gone.yaml"], "gone.yaml: No such file"),
+        (["--out", taken], "taken is not a folder"),
+    ):
+        ran = own(config, *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+        assert "a target may print" not in ran.err
+        assert not (tmp_path / "overhead").exists()
 
 
 def test_what_a_builder_returns_must_be_a_target(tmp_path: Path) -> None:

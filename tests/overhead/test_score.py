@@ -235,6 +235,8 @@ def test_perplexity_beside_accuracy_is_inconclusive(score: Run, tmp_path: Path) 
     )
     assert ran.code == 3
     assert ran.json["guard_overhead"]["errors"][0]["check"] == "pair.kind"
+    kinds = [ran.json["meta"][arm]["metric_kind"] for arm in ("bare", "guarded")]
+    assert kinds == ["ppl_causal", "accuracy"]
 
 
 def test_a_total_of_zero_is_inconclusive(score: Run, tmp_path: Path) -> None:
@@ -252,15 +254,69 @@ def test_bare_windows_of_loss_zero_are_inconclusive(score: Run, tmp_path: Path) 
     assert (ran.code, error["window_ids"], error["count"]) == (3, ["w0", "w1", "w2"], 3)
 
 
+@pytest.mark.parametrize("loss", [800.0, 1e307, 1e308])
+def test_a_loss_without_a_perplexity_is_an_error_with_a_name(
+    score: Run, tmp_path: Path, loss: float
+) -> None:
+    ran = score(*pair(tmp_path, [2.0] * 9, [loss] * 9))
+    (error,) = ran.json["guard_overhead"]["errors"]
+    assert (ran.code, ran.json["verdict"], ran.err) == (3, "inconclusive", "")
+    assert (error["check"], ran.json["guard_overhead"]["evaluated"]) == ("value.range", False)
+    assert "mean loss must be <= 700 nats" in error["message"]
+
+
+def test_a_window_that_breaks_altogether_fails(score: Run, tmp_path: Path) -> None:
+    for mode in ("point", "interval"):
+        ran = score(*pair(tmp_path, [2.0] * 9, [2.0] * 8 + [5000.0]), "--mode", mode)
+        assert ran.code == (1 if mode == "point" else 3)
+        assert ran.json["guard_overhead"]["overhead_ratio"] > 1e200
+
+
+def test_a_guarded_arm_without_guards_is_inconclusive(score: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    same = [math.log(10)] * 12
+    for guards, code in (([], 3), (["clip"], 0)):
+        other = loss_arm(tmp_path / "o.jsonl", "guarded", same, guards=guards)
+        ran = score(*arms[:2], "--guarded", other)
+        assert ran.code == code
+    empty = score(*arms[:2], "--guarded", loss_arm(other, "guarded", same, guards=[]))
+    (error,) = empty.json["guard_overhead"]["errors"]
+    assert (error["check"], "its list is empty" in error["message"]) == ("arm.guards", True)
+
+
+def test_tokens_beside_answers_are_compared_too(score: Run, tmp_path: Path) -> None:
+    rows = counts([(8, 10)] * 3)
+    arms = [
+        write(
+            tmp_path / f"{arm}.jsonl",
+            [
+                meta(arm, windows=3, metric_kind="accuracy"),
+                *(row | {"tokens": tokens} for row, tokens in zip(rows, found, strict=True)),
+            ],
+        )
+        for arm, found in (("bare", (5, 6, 7)), ("guarded", (5, 6, 8)))
+    ]
+    ran = score("--bare", arms[0], "--guarded", arms[1])
+    (error,) = ran.json["guard_overhead"]["errors"]
+    assert (ran.code, error["check"], error["window_ids"]) == (3, "pair.weight", ["w2"])
+
+
 @pytest.mark.parametrize(
     ("budget", "words"),
     [
-        ("banana", "'banana' is not a valid float"),
-        ("99", "99"),
-        ("-0.01", "-0.01"),
-        ("nan", "nan"),
-        ("0.6", "0.6"),
-        ("inf", "inf"),
+        ("banana", "'banana' is not a finite number; it is a fraction: 0.01 is one percent"),
+        ("1%", "'1%' is not a finite number; it is a fraction"),
+        ("true", "'true' is not a finite number"),
+        ("", "'' is not a finite number"),
+        ("0_1", "'0_1' is not a finite number"),
+        ("\N{ARABIC-INDIC DIGIT ZERO}", "is not a finite number"),
+        ("nan", "'nan' is not a finite number"),
+        ("inf", "'inf' is not a finite number"),
+        ("99", "99.0 is not in the range 0<=x<=0.5; it is a fraction: 0.01 is one percent"),
+        ("1e999", "is not in the range"),
+        ("-0.01", "-0.01 is not in the range"),
+        ("0.6", "0.6 is not in the range"),
+        ("1E-400", "'1E-400' is too small to be told from 0"),
     ],
 )
 def test_a_budget_that_is_none_is_refused(
@@ -323,6 +379,8 @@ def test_a_suspicious_improvement_does_not_pass(
 ) -> None:
     ran = score(*ppl_pair(tmp_path, 10, guarded))
     assert ran.code == code
+    assert ran.json["guard_overhead"]["passed"] is (code == 0)
+    assert ran.json["validation"]["guard_overhead_acceptable"] is (code == 0)
     assert ran.json["guard_overhead"]["checks"]["overhead.plausible"] == (
         "pass" if code == 0 else "fail"
     )
@@ -366,7 +424,21 @@ def test_noise_above_the_budget_holds_the_verdict(score: Run, tmp_path: Path) ->
         *pair(tmp_path, bare, guarded),
         *("--noise", loss_arm(tmp_path / "again.jsonl", "bare", again)),
     )
-    assert (ran.code, ran.json["guard_overhead"]["checks"]["overhead.noise"]) == (3, "fail")
+    found = ran.json["guard_overhead"]
+    assert (ran.code, found["checks"]["overhead.noise"], found["passed"]) == (3, "fail", False)
+    assert found["checks"]["overhead.quality"] == "pass"
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_answers_that_repeat_exactly_have_no_noise(score: Run, tmp_path: Path, size: int) -> None:
+    answers = [(size, size)] * 11 + [(0, size)]
+    arms = accuracy_pair(tmp_path, answers, answers)
+    again = count_arm(tmp_path / "again.jsonl", "bare", answers)
+    ran = score(*arms, "--noise", again)
+    assert (ran.code, ran.json["guard_overhead"]["noise"]["floor"]) == (0, 0.0)
+    moved = count_arm(tmp_path / "moved.jsonl", "bare", [(0, size), *answers[1:]])
+    ran = score(*arms, "--noise", moved)
+    assert (ran.code, ran.json["guard_overhead"]["noise"]["floor"] >= 1 / 12) == (3, True)
 
 
 def test_a_second_bare_run_that_does_not_pair_holds_the_verdict(score: Run, tmp_path: Path) -> None:
@@ -385,6 +457,31 @@ def test_overlapping_windows_are_told(score: Run, tmp_path: Path) -> None:
         *("--guarded", loss_arm(tmp_path / "g.jsonl", "guarded", guarded, plan=plan)),
     )
     assert any("windows overlap" in w for w in ran.json["guard_overhead"]["warnings"])
+
+
+def test_windows_of_the_same_content_are_told(score: Run, tmp_path: Path) -> None:
+    bare, guarded = noisy(20)
+    arms = [
+        write(
+            tmp_path / f"{arm}.jsonl",
+            [meta(arm, windows=20), *(row | {"content_hash": "h"} for row in losses(values))],
+        )
+        for arm, values in (("bare", bare), ("guarded", guarded))
+    ]
+    found = score("--bare", arms[0], "--guarded", arms[1]).json["guard_overhead"]
+    assert any("19 windows have the content of another" in w for w in found["warnings"])
+    clean = score(*pair(tmp_path, bare, guarded)).json["guard_overhead"]
+    assert not any("content" in w for w in clean["warnings"])
+
+
+def test_arms_without_any_seed_are_told(score: Run, tmp_path: Path) -> None:
+    bare, guarded = noisy(20)
+    seeds: dict[str, Any] = dict.fromkeys(("python", "numpy", "torch", "bootstrap"))
+    ran = score(
+        *("--bare", loss_arm(tmp_path / "b.jsonl", "bare", bare, seeds=seeds)),
+        *("--guarded", loss_arm(tmp_path / "g.jsonl", "guarded", guarded, seeds=seeds)),
+    )
+    assert any("no arm names a seed" in w for w in ran.json["guard_overhead"]["warnings"])
 
 
 # The report.
@@ -444,13 +541,36 @@ def test_people_read_the_verdict_and_the_values_first(gatemark: Run, tmp_path: P
         assert text in page.read_text()
 
 
+def test_people_read_which_windows_are_wrong_once(gatemark: Run, tmp_path: Path) -> None:
+    markdown = tmp_path / "r.md"
+    arms = pair(tmp_path, [2.0] * 30, [-1.0] * 25 + [2.0] * 5)
+    ran = gatemark("score", "overhead", *arms, "-o", markdown)
+    brief = "guarded arm has windows without a usable value (25 windows)"
+    assert brief in " ".join(ran.out.split())
+    text = markdown.read_text()
+    assert "### Which windows are wrong" in text
+    assert text.count("w19") == 1
+    assert "| windows | 30 | 5 | -25 |" in text
+    assert "the arms do not pair" in text
+
+
+def test_a_loosened_budget_stands_in_the_first_line(gatemark: Run, tmp_path: Path) -> None:
+    words = ("--reason", "pilot", "--owner", "ada", "--evidence", "runs/7")
+    ran = gatemark("score", "overhead", *ppl_pair(tmp_path, 10, 10.2), "--budget", 0.03, *words)
+    assert ran.out.startswith(
+        "PASS  guard overhead +2.000 % (budget 3 %; loosened by hand: budget)"
+    )
+    ran = gatemark("score", "overhead", *ppl_pair(tmp_path, 10, 10), "--budget", 0.005)
+    assert "loosened" not in ran.out
+
+
 def test_what_could_not_be_measured_is_rendered_first(gatemark: Run, tmp_path: Path) -> None:
     markdown = tmp_path / "r.md"
     bare = loss_arm(tmp_path / "b.jsonl", "bare", [2.0] * 4)
     ran = gatemark("score", "overhead", "--bare", bare, "-o", markdown)
     assert ran.out.startswith("INCONCLUSIVE  guard overhead not measured: arm.missing")
     assert markdown.read_text().startswith("**INCONCLUSIVE** guard overhead not measured")
-    assert "### Why the arms do not pair" in markdown.read_text()
+    assert "### What is wrong with the arms" in markdown.read_text()
 
 
 def test_a_soft_pass_is_a_flag_and_never_a_pass(score: Run, tmp_path: Path) -> None:
@@ -467,6 +587,21 @@ def test_a_soft_pass_is_a_flag_and_never_a_pass(score: Run, tmp_path: Path) -> N
     assert ran.json["guard_overhead"]["checks"]["overhead.quality"] == "soft_pass"
     assert ran.json["resolved_policy"]["settings"]["on_unmeasured"] == "soft_pass"
     assert any("soft_pass" in caveat for caveat in ran.json["caveats"])
+
+
+@pytest.mark.parametrize(
+    "setting", ["{field: min_windows, value: 99}", "{field: mode, value: interval}"]
+)
+def test_a_measured_cost_never_passes_softly(score: Run, tmp_path: Path, setting: str) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "overrides: [{field: on_unmeasured, value: soft_pass, reason: tiny, owner: ada, "
+        f"evidence: pilot-3}}, {setting}]\n"
+    )
+    ran = score(*ppl_pair(tmp_path, 10, 15, windows=3), "--policy", policy)
+    assert ran.json["guard_overhead"]["checks"]["overhead.quality"] == "soft_pass"
+    assert (ran.code, ran.json["guard_overhead"]["evaluated"]) == (3, True)
+    assert ran.json["validation"]["guard_overhead_acceptable"] is False
 
 
 def test_the_flat_fields_are_exported(score: Run, tmp_path: Path) -> None:

@@ -128,6 +128,60 @@ def test_a_model_that_changes_itself_outside_its_state_dict_is_noticed() -> None
         run(leaky)
 
 
+def test_buffers_that_are_not_saved_are_restored_too() -> None:
+    class Counting(TinyLm):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()), persistent=False)
+
+        def forward(self, ids: Any) -> Any:
+            self.calls += 1
+            return super().forward(ids) * (1 + self.calls / 100)
+
+    torch.manual_seed(1)
+    found = run(CausalLm(Counting(), list(range(WORDS)) * 4, seq_len=LENGTH))
+    assert found.passes[0].outcomes == found.passes[3].outcomes
+    assert found.passes[0].after != found.snapshot_hash == found.passes[0].restored
+
+
+TRAINED = """
+import torch
+from gatemark.overhead.torch_adapter import ActivationClip, CausalLm
+
+WORDS = 20
+
+def build(options, seeds):
+    torch.manual_seed(seeds.torch)
+    tokens = [place % WORDS for place in range(640)]
+    model = torch.nn.Sequential(torch.nn.Embedding(WORDS, 16), torch.nn.Linear(16, WORDS))
+    steps = torch.optim.Adam(model.parameters(), lr=0.05)
+    ids = torch.tensor(tokens)
+    for _ in range(40):
+        steps.zero_grad()
+        torch.nn.functional.cross_entropy(model(ids[:-1]), ids[1:]).backward()
+        steps.step()
+    return CausalLm(model, tokens, seq_len=32, guards=[ActivationClip(options["limit"])])
+"""
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1e6, 0), (0.5, 1)])
+def test_a_trained_model_is_judged_by_its_perplexity(
+    gatemark: Any, tmp_path: Path, limit: float, code: int
+) -> None:
+    (tmp_path / "trained_target.py").write_text(TRAINED)
+    config = tmp_path / "overhead.yaml"
+    config.write_text(
+        "gatemark_overhead: 1\ntarget: {python: 'trained_target:build'}\n"
+        f"options: {{limit: {limit}}}\nseeds: {{torch: 3}}\nout: run\n"
+    )
+    ran = gatemark("overhead", "run", config, "--json")
+    assert ran.code == code, ran.err
+    assert ran.json["meta"]["seeds"]["torch"] == 3
+    assert ran.json["guard_overhead"]["bare_ppl"] < 3
+    arms = ("--bare", tmp_path / "run" / "bare.jsonl", "--guarded", tmp_path / "run/guarded.jsonl")
+    assert gatemark("overhead", "verify", tmp_path / "run" / "report.json", *arms).code == code
+
+
 def test_an_answer_with_logits_is_understood_and_the_cpu_tells_no_memory() -> None:
     class Wrapped(torch.nn.Module):  # type: ignore[name-defined,misc]
         def __init__(self) -> None:
@@ -150,6 +204,8 @@ def test_an_answer_with_logits_is_understood_and_the_cpu_tells_no_memory() -> No
     [
         lambda: CausalLm(TinyLm(), [1, 2, 3], seq_len=16),
         lambda: CausalLm(TinyLm(), list(range(40)), seq_len=1),
+        lambda: CausalLm(TinyLm(), list(range(40)), seq_len=16, stride=0),
+        lambda: CausalLm(TinyLm(), list(range(40)), seq_len=16, max_windows=0),
         lambda: ActivationClip(0),
         lambda: SpectralCap(-1),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import shutil
@@ -18,8 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
-from gatemark.flow.verify_overhead import CHECKS
+from gatemark.flow.arm_files import read_arm
+from gatemark.flow.house import House
+from gatemark.flow.overhead_policy import PolicyRequest
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.verify_overhead import CHECKS, VerifyRequest, verify_overhead
 from gatemark.overhead import plain_check
+from gatemark.suites.overhead.costs import schedule_digest
 
 from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
 
@@ -164,12 +170,161 @@ def test_a_true_report_ends_as_its_recomputed_verdict(
     assert ran.json["agrees"] is True
 
 
-def test_time_and_memory_cannot_be_believed_without_their_file(made: Any, verify: Run) -> None:
+@pytest.mark.parametrize(
+    ("edit", "check"),
+    [
+        (put("axes.memory.overhead", 0.0), "axis.memory"),
+        (put("guard_overhead.noise.given", YES), "value.noise"),
+        (put("guard_overhead.noise.floor", 0.0), "value.noise"),
+        (put("guard_overhead.tolerance", 0.0), "policy.budget"),
+        (put("guard_overhead.tolerance", 2e-12), "policy.budget"),
+        (put("findings.2.bound", 0.01), "findings"),
+        (put("axes.quality.budget", 0.01 + 1e-13), "axis.quality"),
+        (put("guard_overhead.tokens", 401), "value.other"),
+    ],
+)
+def test_small_and_invented_numbers_are_caught_too(
+    made: Any, verify: Run, edit: Edit, check: str
+) -> None:
     report, arms = made
-    put("axes.memory.overhead", 0.0)(report)
+    edit(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"][check]) == (4, "fail")
+
+
+def test_costs_are_found_beside_the_report_or_asked_for(
+    gatemark: Run, made: Any, verify: Run, tmp_path: Path
+) -> None:
+    _, arms = made
+    costs = tmp_path / "costs.json"
+    costs.write_text(json.dumps({"schedule_digest": "sha256:00", "passes": [], "arms": {}}))
+    report = gatemark("score", "overhead", *arms, "--costs", costs, "--json").json
+    assert verify(report, *arms).code == 0
+    put("meta.costs.digest", "sha256:00")(report)
+    forged = verify(report, *arms)
+    assert (forged.code, forged.json["checks"]["costs"]) == (4, "fail")
+    costs.unlink()
     ran = verify(report, *arms)
     assert (ran.code, ran.out) == (2, "")
-    assert "give the file with --costs" in ran.err
+    assert "the report tells of time or memory; give the file with --costs" in ran.err
+
+
+def test_a_budget_of_time_without_costs_can_be_verified(
+    gatemark: Run, made: Any, verify: Run, tmp_path: Path
+) -> None:
+    _, arms = made
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("overrides: [{field: latency_budget, value: 0.5}]\n")
+    scored = gatemark("score", "overhead", *arms, "--policy", policy, "--json")
+    ran = verify(scored.json, *arms)
+    assert (scored.code, ran.code, ran.json["agrees"]) == (3, 3, True)
+
+
+def test_a_report_about_a_missing_arm_can_be_verified(
+    gatemark: Run, made: Any, verify: Run, tmp_path: Path
+) -> None:
+    whole, arms = made
+    report = gatemark("score", "overhead", *arms[:2], "--json").json
+    ran = verify(report, *arms[:2])
+    assert (ran.code, ran.json["agrees"], ran.json["verdict"]) == (3, True, "inconclusive")
+    assert verify(report, *arms).code == 4
+    for one_arm, lacking in ((arms[:2], "guarded"), (arms[2:], "bare")):
+        refused = verify(whole, *one_arm)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"rests on a {lacking} arm; give the file with --{lacking}" in refused.err
+    gone = gatemark("score", "overhead", *arms, "--noise", tmp_path / "gone.jsonl", "--json")
+    ran = verify(gone.json, *arms)
+    assert (gone.code, ran.code, ran.json["agrees"]) == (3, 3, True)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The place of every value in a document that holds no other values."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found: list[tuple[Any, ...]] = []
+    for key, item in inner:
+        if isinstance(item, dict | list) and item:
+            found.extend(leaves(item, (*path, key)))
+        else:
+            found.append((*path, key))
+    return found
+
+
+def another(value: Any) -> Any:
+    """A value of the same type that says something else."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return value + "x"
+    return 0.5 if value is None else [*value, "x"] if isinstance(value, list) else {"x": 1}
+
+
+@pytest.fixture
+def rich(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+    """A report that fills as many fields as one report can, and the files it rests on."""
+    draw = np.random.default_rng(4)
+    bare = draw.gamma(40, 0.06, 9)
+    guarded = bare + draw.normal(0.004, 0.002, 9)
+    files = {
+        "bare": loss_arm(tmp_path / "b.jsonl", "bare", bare.tolist()),
+        "guarded": loss_arm(tmp_path / "g.jsonl", "guarded", guarded.tolist(), guards=["clip"]),
+        "noise": loss_arm(tmp_path / "n.jsonl", "bare", (bare + 1e-6).tolist()),
+        "costs": tmp_path / "c.json",
+    }
+    schedule = schedule_digest(read_arm("bare", str(files["bare"]), ReadingChoices()))
+    arm = {"latency_ms": [[2.0] * 9], "memory_reason": None, "repeat_shift_max": 0.0}
+    sides = {"bare": arm | {"peak_memory_bytes": 9}, "guarded": arm | {"peak_memory_bytes": 10}}
+    files["costs"].write_text(
+        json.dumps({"schedule_digest": schedule, "passes": [], "arms": sides})
+    )
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "profile: dev\noverrides:\n- {field: budget, value: 0.06, reason: r, owner: o, "
+        "evidence: e, expires_at: 2999-01-01T00:00:00Z}\n- {field: latency_budget, value: 1}\n"
+    )
+    flags = [text for role, path in files.items() for text in (f"--{role}", path)]
+    return gatemark("score", "overhead", *flags, "--policy", policy, "--json").json, files
+
+
+@pytest.mark.slow
+def test_no_value_of_a_report_can_be_changed_or_left_out_unnoticed(
+    rich: Any, tmp_path: Path
+) -> None:
+    report, files = rich
+    path = tmp_path / "r.json"
+    request = VerifyRequest(
+        report=str(path),
+        paths={role: str(file) for role, file in files.items()},
+        policy=PolicyRequest(),
+        accept_overrides=True,
+    )
+
+    def exit_code(document: Any) -> int:
+        path.write_text(json.dumps(document))
+        return verify_overhead(House(), request, ReadingChoices()).exit_code
+
+    assert exit_code(report) == 0
+    places = [
+        place
+        for place in leaves(report)
+        if place != ("result_id",) and (place[0], place[-1]) != ("meta", "file")
+    ]
+    assert len(places) > 200
+    unnoticed = []
+    for place in places:
+        for is_removed in (False, True):
+            edited = copy.deepcopy(report)
+            inner = edited
+            for step in place[:-1]:
+                inner = inner[step]
+            if is_removed:
+                del inner[place[-1]]
+            else:
+                inner[place[-1]] = another(inner[place[-1]])
+            if exit_code(edited) != 4:
+                unnoticed.append((*place, "removed" if is_removed else "changed"))
+    assert unnoticed == []
 
 
 def test_a_failed_report_that_claims_to_pass_is_caught(
@@ -223,7 +378,8 @@ def test_the_verifier_may_bring_its_own_policy(made: Any, verify: Run, tmp_path:
     stricter = verify(report, *arms, "--policy", own)
     assert (stricter.code, stricter.json["verdict"]) == (4, "fail")
     assert stricter.json["checks"]["policy.budget"] == "fail"
-    assert verify(report, *arms, "--profile", "release").code == 0
+    profiled = verify(report, *arms, "--profile", "release")
+    assert (profiled.code, profiled.json["policy_source"]) == (0, "profile")
     assert verify(report, *arms, "--profile", "dev").code == 4
 
 
@@ -268,7 +424,10 @@ def test_a_second_bare_run_is_verified_too(gatemark: Run, verify: Run, tmp_path:
     assert (ran.code, ran.json["checks"]["arm.noise"]) == (4, "fail")
 
 
-@pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'])
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "[1]", '{"a": NaN}', '{"a": 1, "a": 2}', '{"a": "\\ud800"}', "1" * 5000],
+)
 def test_what_is_no_report_is_refused(made: Any, verify: Run, text: str) -> None:
     ran = verify(text, *made[1])
     assert (ran.code, ran.out) == (2, "")
@@ -286,6 +445,29 @@ def test_people_read_what_disagrees(gatemark: Run, made: Any, tmp_path: Path) ->
     assert ran.out.startswith("DISAGREES  recomputed verdict PASS")
     assert "value.ratio: guard_overhead.overhead_ratio: stored 1, recomputed 1.00" in ran.out
     assert json.loads((tmp_path / "v.json").read_text())["agrees"] is False
+
+
+def test_people_read_why_a_report_is_not_of_the_schema(
+    gatemark: Run, made: Any, tmp_path: Path
+) -> None:
+    report, arms = made
+    put("guard_overhead.overhead_ratio", "banana")(report)
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    ran = gatemark("overhead", "verify", path, *arms)
+    assert ran.code == 4
+    assert "DISAGREES  recomputed verdict not computed" in ran.out
+    assert "report.schema: not of the closed schema: Expected `float | null`, got `str`" in ran.out
+    assert "$.guard_overhead.overhead_ratio" in ran.out
+    assert "not checked: policy.overrides" in ran.out
+
+
+@pytest.mark.parametrize("value", [2**70, 10**400, 1e308])
+def test_a_number_beyond_any_policy_is_a_disagreement(made: Any, verify: Run, value: float) -> None:
+    report, arms = made
+    put("resolved_policy.settings.budget", value)(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"]["policy.digest"]) == (4, "fail")
 
 
 def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verify: Run) -> None:
@@ -393,6 +575,109 @@ def test_the_checker_proves_the_pairing_by_itself(plainly: Run, tmp_path: Path) 
         assert code == 3, (check, document)
         assert check in document["defects"]
         assert plainly(arms, put("verdict", "pass"))[0] == 4
+
+
+LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":10,"loss":2.0}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LINE.replace("2.0}", '9.0,"loss":2.0}'),
+        LINE.replace("2.0}", '2.0,"skipped":true}'),
+        LINE.replace("2.0", "1" + "0" * 400),
+        LINE.replace("2.0", "1e999"),
+        LINE.replace("2.0", "1e307"),
+        LINE.replace("2.0", "NaN"),
+        LINE.replace("2.0", "true"),
+        LINE.replace("2.0", "\N{ARABIC-INDIC DIGIT TWO}"),
+        LINE.replace(":10,", ":9007199254740992,"),
+        LINE.replace('"w1"', '["w1"]'),
+        LINE.replace('"w1"', '"w\\n1"'),
+        LINE.replace('"w1"', '"w0"'),
+        LINE.replace('"w1"', '" "'),
+        LINE.replace('"h1"', '"h\N{LINE SEPARATOR}1"'),
+        LINE.replace('"h1"', "null"),
+        "[" * 2_000,
+        "[]",
+        LINE[:-9],
+        LINE,
+    ],
+)
+def test_two_programs_agree_on_hostile_lines(
+    gatemark: Run, plainly: Run, tmp_path: Path, line: str
+) -> None:
+    start = [math.log(10), 2.0, math.log(10)]
+    bare = loss_arm(tmp_path / "b.jsonl", "bare", start)
+    rows = loss_arm(tmp_path / "g.jsonl", "guarded", start).read_text().splitlines()
+    arms = ["--bare", bare, "--guarded", write(tmp_path / "g.jsonl", [*rows[:2], line, rows[3]])]
+    ours = gatemark("score", "overhead", *arms, "--json")
+    code, document = plainly(arms)
+    assert (code, document["agrees"]) == (ours.code, True), document
+    assert ours.code == (0 if line == LINE else 3)
+
+
+def test_two_programs_agree_on_policies(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.05)
+    noise = loss_arm(tmp_path / "n.jsonl", "bare", [2.0] * 3)
+    why = "reason: r, owner: o, evidence: e"
+    for overrides, more, code in (
+        ("{field: min_windows, value: 99}", [], 3),
+        ("{field: min_windows, value: 99}, {field: on_unmeasured, value: fail}", [], 1),
+        (f"{{field: budget, value: 0.002}}, {{field: level, value: 0.9, {why}}}", [], 1),
+        (f"{{field: budget, value: 0.2, {why}}}", [], 0),
+        # The second bare run does not pair, which this program cannot see.
+        ("", ["--noise", noise], 0),
+    ):
+        policy = tmp_path / "policy.yaml"
+        policy.write_text(f"overrides: [{overrides}]\n")
+        report = gatemark("score", "overhead", *arms, "--policy", policy, *more, "--json").json
+        document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+        assert (document["exit_code"], document["agrees"]) == (code, True), document
+        assert set(document["overrides"]) == {
+            override["field"] for override in report["policy_provenance"]["overrides"]
+        }
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"verdict": "pass", "validation.guard_overhead_acceptable": YES},
+        {"verdict": "pass"},
+        {"guard_overhead.passed": YES},
+        {"guard_overhead.passed": "yes"},
+        {"verdict": "banana"},
+    ],
+)
+def test_the_checker_catches_a_forged_pass_of_an_improvement(
+    plainly: Run, tmp_path: Path, edits: dict[str, Any]
+) -> None:
+    def edit(report: dict[str, Any]) -> None:
+        for path, value in edits.items():
+            put(path, value)(report)
+
+    assert plainly(ppl_pair(tmp_path, 10, 5), edit)[0] == 4
+
+
+def test_the_checker_knows_the_budgets_of_the_profiles(plainly: Run, tmp_path: Path) -> None:
+    def forge(report: dict[str, Any]) -> None:
+        put("resolved_policy.settings.budget", 0.4)(report)
+        put("resolved_policy.rules.1.bound", 0.4 + 1e-12)(report)
+        put("guard_overhead.overhead_threshold", 0.4)(report)
+        for path in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
+            put(path, digest(report["resolved_policy"]))(report)
+
+    code, document = plainly(ppl_pair(tmp_path, 10, 10.05), forge)
+    assert (code, document["checks"]["policy.budget"]) == (4, False)
+    assert document["checks"]["policy.digest"] is True
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"a": NaN}', '{"a": 1, "a": 2}', "\0"])
+def test_the_checker_refuses_what_is_no_report(tmp_path: Path, text: str) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    report = tmp_path / "r.json"
+    report.write_text(text)
+    assert plain_check.main([str(report), str(arms[1]), str(arms[3])]) == 2
 
 
 @settings(deadline=None, max_examples=200)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.exhibit import ShiftBin, Shifts
-from gatemark.report import charts, html, markdown
+from gatemark.report import charts, html, markdown, outline
 from gatemark.report.shift_chart import CHART_BINS_MAX, shift_svg, span
 
 from .hostile import shifts
@@ -134,3 +134,12 @@ def test_hostile_words_stay_words() -> None:
 def test_shifts_that_cannot_be_are_refused(make: object) -> None:
     with pytest.raises(InvalidValueError):
         make()  # type: ignore[operator]
+
+
+def test_windows_on_their_own_need_one_number_and_neighbours_three() -> None:
+    grid = outline.exhibit_grid(SHIFTS, rows_max=5)
+    assert (grid.columns, grid.rows[0], grid.more_rows) == (("Window", "Shift"), ("1", "0.0100"), 3)
+    grouped = Shifts("s", "a", (ShiftBin(1, 9, 0.0, 0.1, 0.2),), mean=0.1, bound=None)
+    grid = outline.exhibit_grid(grouped, rows_max=5)
+    assert grid.columns == ("Windows", "Lowest", "Middle", "Highest")
+    assert grid.rows == (("1 to 9", "0.0000", "0.1000", "0.2000"),)

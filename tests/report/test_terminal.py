@@ -73,3 +73,13 @@ def test_any_text_leaves_the_terminal_alone(judged: Result) -> None:
     assert text.splitlines()[-1] == judged.id
     assert all(cell_len(line) <= 80 for line in text.splitlines())
     assert words.VERDICT_WORDS[judged.verdict] in text.splitlines()[0]
+
+
+def test_a_rule_of_usual_length_stays_on_one_line() -> None:
+    rules = ("evidence.complete", "overhead.plausible")
+    found = tuple(
+        finding(rule, "m", "inconclusive", op="<=", bound=0.01 + 1e-12, observed=None, slack=None)
+        for rule in rules
+    )
+    text = verdict_table(result(findings=found), color=False)
+    assert all(any(line.startswith(rule + " ") for line in text.splitlines()) for rule in rules)

@@ -65,6 +65,16 @@ def test_bounds_and_intervals_read_as_people_write_them() -> None:
     item = finding("r", "m", "pass", op="<=", bound=250.0, observed=1.0, slack=249.0)
     assert words.bound(item) == "<= 250"
     assert words.bound(item, sign=True) == "≤ 250"
+    for bound, text in (
+        (0.01 + 1e-12, "<= 0.01 + 1e-12"),
+        (0.3 + 1e-12, "<= 0.3 + 1e-12"),
+        (0.1 + 0.2, "<= 0.30000000000000004"),
+        (0.0123456789, "<= 0.0123456789"),
+        (1e-12, "<= 1e-12"),
+        (0.0, "<= 0"),
+    ):
+        item = finding("r", "m", "pass", op="<=", bound=bound, observed=0.0, slack=bound)
+        assert words.bound(item) == text
     interval = Interval(0.93, 0.97, 0.95, "Wilson")
     assert words.interval(interval) == "[0.9300, 0.9700]"
     assert words.interval_source(interval) == "95 % Wilson"

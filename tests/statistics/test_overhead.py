@@ -151,6 +151,20 @@ def test_time_is_compared_in_total_and_paired_by_window() -> None:
     assert found.overhead == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "guarded"),
+    [([1, 10**9], [1e6, 2.0]), ([5, 5], [2.0, 1300.0]), ([5] * 9, [2.0] * 8 + [5000.0])],
+)
+def test_windows_that_break_altogether_keep_every_number_finite(
+    tokens: list[int], guarded: list[float]
+) -> None:
+    found = loss_overhead(tokens, [2.0] * len(tokens), guarded, rng())
+    assert found.interval is not None
+    assert found.interval.low <= found.overhead <= found.interval.high < math.inf
+    assert found.detectable is not None
+    assert math.isfinite(found.detectable)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(
@@ -177,6 +191,8 @@ def test_swapping_the_arms_turns_the_ratio_over(rows: list[tuple[int, float, flo
         ([1, 1], [1.0, math.nan], [1.0, 2.0]),
         ([1, 1], [1.0, 2.0], [1.0, math.inf]),
         ([1, 1], [800.0, 800.0], [1.0, 2.0]),
+        ([1] * 9, [1.0] * 9, [1e308] * 9),
+        ([2**53 - 1] * 2, [1.0] * 2, [1e300] * 2),
     ],
 )
 def test_windows_that_cannot_be_compared_are_refused(columns: tuple[list[float], ...]) -> None:

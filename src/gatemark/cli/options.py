@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+
 class FiniteRange(click.FloatRange):
-    """A number within bounds; NaN, which no bound keeps out, is refused too."""
+    """A number within bounds, in plain digits; NaN, which no bound keeps out, is refused too.
+
+    ``hint`` follows what is said about a number that does not fit.
+    """
+
+    def __init__(
+        self,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        hint: str = "",
+        min_open: bool = False,
+        max_open: bool = False,
+    ) -> None:
+        super().__init__(low, high, min_open=min_open, max_open=max_open)
+        self._hint = hint
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        number = float(super().convert(value, param, ctx))
+        if isinstance(value, str) and not _DECIMAL.fullmatch(value.strip()):
+            self.fail(f"{value!r} is not a finite number{self._hint}.", param, ctx)
+        number = float(value)
+        if (
+            number == 0
+            and isinstance(value, str)
+            and re.search("[1-9]", value.lower().partition("e")[0])
+        ):
+            self.fail(f"{value!r} is too small to be told from 0.", param, ctx)
+        try:
+            number = float(super().convert(number, param, ctx))
+        except click.BadParameter as error:
+            self.fail(error.message.removesuffix(".") + f"{self._hint}.", param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number

@@ -20,8 +20,8 @@ from gatemark.report.words import VERDICT_WORDS, one_line
 
 @click.command("verify")
 @click.argument("report")
-@click.option("--bare", metavar="FILE", required=True, help="The arm without guards.")
-@click.option("--guarded", metavar="FILE", required=True, help="The arm with guards.")
+@click.option("--bare", metavar="FILE", help="The arm without guards.")
+@click.option("--guarded", metavar="FILE", help="The arm with guards.")
 @click.option("--noise", metavar="FILE", help="The second bare run, if the report rests on one.")
 @click.option("--costs", metavar="FILE", help="Recorded time and memory, if the report has them.")
 @click.option("--policy", metavar="FILE", help="Judge by this policy, not by the report's own.")
@@ -45,8 +45,11 @@ def verify(**flags: Any) -> int:
     ratios and flags are not believed. Overrides that loosen a profile are refused unless they are
     accepted or stand in your own --policy.
 
+    Both arms are needed, unless the report says that one was missing. The second bare run and the
+    costs are found beside the report when they keep their names.
+
     Exit 0 the report is true and passes, 1 true and fails, 3 true and inconclusive, 4 it
-    disagrees, 2 bad input.
+    disagrees, 2 bad input or a file that it rests on is not there.
 
     \b
     Examples:
@@ -84,10 +87,13 @@ def _tell(verified: Verified, limit: int) -> None:
             f"{one_line(override['owner']) or 'nobody'}: {one_line(override['reason']) or 'none'}"
         )
     for found in verified.disagreements[:limit]:
-        click.echo(
-            f"  {found.check}: {one_line(found.path)}: stored {one_line(shown(found.stored, 80))}, "
+        told = (
+            f"{one_line(found.path)}: stored {one_line(shown(found.stored, 80))}, "
             f"recomputed {one_line(shown(found.recomputed, 80))}"
         )
+        if verified.verdict is None:
+            told = f"not of the closed schema: {one_line(shown(found.stored, 200))}"
+        click.echo(f"  {found.check}: {told}")
     if len(verified.disagreements) > limit:
         click.echo(f"  and {len(verified.disagreements) - limit} more")
     skipped = [check for check, state in verified.checks.items() if state == "not checked"]

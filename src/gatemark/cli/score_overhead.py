@@ -33,7 +33,7 @@ def policy_options(function: F) -> F:
     decorators = [
         click.option(
             "--budget",
-            type=FiniteRange(0, 0.5),
+            type=FiniteRange(0, 0.5, hint="; it is a fraction: 0.01 is one percent"),
             help="Most overhead, as a fraction: 0.01 is one percent of perplexity or one point "
             "of accuracy. The profile says it when left out.",
         ),

@@ -24,7 +24,7 @@ def canonical_bytes(value: Any) -> bytes:
     """
     try:
         return rfc8785.dumps(msgspec.to_builtins(value))
-    except (rfc8785.CanonicalizationError, TypeError, RecursionError) as error:
+    except (rfc8785.CanonicalizationError, TypeError, RecursionError, UnicodeError) as error:
         raise InvalidValueError(f"no canonical form: {error}") from error
 
 

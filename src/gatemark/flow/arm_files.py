@@ -92,6 +92,7 @@ def _read(role: Role, source: Source, choices: ReadingChoices, on_progress: Prog
         ids=[row.window_id for row in rows],
         contents=[row.content_hash for row in rows],
         weights=[row.total if is_accuracy else row.tokens for row in rows],
+        token_counts=[row.tokens or None for row in rows] if is_accuracy else [],
         values=[row.correct if is_accuracy else row.loss for row in rows],
         holes=_holes(source, reader, choices),
         hole_count=reader.rejected,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.flow.arm_files import read_arm
 from gatemark.flow.evidence import digest_source
@@ -17,12 +17,14 @@ from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.shard import build_exam
 from gatemark.intake.source import STDIN, inspect_source
+from gatemark.intake.strict_json import parse_strictly
 
 if TYPE_CHECKING:
     from gatemark.suites.overhead.arms import Arm, Role
     from gatemark.suites.overhead.costs import Costs
 
 MAX_COSTS_BYTES: Final = 1024 * 1024 * 1024
+MAX_COSTS_DEPTH: Final = 16
 FOLD_BATCH: Final = 4_096
 ARM_FILES: Final = ("bare", "guarded", "noise", "costs")
 """What a file may be to the exam, in the order of the account."""
@@ -91,10 +93,17 @@ def read_costs(path: str) -> Costs:
     source = inspect_source(path)
     if source.byte_count > MAX_COSTS_BYTES:
         raise BadInputError(f"{path}: is larger than {MAX_COSTS_BYTES} bytes")
+    data = Path(path).read_bytes()
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=Costs)
-    except msgspec.MsgspecError as error:
+        costs = msgspec.json.decode(data, type=Costs)
+    except (msgspec.MsgspecError, RecursionError, InvalidValueError) as error:
         raise BadInputError(f"{path}: {error}") from error
+    # Every key brings one colon, so equal counts leave no room for a repeated key.
+    if b"\\" in data or data.count(b":") != msgspec.json.encode(costs).count(b":"):
+        _, problems = parse_strictly(data, max_depth=MAX_COSTS_DEPTH)
+        if problems:
+            raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
+    return costs
 
 
 def _account(

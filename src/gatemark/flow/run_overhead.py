@@ -18,7 +18,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.disk.atomic import write_whole
 from gatemark.flow.arm_files import read_arm
 from gatemark.flow.house import House
-from gatemark.flow.overhead_policy import PolicyRequest
+from gatemark.flow.overhead_policy import PolicyRequest, overhead_options
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.score import Scored
 from gatemark.flow.score_overhead import score_overhead
@@ -79,13 +79,17 @@ def run_overhead(
 
     config = read_config(config_path)
     folder = Path(config_path).parent
-    target = build_target(config.target, config.options, config.seeds, folder)
-    run = run_arms(target, config.seeds, clock=clock, on_progress=on_progress)
     place = Path(out) if out is not None else folder / config.out
-    written = write_run(run, place)
     policy = request
     if config.policy is not None and request.file is None:
         policy = msgspec.structs.replace(request, file=str(folder / config.policy))
+    # What cannot be judged or written is refused before the model runs, not after.
+    overhead_options(policy, house.clock())
+    if place.exists() and not place.is_dir():
+        raise UsageError(f"{place} is not a folder")
+    target = build_target(config.target, config.options, config.seeds, folder)
+    run = run_arms(target, config.seeds, clock=clock, on_progress=on_progress)
+    written = write_run(run, place)
     paths = {role: str(place / name) for role, name in FILES.items()}
     scored = score_overhead(house, paths, policy, ReadingChoices())
     report = place / REPORT
@@ -104,8 +108,6 @@ def read_config(path: str) -> RunConfig:
 
 def write_run(run: OverheadRun, folder: Path) -> tuple[Path, ...]:
     """The arm files and the costs, all of them rendered before the first is written."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder")
     bare = [found for found in run.passes if found.arm == "bare"]
     guarded = [found for found in run.passes if found.arm == "guarded"]
     rendered = {
@@ -146,9 +148,9 @@ def arm_lines(run: OverheadRun, found: PassRun) -> Iterator[bytes]:
 
 def _values(outcome: Loss | Counts) -> dict[str, Any]:
     if isinstance(outcome, Counts):
-        return {"correct": int(outcome.correct), "total": int(outcome.total)}
-    loss = float(outcome.loss)
-    return {"tokens": int(outcome.tokens), "loss": loss if math.isfinite(loss) else None}
+        return {"correct": outcome.correct, "total": outcome.total}
+    loss = outcome.loss
+    return {"tokens": outcome.tokens, "loss": loss if math.isfinite(loss) else None}
 
 
 def _costs(run: OverheadRun, bare_file: Path) -> Any:

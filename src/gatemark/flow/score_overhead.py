@@ -9,7 +9,6 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.scoring import shown
-from gatemark.flow.examine import Examined
 from gatemark.flow.examine_overhead import ARM_FILES, Progress, examine_overhead
 from gatemark.flow.house import House
 from gatemark.flow.overhead_policy import PolicyRequest, overhead_options
@@ -38,7 +37,7 @@ def score_overhead(
         examined,
         house,
         started_at=started_at,
-        title=title or told(examined),
+        title=title or shown(examined.exam.told(examined.report)),
         kept={SITTING: write_sitting("overhead", options, choices, roles)},
     )
     if seal:
@@ -58,21 +57,6 @@ def _roles(paths: Mapping[str, str | None], names: Sequence[str]) -> list[str]:
         del left[role]
         roles.append(role)
     return roles
-
-
-def told(examined: Examined) -> str:
-    """The finding in one line, before anyone has judged it."""
-    numbers = {number.name: number for number in examined.report.measurements}
-    overhead = numbers["quality_overhead"]
-    budget = examined.exam.settings.budget
-    if overhead.value is None:
-        return shown(f"guard overhead not measured: {overhead.reason}")
-    bare, guarded = numbers["bare_value"], numbers["guarded_value"]
-    unit = "%" if bare.unit == "perplexity" else "points"
-    return (
-        f"guard overhead {overhead.value * 100:+.3f} {unit} (budget {budget * 100:g} {unit}): "
-        f"{bare.unit} {bare.value:.5g} to {guarded.value:.5g}"
-    )
 
 
 def compat_document(summary: Mapping[str, Any]) -> bytes:

@@ -85,6 +85,10 @@ CHECKS: Final = tuple(
 )
 NOT_COMPARED: Final = frozenset({"result_id"})
 """The name of the sealed result covers the runtime; ``gatemark show`` checks that seal."""
+EXACT: Final = ("budget", "bound", "level")
+"""Keys whose numbers are copied and not computed, so that no rounding excuses a difference."""
+
+MISSING: Final = "(no such key)"
 
 State = Literal["pass", "fail", "not checked"]
 
@@ -107,7 +111,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     stored_verdict: str | None
     verdict: Outcome | None
     exit_code: int
-    policy_source: Literal["report", "file"]
+    policy_source: Literal["report", "file", "profile"]
     checks: dict[str, State]
     disagreements: tuple[Disagreement, ...]
     overrides: tuple[dict[str, Any], ...]
@@ -154,6 +158,10 @@ def _read(path: str) -> dict[str, Any]:
         raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
     if not isinstance(value, dict):
         raise BadInputError(f"{path}: a report is an object, got {shown(value)}")
+    try:
+        msgspec.json.encode(value)
+    except (UnicodeError, OverflowError) as error:
+        raise BadInputError(f"{path}: holds what no JSON writer can write: {error}") from error
     return value
 
 
@@ -171,28 +179,35 @@ def _all_paths(request: VerifyRequest, stored: OverheadReport) -> dict[str, str 
     """The files to recompute from; those beside the arms are found by name and digest."""
     paths = dict(request.paths)
     meta = stored.meta
-    axes = (stored.axes.latency, stored.axes.memory)
-    has_costs = any(axis.overhead is not None or axis.budget is not None for axis in axes)
-    for role, part, is_needed, told in (
-        ("noise", meta.noise, stored.guard_overhead.noise.given, "rests on a second bare run"),
-        ("costs", meta.costs, has_costs or meta.costs is not None, "tells of time or memory"),
+    for role, arm in (("bare", meta.bare), ("guarded", meta.guarded)):
+        if arm.digest is not None and paths.get(role) is None:
+            raise UsageError(f"the report rests on a {role} arm; give the file with --{role}")
+    for role, part, told in (
+        ("noise", meta.noise, "rests on a second bare run"),
+        ("costs", meta.costs, "tells of time or memory"),
     ):
-        if not is_needed or paths.get(role) is not None:
+        if part is None or paths.get(role) is not None:
             continue
-        if part is not None and part.digest is not None:
-            paths[role] = _beside(request, part.file, part.digest)
-        if paths.get(role) is None:
+        paths[role] = _beside(request, part.file, part.digest)
+        if paths[role] is None:
             raise UsageError(f"the report {told}; give the file with --{role}")
     return paths
 
 
-def _beside(request: VerifyRequest, name: str, wanted: str) -> str | None:
-    """A file of that name and digest in the folder of the report or of the bare arm."""
-    for neighbour in (request.report, request.paths.get("bare")):
-        candidate = Path(str(neighbour)).parent / Path(name).name
-        if candidate.is_file() and digest_source(inspect_source(str(candidate))).digest == wanted:
-            return str(candidate)
-    return None
+def _beside(request: VerifyRequest, name: str, wanted: str | None) -> str | None:
+    """A file of that name in the folder of the report or of an arm, best of that digest.
+
+    A file that is there but has another digest is used too: then the report disagrees with it. One
+    that was already missing when the report was made is missing again.
+    """
+    neighbours = (request.report, request.paths.get("bare"), request.paths.get("guarded"))
+    folders = [Path(neighbour).parent for neighbour in neighbours if neighbour is not None]
+    candidates = [folder / Path(name).name for folder in folders]
+    if wanted is None:
+        return str(candidates[0])
+    files = [str(candidate) for candidate in candidates if candidate.is_file()]
+    right = (file for file in files if digest_source(inspect_source(file)).digest == wanted)
+    return next(right, next(iter(files), None))
 
 
 def _options(
@@ -239,7 +254,11 @@ def _told(stored: OverheadReport) -> list[dict[str, Any]]:
 
 def _policy_digests(stored: OverheadReport) -> Iterator[Disagreement]:
     """The stored policy must hash to the stored digests, whatever the right policy is."""
-    own = digest(stored.resolved_policy)
+    try:
+        own = digest(stored.resolved_policy)
+    except InvalidValueError as error:
+        yield Disagreement("policy.digest", "resolved_policy", stored.policy_digest, str(error))
+        return
     for path, value in (
         ("policy_digest", stored.policy_digest),
         ("auto.policy_digest", stored.auto.policy_digest),
@@ -265,19 +284,24 @@ def _differences(stored: Any, found: Any, path: str) -> Iterator[tuple[str, Any,
             # Where a file lies says nothing about what was measured.
             is_file = inner.startswith("meta.") and key == "file"
             if inner not in NOT_COMPARED and not is_file:
-                yield from _differences(stored.get(key), found.get(key), inner)
+                yield from _differences(stored.get(key, MISSING), found.get(key, MISSING), inner)
     elif isinstance(stored, list) and isinstance(found, list) and len(stored) == len(found):
         for place, (left, right) in enumerate(zip(stored, found, strict=True)):
             yield from _differences(left, right, f"{path}[{place}]")
-    elif not _same(stored, found):
+    elif not _same(stored, found, is_exact=_is_exact(path)):
         yield path, stored, found
 
 
-def _same(left: Any, right: Any) -> bool:
+def _is_exact(path: str) -> bool:
+    return _check_of(path).startswith("policy.") or path.endswith(EXACT)
+
+
+def _same(left: Any, right: Any, *, is_exact: bool) -> bool:
     numbers = (int, float)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, numbers) and isinstance(right, numbers):
+    are_whole = isinstance(left, int) and isinstance(right, int)
+    if isinstance(left, numbers) and isinstance(right, numbers) and not (is_exact or are_whole):
         return math.isclose(left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return bool(left == right)
 
@@ -292,14 +316,14 @@ def _verified(
     good: State = "not checked" if stored is None else "pass"
     checks: dict[str, State] = {check: "fail" if check in failed else good for check in CHECKS}
     is_true = not found and verdict is not None
-    own = request.policy.file is not None or request.policy.profile is not None
+    profile = "report" if request.policy.profile is None else "profile"
     return Verified(
         report=request.report,
         agrees=is_true,
         stored_verdict=None if stored is None else stored.verdict,
         verdict=verdict,
         exit_code=EXIT_BY_OUTCOME[verdict] if is_true and verdict else ExitCode.INTEGRITY,
-        policy_source="file" if own else "report",
+        policy_source="file" if request.policy.file is not None else profile,  # type: ignore[arg-type]
         checks=checks,
         disagreements=tuple(found),
         overrides=() if stored is None else tuple(_told(stored)),

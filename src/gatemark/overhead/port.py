@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
+from msgspec import Meta
 
 MetricKind = Literal["ppl_causal", "ppl_mlm", "ppl_seq2seq", "accuracy"]
 ArmName = Literal["bare", "guarded"]
+MAX_COUNT: Final = 2**53 - 1
+"""The largest integer that every JSON reader gives back unchanged."""
+Seed = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -35,10 +39,10 @@ class Counts(msgspec.Struct, frozen=True):
 class Seeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The seed bundle, set anew before every pass; null seeds nothing."""
 
-    python: int | None = 0
-    numpy: int | None = 0
-    torch: int | None = None
-    bootstrap: int | None = 0
+    python: Seed | None = 0
+    numpy: Seed | None = 0
+    torch: Seed | None = None
+    bootstrap: Seed | None = 0
 
 
 @runtime_checkable

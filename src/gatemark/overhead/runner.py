@@ -1,9 +1,10 @@
 """Running both arms over the same windows from the same state.
 
-(1) Name the windows by their content and the plan. (2) Take a snapshot and its hash. (3) Pass
-over all windows four times: bare, guarded, guarded, bare. Before each pass the state is restored
-and its hash compared, and every random stream is seeded anew; after it the same again. (4) Look at
-memory in short passes of their own, because watching memory costs time.
+(1) Check what the target says of itself, and name the windows by their content and the plan.
+(2) Take a snapshot and its hash. (3) Pass over all windows four times: bare, guarded, guarded,
+bare. Before each pass the state is restored and its hash compared, and every random stream is
+seeded anew; after it the same again. (4) Look at memory in short passes of their own, because
+watching memory costs time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError
+from gatemark.overhead.answers import MAX_TEXT, check_facts, checked_memory, checked_outcome
 from gatemark.overhead.foreign import TargetCode
 from gatemark.overhead.port import (
     ArmName,
@@ -86,6 +88,7 @@ def run_arms(
 ) -> OverheadRun:
     """Measure a target with its guards off and on."""
     # Step 1.
+    check_facts(target)
     windows = name_windows(target)
     # Step 2.
     runner = _Runner(target, seeds, windows, clock)
@@ -129,6 +132,11 @@ def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
     plan = {"seq_len": target.seq_len, "stride": target.stride, "windows": len(windows)}
     named = []
     for place, window in enumerate(windows):
+        if not isinstance(getattr(window, "content", None), bytes):
+            raise BadInputError(
+                f"overhead target: windows() must give Window(content=bytes, data=…), "
+                f"got {type(window).__name__} at {place} without content in bytes"
+            )
         content = digest_bytes(window.content)
         name = digest({"plan": plan, "place": place, "content": content})
         named.append(NamedWindow(f"w{place:06d}-{name[7:19]}", content, window))
@@ -161,7 +169,9 @@ class _Runner:
             started = self._clock()
             outcome = self._evaluate(arm, window)
             elapsed_ms = (self._clock() - started) * 1000.0
-            outcomes.append(self._checked(outcome, arm, window))
+            outcomes.append(
+                checked_outcome(self._target.kind, outcome, f"{window.window_id} in the {arm} arm")
+            )
             times.append(max(elapsed_ms, SHORTEST_MS))
             tick(done)
         after = self._fingerprint()
@@ -186,7 +196,8 @@ class _Runner:
             for window in shown:
                 self._evaluate(arm, window)
             with TargetCode("peak_memory()"):
-                return target.peak_memory()
+                peak = target.peak_memory()
+            return checked_memory(peak)
         tracemalloc.start()
         try:
             for window in shown:
@@ -221,7 +232,13 @@ class _Runner:
 
     def _fingerprint(self) -> str:
         with TargetCode("fingerprint()"):
-            return str(self._target.fingerprint())
+            found = str(self._target.fingerprint())
+        if not found.strip() or len(found) > MAX_TEXT:
+            raise BadInputError(
+                f"overhead target: fingerprint() must give a text of 1 to {MAX_TEXT} characters, "
+                f"got {len(found)}"
+            )
+        return found
 
     def _reseed(self) -> None:
         """Seed every stream that evaluating may draw from."""
@@ -240,16 +257,6 @@ class _Runner:
     def _evaluate(self, arm: Any, window: NamedWindow) -> Loss | Counts:
         with TargetCode(f"evaluate() of window {window.window_id} in the {arm} arm"):
             return self._target.evaluate(window.window)
-
-    def _checked(self, outcome: Loss | Counts, arm: ArmName, window: NamedWindow) -> Loss | Counts:
-        wanted = Counts if self._target.kind == "accuracy" else Loss
-        if not isinstance(outcome, wanted):
-            raise BadInputError(
-                f"overhead target: evaluate() of window {window.window_id} in the {arm} arm must "
-                f"give {wanted.__name__} for kind {self._target.kind}, "
-                f"got {type(outcome).__name__}"
-            )
-        return outcome
 
 
 def largest_repeat_shift(run: OverheadRun, arm: ArmName) -> float | None:

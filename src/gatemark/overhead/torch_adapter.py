@@ -91,8 +91,9 @@ class SpectralCap:
 class CausalLm:
     """A causal language model over fixed windows of token ids.
 
-    The state is everything in ``state_dict``: parameters and buffers. Windows are cut from
-    ``token_ids`` (one sequence) every ``stride`` tokens; a last one that is too short is left out.
+    The state is everything in ``state_dict``, and the buffers that a model keeps out of it.
+    Windows are cut from ``token_ids`` (one sequence) every ``stride`` tokens; a last one that is
+    too short is left out.
     """
 
     kind: MetricKind = "ppl_causal"
@@ -109,9 +110,11 @@ class CausalLm:
         max_windows: int | None = None,
     ) -> None:
         self.seq_len = seq_len
-        self.stride = stride or seq_len
+        self.stride = seq_len if stride is None else stride
         if seq_len < 2 or self.stride < 1:
             raise BadInputError(f"seq_len must be >= 2 and stride >= 1, got {seq_len}, {stride}")
+        if max_windows is not None and max_windows < 1:
+            raise BadInputError(f"max_windows must be >= 1, got {max_windows}")
         self.device = device
         self.guards = tuple(guard.name for guard in guards)
         self._chain = tuple(guards)
@@ -126,22 +129,38 @@ class CausalLm:
 
     def snapshot(self) -> dict[str, Any]:
         return {
-            name: tensor.detach().to("cpu", copy=True)
-            for name, tensor in self._model.state_dict().items()
+            name: tensor.detach().to("cpu", copy=True) for name, tensor in self._state().items()
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         self.toggle(guarded=False)
+        hidden = self._hidden_buffers()
+        kept = {name: tensor for name, tensor in snapshot.items() if name not in hidden}
         # Strict: a name that is missing on either side is an error and not a state half restored.
-        self._model.load_state_dict(snapshot, strict=True)
+        self._model.load_state_dict(kept, strict=True)
+        with torch.no_grad():
+            for name, buffer in hidden.items():
+                buffer.copy_(snapshot[name])
 
     def fingerprint(self) -> str:
         found = hashlib.sha256()
-        for name, tensor in sorted(self._model.state_dict().items()):
+        for name, tensor in sorted(self._state().items()):
             plain = tensor.detach().to("cpu").contiguous()
             found.update(f"{name}{tuple(plain.shape)}{plain.dtype}".encode())
             found.update(plain.flatten().view(torch.uint8).numpy().tobytes())
         return DIGEST_PREFIX + found.hexdigest()
+
+    def _state(self) -> dict[str, Any]:
+        return {**self._model.state_dict(), **self._hidden_buffers()}
+
+    def _hidden_buffers(self) -> dict[str, Any]:
+        """Caches and counters that are registered but not saved; evaluating may change them."""
+        saved = set(self._model.state_dict())
+        return {
+            f"{name} (not saved)": buffer
+            for name, buffer in self._model.named_buffers(remove_duplicate=False)
+            if name not in saved
+        }
 
     def toggle(self, *, guarded: bool) -> None:
         if guarded == self._installed:

@@ -341,6 +341,17 @@ def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
 
 def _shift_grid(exhibit: Shifts, rows_max: int) -> Grid:
     """Single items by their position, neighbours together by their range."""
+    if all(bin_.first == bin_.last for bin_ in exhibit.bins):
+        return Grid(
+            title=f"{exhibit.title} ({exhibit.axis})",
+            columns=("Window", "Shift"),
+            rows=tuple(
+                (str(bin_.first), words.number(bin_.middle)) for bin_ in exhibit.bins[:rows_max]
+            ),
+            numeric=(False, True),
+            more_rows=max(0, len(exhibit.bins) - rows_max),
+            row_heads=True,
+        )
     return Grid(
         title=f"{exhibit.title} ({exhibit.axis})",
         columns=("Windows", "Lowest", "Middle", "Highest"),

@@ -22,6 +22,7 @@ _STYLES: Final[dict[FindingVerdict, str]] = {
     "waived": "bold magenta",
     "soft_pass": "bold magenta",
 }
+_RULE_WIDTH: Final = 24
 
 
 def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
@@ -63,11 +64,14 @@ def _opening(result: Result) -> Text:
 
 def _table(result: Result) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    table.add_column("rule", overflow="fold", ratio=None)
+    lines = outline.finding_lines(result)
+    # A name of usual length stays on one line; the numbers beside it break between words.
+    longest = max((len(words.one_line(line.source.rule)) for line in lines), default=0)
+    table.add_column("rule", overflow="fold", min_width=min(longest, _RULE_WIDTH))
     for name in ("observed", "bound", "slack", "n"):
         table.add_column(name, justify="right", overflow="fold")
     table.add_column("verdict", no_wrap=True)
-    for line in outline.finding_lines(result):
+    for line in lines:
         finding = line.source
         table.add_row(
             Text(words.one_line(finding.rule)),

@@ -107,7 +107,17 @@ def slack(finding: Finding) -> str:
 def bound(finding: Finding, *, sign: bool = False) -> str:
     """The bound with its operator, as written in the policy or with a typographic sign."""
     operator = _OPERATOR_SIGNS.get(finding.op, finding.op) if sign else finding.op
-    return f"{operator} {shortest(finding.bound)}"
+    return f"{operator} {_with_tolerance(finding.bound)}"
+
+
+def _with_tolerance(value: float) -> str:
+    """A bound that is a short number and a tiny tolerance, as those two."""
+    short = float(f"{value:.9g}")
+    beyond = value - short
+    # What lies below a few units of the last place is no tolerance but how floats are.
+    if 1e-14 * abs(value) < beyond <= 1e-9 * abs(value):
+        return f"{shortest(short)} + {beyond:.0e}"
+    return shortest(value)
 
 
 def against(finding: Finding) -> str | None:

@@ -60,8 +60,8 @@ def loss_overhead(
     """The rise of perplexity from mean losses per window, in nats per token."""
     weights, before, after = _columns(tokens, bare, guarded)
     total = math.fsum(weights)
-    mean_before = math.fsum(weights * before) / total
-    mean_after = math.fsum(weights * after) / total
+    mean_before = _mean_loss(weights, before, total)
+    mean_after = _mean_loss(weights, after, total)
     if max(mean_before, mean_after) > MAX_MEAN_LOSS:
         raise InvalidValueError(
             f"mean loss must be <= {MAX_MEAN_LOSS:g} nats to have a perplexity, "
@@ -71,7 +71,7 @@ def loss_overhead(
     bounds, method, reason = _ratio_bounds(weights * shifts, weights, rng, level, resamples)
     interval = None
     if bounds is not None:
-        interval = Interval(math.expm1(bounds[0]), math.expm1(bounds[1]), level, method)
+        interval = Interval(_rise(bounds[0]), _rise(bounds[1]), level, method)
     error = _ratio_error(weights * shifts, weights)
     return PairedOverhead(
         bare=math.exp(mean_before),
@@ -80,7 +80,7 @@ def loss_overhead(
         interval=interval,
         interval_reason=reason,
         other_intervals=(),
-        detectable=math.expm1(detectable_effect(error, alpha=1 - level)) if error else None,
+        detectable=_rise(detectable_effect(error, alpha=1 - level)) if error else None,
         shifts=shifts,
     )
 
@@ -162,6 +162,20 @@ def time_overhead(
         detectable=detectable_effect(error, alpha=1 - level) if error else None,
         shifts=after - before,
     )
+
+
+def _mean_loss(weights: Floats, losses: Floats, total: float) -> float:
+    """The weighted mean; infinity where no float can hold the sum."""
+    try:
+        with np.errstate(over="ignore"):
+            return math.fsum(weights * losses) / total
+    except OverflowError:
+        return math.inf
+
+
+def _rise(shift: float) -> float:
+    """The relative rise of perplexity from a shift in nats, kept inside the range of a float."""
+    return math.expm1(min(shift, MAX_MEAN_LOSS))
 
 
 def _ratio_bounds(

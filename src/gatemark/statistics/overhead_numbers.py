@@ -67,9 +67,14 @@ def measure_quality(
     return Quality(_measurements(basis, found), found)
 
 
-def quality_unmeasured(reason: str) -> tuple[Measurement, ...]:
-    """The same names, each with the reason why there is no number."""
-    return tuple(unmeasured(name, reason, direction="lower_is_better") for name in NAMES)
+def quality_unmeasured(reason: str, others: str | None = None) -> tuple[Measurement, ...]:
+    """The same names, each with the reason why there is no number; ``others`` is a short one."""
+    return tuple(
+        unmeasured(
+            name, reason if name == OVERHEAD else others or reason, direction="lower_is_better"
+        )
+        for name in NAMES
+    )
 
 
 def smallest_reaching(values: NDArray[np.float64], share: float) -> float:
@@ -86,8 +91,9 @@ def _measurements(basis: Basis, found: PairedOverhead) -> tuple[Measurement, ...
     )
     direction: Direction = "higher_is_better" if better == "higher_is_better" else "lower_is_better"
     worse: Direction = "lower_is_better"
-    caveats = [] if found.interval_reason is None else [found.interval_reason]
-    caveats.extend(zero_width_caveat(found.interval))
+    caveats = [found.interval_reason] if found.interval_reason else []
+    if not caveats:
+        caveats.extend(zero_width_caveat(found.interval))
     if not np.any(found.shifts):
         caveats.append(IDENTICAL)
     return (

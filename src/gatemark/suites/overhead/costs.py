@@ -26,7 +26,9 @@ NAME: Final = "gatemark.overhead-costs/1"
 NOT_MEASURED: Final = "no costs were recorded"
 
 Floats = NDArray[np.float64]
-Milliseconds = Annotated[float, Meta(gt=0)]
+Milliseconds = Annotated[float, Meta(ge=1e-6, le=1e12)]
+"""From a nanosecond, below which no clock looks, to thirty years."""
+Bytes = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
 class ArmCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,7 +39,7 @@ class ArmCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     latency_ms: tuple[tuple[Milliseconds, ...], ...]
-    peak_memory_bytes: Annotated[int, Meta(ge=0)] | None
+    peak_memory_bytes: Bytes | None
     memory_reason: str | None
     repeat_shift_max: float | None
 

@@ -122,6 +122,7 @@ class ArmPart(_Closed, frozen=True):
 
     file: str
     digest: str | None
+    metric_kind: str | None
     seeds: dict[str, int | None] | None
     device: str | None
     snapshot_hash: str | None

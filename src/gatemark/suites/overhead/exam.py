@@ -16,6 +16,8 @@ from gatemark.core.policy import Policy
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
 from gatemark.statistics.overhead_numbers import (
+    BARE,
+    GUARDED,
     OVERHEAD,
     Basis,
     Quality,
@@ -23,7 +25,7 @@ from gatemark.statistics.overhead_numbers import (
     measure_quality,
     quality_unmeasured,
 )
-from gatemark.suites.overhead.arms import Arm, Defect, Role
+from gatemark.suites.overhead.arms import Arm, Defect, Role, defect, headline
 from gatemark.suites.overhead.costs import NOT_MEASURED, Costs, Spent, schedule_digest, spent
 from gatemark.suites.overhead.document import ArmPart, CostsPart
 from gatemark.suites.overhead.exhibits import Facts, Worst, exhibits_of
@@ -33,13 +35,16 @@ from gatemark.suites.overhead.policy import (
     LATENCY,
     MEMORY,
     NOISE,
+    PROFILES,
     Options,
     judging_policy,
+    loosens,
     resolve,
 )
 from gatemark.suites.overhead.summary import summary_document
 
 WORST_WINDOWS: Final = 10
+UNPAIRED: Final = "the arms do not pair"
 
 
 class WindowPair(NamedTuple):
@@ -64,6 +69,7 @@ class Header(msgspec.Struct, frozen=True):
     schedule: str | None
     spent: Spent
     costs: CostsPart | None = None
+    repeated_contents: int = 0
 
 
 class State(msgspec.Struct):
@@ -113,16 +119,37 @@ class OverheadExam(Exam[State]):
             noise_defects=noise_defects,
             expected=pairing.expected_count,
             schedule=schedule_digest(bare),
-            spent=_nothing_spent("the arms do not pair")
-            if pairing.defects
-            else spent(costs, bare, resampling),
+            spent=_nothing_spent(UNPAIRED) if pairing.defects else spent(costs, bare, resampling),
             costs=costs_file,
+            repeated_contents=len(bare.contents) - len(set(bare.contents)),
         )
         rows: Sequence[WindowPair] = ()
         if not pairing.defects:
             usable_noise = noise if noise is not None and not noise_defects else None
             rows = _rows(bare, guarded, usable_noise)
         return Begun(State(shard=-1, header=header), rows, pairing)
+
+    def told(self, report: ExamReport) -> str:
+        """The finding in one line, before anyone has judged it."""
+        numbers = {number.name: number for number in report.measurements}
+        overhead, bare, guarded = (numbers[name] for name in (OVERHEAD, BARE, GUARDED))
+        if overhead.value is None or bare.value is None or guarded.value is None:
+            defects = report.facts["overhead"].defects
+            why = headline(defects, is_brief=True) if defects else overhead.reason
+            return f"guard overhead not measured: {why}"
+        unit = "%" if bare.unit == "perplexity" else "points"
+        base = PROFILES[self.options.profile]
+        loosened = [
+            override.field
+            for override in self.options.overrides
+            if loosens(base, self.settings, override.field)
+        ]
+        waived = f"; loosened by hand: {', '.join(loosened)}" if loosened else ""
+        return (
+            f"guard overhead {overhead.value * 100:+.3f} {unit} "
+            f"(budget {self.settings.budget * 100:g} {unit}{waived}): "
+            f"{bare.unit} {bare.value:.5g} to {guarded.value:.5g}"
+        )
 
     def zero(self, shard: int) -> State:
         return State(shard=shard)
@@ -150,7 +177,7 @@ class OverheadExam(Exam[State]):
         resampling = self._resampling({"seeds": seeds} if seeds else None)
         quality = self._quality(rows, header, resampling)
         numbers = [
-            *self._with_caveats(quality, bare),
+            *self._with_caveats(quality, bare, header.repeated_contents if header else 0),
             _defect_count(header, len(rows)),
             *(header.spent if header else _nothing_spent(NOT_MEASURED)).measurements,
         ]
@@ -163,7 +190,7 @@ class OverheadExam(Exam[State]):
             kind=header.kind if header else None,
             basis=rows[0].basis if rows else None,
             arms=arms,
-            defects=(*header.defects, *header.noise_defects) if header else (),
+            defects=_defects(header, quality, len(rows)),
             schedule=header.schedule if header else None,
             spent=header.spent if header else _nothing_spent(NOT_MEASURED),
             windows=len(rows),
@@ -193,10 +220,7 @@ class OverheadExam(Exam[State]):
         self, rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
     ) -> Quality:
         if header and header.defects:
-            more = len(header.defects) - 1
-            told = f"{header.defects[0].check}: {header.defects[0].message}"
-            reason = told + (f" (and {more} more)" if more else "")
-            return Quality(quality_unmeasured(reason), None)
+            return Quality(quality_unmeasured(headline(header.defects), UNPAIRED), None)
         if not rows:
             return Quality(quality_unmeasured("no windows"), None)
         weights = np.array([row.weight for row in rows])
@@ -204,7 +228,9 @@ class OverheadExam(Exam[State]):
         guarded = np.array([row.guarded for row in rows])
         return measure_quality(rows[0].basis, weights, bare, guarded, resampling)
 
-    def _with_caveats(self, quality: Quality, bare: ArmPart | None) -> list[Measurement]:
+    def _with_caveats(
+        self, quality: Quality, bare: ArmPart | None, repeated_contents: int
+    ) -> list[Measurement]:
         """The numbers, the overhead with what its reader must know."""
         first, *others = quality.measurements
         found = quality.found
@@ -212,12 +238,8 @@ class OverheadExam(Exam[State]):
             return [first, *others]
         caveats = list(first.caveats)
         budget = self.settings.budget
-        if (
-            bare is not None
-            and bare.plan is not None
-            and bare.plan["stride"] < bare.plan["seq_len"]
-        ):
-            caveats.append("windows overlap, so the interval is narrower than it should be")
+        if bare is not None:
+            caveats.extend(_doubts(bare, repeated_contents))
         interval = found.interval
         if self.settings.mode == "point" and interval and interval.low < budget < interval.high:
             caveats.append(
@@ -230,6 +252,21 @@ class OverheadExam(Exam[State]):
                 f"the budget is {budget:g}"
             )
         return [msgspec.structs.replace(first, caveats=tuple(caveats)), *others]
+
+
+def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
+    """What makes windows less than independent runs that can be repeated."""
+    doubts = []
+    if bare.plan is not None and bare.plan["stride"] < bare.plan["seq_len"]:
+        doubts.append("windows overlap, so the interval is narrower than it should be")
+    if repeated_contents:
+        told = "1 window has" if repeated_contents == 1 else f"{repeated_contents} windows have"
+        doubts.append(
+            f"{told} the content of another, so the interval is narrower than it should be"
+        )
+    if bare.seeds is not None and set(bare.seeds.values()) == {None}:
+        doubts.append("no arm names a seed, so nobody can run this again")
+    return doubts
 
 
 def _rows(bare: Arm, guarded: Arm, noise: Arm | None) -> list[WindowPair]:
@@ -246,6 +283,7 @@ def _arm_part(arm: Arm) -> ArmPart:
     return ArmPart(
         file=arm.label,
         digest=arm.digest,
+        metric_kind=meta.get("metric_kind"),
         seeds=meta.get("seeds"),
         device=meta.get("device"),
         snapshot_hash=meta.get("snapshot_hash"),
@@ -259,6 +297,14 @@ def _nothing_spent(reason: str) -> Spent:
     return Spent(
         tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
     )
+
+
+def _defects(header: Header | None, quality: Quality, windows: int) -> tuple[Defect, ...]:
+    """Everything that keeps a number from being found, in the order in which it was looked for."""
+    found = () if header is None else (*header.defects, *header.noise_defects)
+    if windows and quality.found is None:
+        found = (*found, defect("value.range", str(quality.measurements[0].reason)))
+    return found
 
 
 def _defect_count(header: Header | None, windows: int) -> Measurement:
@@ -288,8 +334,10 @@ def _noise_floor(
         reason = "the second bare run has no value"
         return unmeasured(NOISE, reason, direction="lower_is_better"), None
     ends = [abs(found.overhead)]
-    if found.interval is not None:
-        ends += [abs(found.interval.low), abs(found.interval.high)]
+    # What repeats to the last digit has no noise; a bound for the unseen is not about noise.
+    interval = next(iter(found.other_intervals), found.interval)
+    if interval is not None and np.any(found.shifts):
+        ends += [abs(interval.low), abs(interval.high)]
     floor = measured(NOISE, max(ends), n=len(rows), direction="lower_is_better")
     return floor, found.overhead
 

@@ -13,13 +13,13 @@ from gatemark.core.exhibit import Cell, Exhibit, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Measurement
 from gatemark.statistics.overhead import PairedOverhead
 from gatemark.statistics.overhead_numbers import BARE, GUARDED, OVERHEAD, Basis, Resampling
-from gatemark.suites.overhead.arms import Defect
+from gatemark.suites.overhead.arms import SHOWN_IDS, TOLD_IDS, Defect
 from gatemark.suites.overhead.costs import Spent
 from gatemark.suites.overhead.document import ArmPart, CostsPart
 from gatemark.suites.overhead.policy import LATENCY, MEMORY, PROFILES, Options, resolve
 
 SHOWN_BINS: Final = 240
-SHOWN_HASH: Final = 27
+SHOWN_HASH: Final = 20
 
 
 class Worst(msgspec.Struct, frozen=True):
@@ -56,6 +56,7 @@ def exhibits_of(
     by_name = {number.name: number for number in numbers}
     shown: list[Exhibit | None] = [
         _defects(facts),
+        _bad_windows(facts),
         _arms(facts, by_name),
         _axes(facts, by_name, options),
         _overrides(options),
@@ -69,7 +70,19 @@ def _defects(facts: Facts) -> Table | None:
     rows = tuple((found.check, found.message, found.count) for found in facts.defects)
     if not rows:
         return None
-    return Table("Why the arms do not pair", ("check", "finding", "count"), rows, len(rows))
+    return Table("What is wrong with the arms", ("check", "finding", "count"), rows, len(rows))
+
+
+def _bad_windows(facts: Facts) -> Table | None:
+    rows = tuple(
+        (found.check, ", ".join(found.window_ids))
+        for found in facts.defects
+        if len(found.window_ids) > TOLD_IDS
+    )
+    if not rows:
+        return None
+    columns = ("check", f"the first {SHOWN_IDS} windows")
+    return Table("Which windows are wrong", columns, rows, len(rows))
 
 
 def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
@@ -82,13 +95,14 @@ def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
     rows: dict[str, Sequence[Any]] = {
         quality: values,
         "windows": [side.windows for side in sides],
-        "metric": [facts.kind] * 2,
+        "metric": [side.metric_kind for side in sides],
         "guards": [_guards(side) for side in sides],
         "device": [side.device for side in sides],
-        "seeds (python, numpy, torch, bootstrap)": [
-            _listed(side.seeds, ("python", "numpy", "torch", "bootstrap")) for side in sides
+        "seeds": [
+            _listed(side.seeds, ("python", "numpy", "torch", "bootstrap"), named=True)
+            for side in sides
         ],
-        "plan (length, stride, windows)": [
+        "length, stride, windows": [
             _listed(side.plan, ("seq_len", "stride", "windows")) for side in sides
         ],
         "snapshot": [_cut(side.snapshot_hash) for side in sides],
@@ -98,14 +112,26 @@ def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
         "file": [side.file for side in sides],
         "digest": [_cut(side.digest) for side in sides],
     }
-    told = tuple((name, *map(_told, pair)) for name, pair in rows.items())
-    return Table("Arms side by side", ("", "bare", "guarded"), told, len(told))
+    told = tuple((name, *map(_told, pair), _apart(*pair)) for name, pair in rows.items())
+    return Table("Arms side by side", ("", "bare", "guarded", "difference"), told, len(told))
 
 
 def _told(value: Any) -> str:
     if value is None:
         return "not measured"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:#.6g}" if isinstance(value, float) else str(value)
+
+
+def _apart(bare: Any, guarded: Any) -> str:
+    """How far two cells are apart, or whether they say the same."""
+    if bare is None or guarded is None:
+        return "unknown"
+    if bare == guarded:
+        return "none"
+    is_number = isinstance(bare, float | int) and isinstance(guarded, float | int)
+    return f"{guarded - bare:+,.6g}" if is_number else "differs"
 
 
 def _cut(name: str | None) -> str | None:
@@ -119,10 +145,15 @@ def _guards(side: ArmPart) -> str | None:
     return ", ".join(side.guards) or "none"
 
 
-def _listed(values: dict[str, Any] | None, names: Sequence[str]) -> str | None:
+def _listed(
+    values: dict[str, Any] | None, names: Sequence[str], *, named: bool = False
+) -> str | None:
     if values is None:
         return None
-    return ", ".join("none" if values[name] is None else str(values[name]) for name in names)
+    known = ((name, values[name]) for name in names)
+    if named:
+        return ", ".join(f"{name} {value}" for name, value in known if value is not None) or "none"
+    return ", ".join(str(value) for _, value in known)
 
 
 def _axes(facts: Facts, numbers: dict[str, Measurement], options: Options) -> Table:

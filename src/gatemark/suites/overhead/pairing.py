@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
-from gatemark.suites.overhead.arms import SHOWN_IDS, Arm, Defect, Role, defect
+from gatemark.suites.overhead.arms import SHOWN_IDS, TOLD_IDS, Arm, Defect, Role, defect, told_first
 
 EQUAL_FIELDS: Final = (
     ("pair.kind", "metric_kind"),
@@ -77,9 +77,12 @@ def _whole(arm: Arm, role: Role) -> list[Defect]:
         found.append(
             defect("arm.role", f"{arm.label} was given as {role} but says it is {arm.meta['arm']}")
         )
-    if arm.meta["arm"] == "bare" and arm.meta.get("guards"):
-        active = ", ".join(arm.meta["guards"])
+    guards = arm.meta.get("guards")
+    if arm.meta["arm"] == "bare" and guards:
+        active = ", ".join(guards)
         found.append(defect("arm.guards", f"{role} arm must have no guards, has {active}"))
+    if arm.meta["arm"] == "guarded" and guards == []:
+        found.append(defect("arm.guards", f"{role} arm must have guards, its list is empty"))
     # Step 2.
     if arm.damage is not None:
         found.append(defect("arm.damaged", f"{role} arm: {arm.damage}"))
@@ -104,13 +107,12 @@ def _whole(arm: Arm, role: Role) -> list[Defect]:
 def _holes(arm: Arm, role: Role) -> Defect:
     told = [
         f"{hole.window_id or 'unreadable id'} ({arm.label}:{hole.line}: {hole.problem})"
-        for hole in arm.holes[:SHOWN_IDS]
+        for hole in arm.holes[:TOLD_IDS]
     ]
-    more = f" and {arm.hole_count - len(told)} more" if arm.hole_count > len(told) else ""
     ids = tuple(hole.window_id for hole in arm.holes[:SHOWN_IDS] if hole.window_id is not None)
     return Defect(
         "arm.unusable_window",
-        f"{role} arm has windows without a usable value: {'; '.join(told)}{more}",
+        f"{role} arm has windows without a usable value: {told_first(told, '; ', arm.hole_count)}",
         ids,
         arm.hole_count,
     )
@@ -120,8 +122,7 @@ def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
     if _is_same(bare, other):
         return []
     found = []
-    left = dict(zip(bare.ids, zip(bare.contents, bare.weights, strict=True), strict=True))
-    right = dict(zip(other.ids, zip(other.contents, other.weights, strict=True), strict=True))
+    left, right = _by_name(bare), _by_name(other)
     for present, absent, arm, side, lacking in (
         (left, right, other, "bare", role),
         (right, left, bare, role, "bare"),
@@ -141,7 +142,7 @@ def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
         found.append(
             defect("pair.content", "the same window has another content hash", other_content)
         )
-    other_weight = [name for name in common if left[name][1] != right[name][1]]
+    other_weight = [name for name in common if left[name][1:] != right[name][1:]]
     if other_weight:
         found.append(
             defect("pair.weight", "the same window has other tokens or answers", other_weight)
@@ -149,12 +150,21 @@ def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
     return found
 
 
+def _by_name(arm: Arm) -> dict[str, tuple[str, int, int | None]]:
+    """What must be equal of each window: content, weight, and tokens told beside answers."""
+    tokens: list[int | None] = arm.token_counts or [None] * len(arm.ids)
+    return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
+
+
 def _extra_copies(arm: Arm) -> int:
     return len(arm.ids) - len(set(arm.ids))
 
 
 def _is_same(bare: Arm, other: Arm) -> bool:
-    return (bare.ids, bare.contents, bare.weights) == (other.ids, other.contents, other.weights)
+    return all(
+        getattr(bare, column) == getattr(other, column)
+        for column in ("ids", "contents", "weights", "token_counts")
+    )
 
 
 def _paired_count(bare: Arm, other: Arm) -> int:

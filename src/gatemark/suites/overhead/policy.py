@@ -197,6 +197,7 @@ def judging_policy(options: Options) -> Policy:
 def _rules(settings: Settings, *, noise: bool) -> list[Rule]:
     is_interval = settings.mode == "interval"
     against: Against = "interval" if is_interval else "value"
+    windows = max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1)
     rules = [
         Rule("overhead.pairing", DEFECTS, "<=", 0.0, severity="hold"),
         Rule(
@@ -205,7 +206,7 @@ def _rules(settings: Settings, *, noise: bool) -> list[Rule]:
             "<=",
             settings.budget + settings.tolerance,
             against=against,
-            min_n=max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1),
+            min_n=windows,
             on_unmeasured=settings.on_unmeasured,
         ),
         Rule(
@@ -213,6 +214,8 @@ def _rules(settings: Settings, *, noise: bool) -> list[Rule]:
             IMPROVEMENT,
             "<=",
             settings.improvement_max,
+            # Too few windows hold the verdict even where the rule above may pass softly.
+            min_n=windows,
             severity="hold",
         ),
     ]

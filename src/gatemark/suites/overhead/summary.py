@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -50,6 +50,14 @@ from gatemark.suites.overhead.policy import (
 
 Numbers = dict[str, Measurement]
 
+PASSED_RULES: Final = (
+    "overhead.pairing",
+    "overhead.quality",
+    "overhead.plausible",
+    "overhead.noise",
+)
+"""What ``passed`` rests on: the budget, and every rule that says whether its number counts."""
+
 
 def summary_document(
     options: Options, policy: Policy, report: ExamReport, evidence: Evidence, verdict: Verdict
@@ -60,7 +68,13 @@ def summary_document(
     numbers = {number.name: number for number in report.measurements}
     findings = {finding.rule: finding for finding in verdict.findings}
     quality = findings.get("overhead.quality")
-    is_soft = quality is not None and quality.verdict == "soft_pass"
+    # Only what could not be measured may pass softly; a measured cost never does.
+    is_soft = (
+        quality is not None
+        and quality.verdict == "soft_pass"
+        and numbers[OVERHEAD].value is None
+        and verdict.outcome != "fail"
+    )
     document = OverheadReport(
         schema=NAME,
         verdict=verdict.outcome,
@@ -95,7 +109,7 @@ def _guard_overhead(
     value = overhead.value
     bare, guarded = numbers[BARE].value, numbers[GUARDED].value
     ratio = 1 + value if value is not None and not is_accuracy else None
-    quality = next((f for f in verdict.findings if f.rule == "overhead.quality"), None)
+    states = {finding.rule: finding.verdict for finding in verdict.findings}
     return GuardOverhead(
         metric_kind=facts.kind,
         direction=None
@@ -117,7 +131,7 @@ def _guard_overhead(
         tolerance=settings.tolerance,
         mode=settings.mode,
         evaluated=value is not None,
-        passed=quality is not None and quality.verdict == "pass",
+        passed=all(states.get(rule, "pass") == "pass" for rule in PASSED_RULES),
         interval=_interval(overhead, facts),
         interval_reason=None if overhead.interval else _no_interval(overhead),
         windows=facts.windows,
@@ -139,7 +153,7 @@ def _guard_overhead(
             ),
         ),
         noise=_noise(facts),
-        checks={finding.rule: finding.verdict for finding in verdict.findings},
+        checks=states,
         errors=facts.defects,
         warnings=overhead.caveats,
         schedule_digest=facts.schedule,
