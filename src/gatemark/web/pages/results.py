@@ -21,6 +21,8 @@ from gatemark.web.site import site_of
 router = APIRouter()
 SHOWN = 50
 DRAWN = 64
+JUMPS = (("#again", "Verify it now"), ("#more", "Compare it, and its files"))
+"""Ways to what stands below a long result."""
 
 
 @router.get("/results")
@@ -46,7 +48,7 @@ def _context(request: Request, reference: str) -> dict[str, Any]:
             drawn.pop(next(iter(drawn)))
         drawn[result.stamp] = result_context(result)
     others = result_page(site_of(request).house, before=None, limit=SHOWN).items
-    return {**drawn[result.stamp], "check": None, "others": others}
+    return {**drawn[result.stamp], "check": None, "others": others, "jumps": JUMPS}
 
 
 @router.post("/results/{reference}/verify", dependencies=[Depends(form)])
