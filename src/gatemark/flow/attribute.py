@@ -26,17 +26,14 @@ from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import spectrum
 from gatemark.core.attribution import Attribution, ReplayFact
 from gatemark.core.canonical import canonical_bytes, digest
-from gatemark.core.decision import NAME, QUESTION, Decision
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.decision import QUESTION, Decision
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.event import Event, EventDraft
+from gatemark.flow.decision_files import read_bounded, read_decisions
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.intake.strict_json import parse_strictly
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.spec import build, parse_spec
 
-MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-MAX_DEPTH: Final = 64
 EVENT_KIND: Final = "attribution_sealed"
 Progress = Callable[[int, int], None]
 
@@ -107,54 +104,9 @@ def _one(decisions: Sequence[Decision], path: str) -> tuple[Decision]:
     return (decisions[0],)
 
 
-def read_decisions(path: str) -> tuple[Decision, ...]:
-    """The decisions of a file: one JSON document, or one per line."""
-    data = _read(path)
-    form = schemas().get(NAME).form("decision")
-    lines = data.splitlines() if _is_lines(data) else [data]
-    found = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}" if len(lines) > 1 else path
-        try:
-            value, repeated = parse_strictly(line, max_depth=MAX_DEPTH)
-            record = msgspec.convert(value, Decision)
-        except (msgspec.MsgspecError, InvalidValueError, ValueError) as error:
-            raise BadInputError(f"{place}: {error}") from error
-        problems = [f"{key} comes twice" for key in repeated]
-        for rule in form.rules:
-            problems.extend(f"{p.message} at {p.path}" for p in rule(record))
-        if problems:
-            raise BadInputError(tuple(f"{place}: {problem}" for problem in problems))
-        found.append(record)
-    if not found:
-        raise BadInputError(f"{path}: holds no decision")
-    return tuple(found)
-
-
-def _is_lines(data: bytes) -> bool:
-    """Whether the first line is a whole document of its own."""
-    first = data.lstrip().split(b"\n", 1)[0]
-    try:
-        msgspec.json.decode(first)
-    except msgspec.DecodeError:
-        return False
-    return True
-
-
-def _read(path: str) -> bytes:
-    try:
-        if Path(path).stat().st_size > MAX_FILE_BYTES:
-            raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
-
-
 def _read_yaml(path: str, type_: type[Any]) -> Any:
     try:
-        return msgspec.convert(yaml.safe_load(_read(path)), type_)
+        return msgspec.convert(yaml.safe_load(read_bounded(path)), type_)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise BadInputError(f"{path}: {error}") from error
 
