@@ -99,6 +99,49 @@ def test_the_same_question_has_the_same_answer(gatemark: Run, folder: Path) -> N
     assert run(gatemark, folder, "--replay").json["id"] == one["id"]
 
 
+def two_faults(folder: Path) -> None:
+    """A stale source and a bad prompt, each of which spoils the end by itself."""
+    (folder / "desk_steps.py").write_text(
+        """
+def step(call):
+    if call["name"] == "tariffs":
+        return "5" if call["pins"]["retrieval:tariffs"] == "t2" else "4"
+    if call["pins"]["prompt:writer"] == "r2":
+        return "no idea"
+    return f"costs {call['inputs']['look-up']}"
+"""
+    )
+    stale = decision()
+    stale["steps"][0]["output"] = "4"
+    (folder / "decision.json").write_text(json.dumps(stale))
+    reference = {"prompt:writer": "r1", "retrieval:tariffs": "t2", "model:writer": "m0"}
+    plan(folder, "step", reference=reference)
+
+
+def test_where_no_single_repair_helps_the_guilty_change_still_speaks(
+    gatemark: Run, folder: Path
+) -> None:
+    two_faults(folder)
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 0
+    assert len(ran.json["changes"]["smallest"]) == 1
+    first = ran.json["suspects"][0]
+    assert first["confidence"] == "medium"
+    assert f"{ran.json['changes']['smallest'][0]} alone makes the decision go wrong" in first["why"]
+    assert first["right_after_repair"] == 0.0
+
+
+def test_when_nothing_helps_that_is_said_and_not_that_nothing_was_tried(
+    gatemark: Run, folder: Path
+) -> None:
+    two_faults(folder)
+    plan(folder, "step", reference={})
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 3
+    assert "taking any single step anew mends nothing" in ran.json["reason"]
+    assert ran.json["replay"]["mode"] == "live"
+
+
 @pytest.mark.parametrize(
     ("function", "more", "words"),
     [("broken", {}, "gone"), ("hanging", {"timeout_s": 0.05, "repeats": 1}, "no answer within")],

@@ -29,6 +29,9 @@ from gatemark.core.decision import Decision, Step
 
 SHOWN_PARTS = 20
 NOTHING_KNOWN = "nothing on record speaks against any step, and no step could be run again"
+NOTHING_HELPED = (
+    "nothing on record speaks against any step, and taking any single step anew mends nothing"
+)
 
 
 def conclude(
@@ -41,7 +44,8 @@ def conclude(
     changes: Minimal | None,
 ) -> Attribution:
     """The attribution of one wrong decision."""
-    suspects = rank(decision, effects, company)
+    guilty = () if changes is None or changes.reason is not None else changes.changes
+    suspects = rank(decision, effects, company, guilty)
     cause = suspects[0] if suspects[0].confidence != "none" else None
     step = None if cause is None else decision.step(cause.step)
     verifier = None if step is None else should_have_caught(decision, step, packs)
@@ -52,7 +56,7 @@ def conclude(
             decision=decision.id,
             decision_digest=digest(decision),
             cause=None if step is None else step.id,
-            reason=NOTHING_KNOWN if step is None else None,
+            reason=None if step is not None else _reason(effects),
             suspects=tuple(
                 _line(number, suspect, decision.step(suspect.step))
                 for number, suspect in enumerate(suspects, start=1)
@@ -61,13 +65,20 @@ def conclude(
             verifier=None if verifier is None else VerifierFinding(verifier.catch, verifier.rules),
             replay=replay,
             changes=_change_set(decision, replay, changes),
-            company=tuple((one.part, one.ochiai or 0.0) for one in company[:SHOWN_PARTS]),
+            company=tuple(
+                (one.part, one.ochiai) for one in company[:SHOWN_PARTS] if one.ochiai is not None
+            ),
             proposals=()
             if step is None or verifier is None
             else _proposals(decision, step, verifier),
             plan=tuple(PlanStep(s.id, s.kind, s.name, s.sources) for s in decision.steps),
         )
     )
+
+
+def _reason(effects: Sequence[Effect]) -> str:
+    ran = any(effect.effect is not None for effect in effects)
+    return NOTHING_HELPED if ran else NOTHING_KNOWN
 
 
 def _line(number: int, suspect: Suspect, step: Step) -> SuspectLine:
@@ -99,6 +110,8 @@ def _why(suspect: Suspect) -> str:
             said.append(f"{effect.rerun.right} of {effect.rerun.judged} with nothing changed")
     elif effect is not None:
         said.append(f"could not be run again: {effect.reason}")
+    if suspect.versions:
+        said.append(f"{', '.join(suspect.versions)} alone makes the decision go wrong")
     said.extend(suspect.recorded)
     if suspect.company:
         said.append(f"its versions go with wrong decisions (Ochiai {suspect.company:.2f})")
