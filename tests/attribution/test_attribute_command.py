@@ -283,9 +283,12 @@ def test_bad_decisions_are_refused(
     [
         ("replay.yaml", "reference: [", "replay.yaml"),
         ("replay.yaml", "reference: {}\nrepeats: 0", "repeats"),
-        ("decision.json", '{"id": "a", "id": "b"}', "decision.json"),
+        ("decision.json", '{"id": "a", "id": "b"}', 'key "id" appears more than once'),
         ("decision.json", "", "holds no decision"),
-        ("decision.json", "[1, 2", "decision.json"),
+        ("decision.json", "[1, 2", "not JSON"),
+        ("decision.json", "[" * 100_000, "nested too deeply"),
+        ("decision.json", json.dumps(decision(input=2**70)), "exceeds safe integer domain"),
+        ("decision.json", json.dumps(decision(input=float("nan"))), "NaN is not a JSON number"),
     ],
 )
 def test_files_that_cannot_be_read_are_refused(
@@ -295,6 +298,65 @@ def test_files_that_cannot_be_read_are_refused(
     ran = run(gatemark, folder, "--replay")
     assert ran.code == 2
     assert words in ran.err
+
+
+BOMB = "reference: {}\naccept:\n  - &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"  - &{after} [{','.join(['*' + before] * 9)}]\n"
+    for before, after in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BOMB, "names that stand for others make more than"),
+        ("reference: {}\naccept: &a [*a]\n", "recursive"),
+        ("reference: {}\naccept: " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("reference: {}\nreference: {a: b}\n", "appears more than once"),
+        ("reference: {}\naccept: [.nan]\n", "replay.yaml: accept: no canonical form"),
+        ("!!python/object/apply:os.system ['id']", "could not determine a constructor"),
+    ],
+    ids=["bomb", "itself", "deep", "twice", "nan", "code"],
+)
+def test_a_hostile_replay_plan_is_refused_in_words(
+    gatemark: Run, folder: Path, text: str, words: str
+) -> None:
+    (folder / "replay.yaml").write_text(text)
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_a_reference_that_no_step_has_is_told(gatemark: Run, folder: Path) -> None:
+    plan(folder, "step", reference={"prompts:writer": "r1"})
+    ran = run(gatemark, folder, "--replay")
+    assert ran.json["replay"]["unused"] == ["prompts:writer"]
+
+
+def test_one_of_many_decisions_is_judged_on_the_way(gatemark: Run, folder: Path) -> None:
+    lines = [decision(id=name) for name in ("d1", "d2")]
+    for line in lines:
+        del line["judgement"]
+    (folder / "decision.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judged = ("--judged-by", "dana", "--expected", "costs 5")
+    ran = run(gatemark, folder, "--replay", "--id", "d2", *judged)
+    assert (ran.code, ran.json["decision"], ran.json["cause"]) == (0, "d2", "answer")
+    for flags, words in (
+        (judged, "name one with --id"),
+        (("--id", "d7", *judged), "0 decisions with the id 'd7'"),
+        (("--id", "d1"), "say who did with --judged-by"),
+        (("--id", "d1", "--expected", "x"), "--expected needs --judged-by"),
+        (("--id", "d1", "--judged-by", " "), "--judged-by"),
+    ):
+        ran = run(gatemark, folder, *flags)
+        assert ran.code == 2
+        assert words in ran.err
+
+
+def test_a_judgement_is_not_given_twice(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, "--judged-by", "dana")
+    assert ran.code == 2
+    assert "has judged decision d1 already" in ran.err
 
 
 def test_a_missing_replay_plan_is_named(gatemark: Run, folder: Path) -> None:

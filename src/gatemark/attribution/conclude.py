@@ -29,6 +29,8 @@ from gatemark.core.decision import Decision, Step
 
 SHOWN_PARTS = 20
 NOTHING_KNOWN = "nothing on record speaks against any step, and no step could be run again"
+ALONE = "alone makes the decision go wrong"
+TOGETHER = "belongs to the smallest change that makes the decision go wrong"
 NOTHING_HELPED = (
     "nothing on record speaks against any step, and taking any single step anew mends nothing"
 )
@@ -45,6 +47,7 @@ def conclude(
 ) -> Attribution:
     """The attribution of one wrong decision."""
     guilty = () if changes is None or changes.reason is not None else changes.changes
+    alone = len(guilty) == 1
     suspects = rank(decision, effects, company, guilty)
     cause = suspects[0] if suspects[0].confidence != "none" else None
     step = None if cause is None else decision.step(cause.step)
@@ -58,7 +61,7 @@ def conclude(
             cause=None if step is None else step.id,
             reason=None if step is not None else _reason(effects),
             suspects=tuple(
-                _line(number, suspect, decision.step(suspect.step))
+                _line(number, suspect, decision.step(suspect.step), ALONE if alone else TOGETHER)
                 for number, suspect in enumerate(suspects, start=1)
             ),
             active=_active(decision, step),
@@ -81,7 +84,7 @@ def _reason(effects: Sequence[Effect]) -> str:
     return NOTHING_HELPED if ran else NOTHING_KNOWN
 
 
-def _line(number: int, suspect: Suspect, step: Step) -> SuspectLine:
+def _line(number: int, suspect: Suspect, step: Step, what_versions_do: str) -> SuspectLine:
     effect = suspect.effect
     interval = None if effect is None or effect.interval is None else effect.interval
     return SuspectLine(
@@ -90,7 +93,7 @@ def _line(number: int, suspect: Suspect, step: Step) -> SuspectLine:
         kind=step.kind,
         name=step.name,
         confidence=suspect.confidence,
-        why=_why(suspect),
+        why=_why(suspect, what_versions_do),
         right_after_repair=None if effect is None else effect.effect,
         interval=None if interval is None else (interval.low, interval.high),
         by_versions=None if effect is None else effect.by_versions,
@@ -99,7 +102,7 @@ def _line(number: int, suspect: Suspect, step: Step) -> SuspectLine:
     )
 
 
-def _why(suspect: Suspect) -> str:
+def _why(suspect: Suspect, what_versions_do: str) -> str:
     said = []
     effect = suspect.effect
     if effect is not None and effect.effect is not None:
@@ -111,7 +114,7 @@ def _why(suspect: Suspect) -> str:
     elif effect is not None:
         said.append(f"could not be run again: {effect.reason}")
     if suspect.versions:
-        said.append(f"{', '.join(suspect.versions)} alone makes the decision go wrong")
+        said.append(f"{', '.join(suspect.versions)} {what_versions_do}")
     said.extend(suspect.recorded)
     if suspect.company:
         said.append(f"its versions go with wrong decisions (Ochiai {suspect.company:.2f})")

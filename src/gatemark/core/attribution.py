@@ -11,6 +11,7 @@ from gatemark.core.canonical import digest
 SCHEMA: Final = "gatemark.attribution/1"
 
 Confidence = Literal["high", "medium", "low", "none"]
+ProposalKind = Literal["golden_item", "adversarial_item", "rule_gap", "routing_note"]
 Catch = Literal["caught_then", "catchable_now", "no_rule", "not_asked"]
 
 
@@ -47,13 +48,17 @@ class VerifierFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How steps were run again; ``mode`` is none when they were not, and ``reason`` says why."""
+    """How steps were run again; ``mode`` is none when they were not, and ``reason`` says why.
+
+    ``unused`` are names of the reference that no step of the plan has, misspelt or another plan's.
+    """
 
     mode: Literal["live", "recorded", "none"]
     repeats: int
     seed: int
     reference: dict[str, str]
     reason: str | None
+    unused: tuple[str, ...] = ()
 
 
 class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +75,7 @@ class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something to do about it, for a person to accept: an item, a rule, a route."""
 
-    kind: Literal["golden_item", "adversarial_item", "rule_gap", "routing_note"]
+    kind: ProposalKind
     summary: str
     content: dict[str, Any]
 

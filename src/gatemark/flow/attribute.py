@@ -12,10 +12,9 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import msgspec
-import yaml
 from msgspec import UNSET, Meta
 
 from gatemark.attribution.conclude import conclude
@@ -26,15 +25,16 @@ from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import spectrum
 from gatemark.core.attribution import Attribution, ReplayFact
 from gatemark.core.canonical import canonical_bytes, digest
-from gatemark.core.decision import QUESTION, Decision
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.decision import QUESTION, Decision, Judgement
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.event import Event, EventDraft
-from gatemark.flow.decision_files import read_bounded, read_decisions
+from gatemark.core.governance import ATTRIBUTION_SEALED
+from gatemark.flow.decision_files import problems_of, read_decisions
 from gatemark.flow.house import House
+from gatemark.intake.settings_file import read_settings
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.spec import build, parse_spec
 
-EVENT_KIND: Final = "attribution_sealed"
 Progress = Callable[[int, int], None]
 
 
@@ -54,9 +54,15 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AttributeRequest(msgspec.Struct, frozen=True):
-    """What to attribute, and by which means."""
+    """What to attribute, and by which means.
+
+    ``id`` picks one of several decisions in a file; ``judgement`` is what a reviewer found, where
+    the file does not hold it yet.
+    """
 
     decision: str
+    id: str | None = None
+    judgement: Judgement | None = None
     runs: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     replay: str | None = None
@@ -74,9 +80,7 @@ def attribute(
     house: House, request: AttributeRequest, on_progress: Progress | None = None
 ) -> Attributed:
     """Find what made a decision go wrong."""
-    (decision,) = _one(read_decisions(request.decision), request.decision)
-    if decision.judgement is UNSET or decision.judgement.verdict != "wrong":
-        raise UsageError(f"{request.decision}: no reviewer has judged decision {decision.id} wrong")
+    decision = _judged(_picked(read_decisions(request.decision), request), request)
     others = [other for path in request.runs for other in read_decisions(path)]
     packs = tuple(_read_yaml(path, RulePack) for path in request.rules)
     effects: tuple[Effect, ...] = ()
@@ -84,9 +88,12 @@ def attribute(
     fact = ReplayFact("none", 0, 0, {}, "nobody asked for steps to be run again")
     if request.replay is not None:
         plan = _read_yaml(request.replay, ReplayPlan)
+        _check_accepted(plan, request.replay)
         fact, effects, smallest = _replayed(
             decision, others, plan, Path(request.replay).resolve().parent, on_progress
         )
+        unused = tuple(sorted(plan.reference.keys() - decision.pins().keys()))
+        fact = msgspec.structs.replace(fact, unused=unused)
     found = conclude(
         decision,
         effects=effects,
@@ -98,17 +105,45 @@ def attribute(
     return Attributed(found, _sealed(house, found, decision) if request.seal else None)
 
 
-def _one(decisions: Sequence[Decision], path: str) -> tuple[Decision]:
-    if len(decisions) != 1:
-        raise BadInputError(f"{path}: holds {len(decisions)} decisions, must hold one")
-    return (decisions[0],)
+def _picked(decisions: Sequence[Decision], request: AttributeRequest) -> Decision:
+    found = [one for one in decisions if request.id in (None, one.id)]
+    if len(found) == 1:
+        return found[0]
+    path = request.decision
+    if request.id is not None:
+        raise BadInputError(f"{path}: holds {len(found)} decisions with the id {request.id!r}")
+    raise BadInputError(f"{path}: holds {len(found)} decisions; name one with --id")
+
+
+def _judged(decision: Decision, request: AttributeRequest) -> Decision:
+    if request.judgement is not None:
+        if decision.judgement is not UNSET:
+            by = decision.judgement.reviewer
+            raise UsageError(f"{request.decision}: {by} has judged decision {decision.id} already")
+        decision = msgspec.structs.replace(decision, judgement=request.judgement)
+        problems = problems_of(decision)
+        if problems:
+            raise BadInputError(tuple(problems))
+    if decision.judgement is UNSET or decision.judgement.verdict != "wrong":
+        raise UsageError(
+            f"{request.decision}: no reviewer has judged decision {decision.id} wrong; "
+            "say who did with --judged-by"
+        )
+    return decision
 
 
 def _read_yaml(path: str, type_: type[Any]) -> Any:
     try:
-        return msgspec.convert(yaml.safe_load(read_bounded(path)), type_)
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        return msgspec.convert(read_settings(path), type_)
+    except (msgspec.ValidationError, RecursionError) as error:
         raise BadInputError(f"{path}: {error}") from error
+
+
+def _check_accepted(plan: ReplayPlan, path: str) -> None:
+    try:
+        canonical_bytes(plan.accept)
+    except InvalidValueError as error:
+        raise BadInputError(f"{path}: accept: {error}") from error
 
 
 def _replayed(
@@ -225,7 +260,7 @@ def _sealed(house: House, found: Attribution, decision: Decision) -> Event:
     }
     asset = None if decision.asset is UNSET else decision.asset
     draft = EventDraft(
-        kind=EVENT_KIND,
+        kind=ATTRIBUTION_SEALED,
         at=house.clock(),
         actor=house.actor,
         subject=asset,

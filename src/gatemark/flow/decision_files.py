@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ SHOWN_PROBLEMS: Final = 20
 
 def read_decisions(path: str) -> tuple[Decision, ...]:
     """The decisions of a file; everything that is wrong with a line is told at once."""
-    data = read_bounded(path)
+    data = read_bounded(path).removeprefix(codecs.BOM_UTF8)
     lines = data.splitlines() if _is_lines(data) else [data]
     found = []
     for number, line in enumerate(lines, start=1):

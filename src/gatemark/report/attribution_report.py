@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from gatemark import __version__
-from gatemark.core.attribution import Attribution
+from gatemark.core.attribution import Attribution, Proposal
 from gatemark.report import words
 from gatemark.report.plan_drawing import BOX_HEIGHT, BOX_WIDTH, draw
 
@@ -31,9 +32,12 @@ def headline(found: Attribution) -> str:
 def replay_words(found: Attribution) -> str:
     """How steps were run again, or why not."""
     replay = found.replay
+    said = f"Steps were run again {replay.repeats} times each, {replay.mode}, seed {replay.seed}"
     if replay.mode == "none":
-        return f"No step was run again: {replay.reason}"
-    return f"Steps were run again {replay.repeats} times each, {replay.mode}, seed {replay.seed}"
+        said = f"No step was run again: {replay.reason}"
+    if replay.unused:
+        said += f"; no step has {', '.join(replay.unused)} of the reference"
+    return said
 
 
 def change_words(found: Attribution) -> str:
@@ -48,8 +52,8 @@ def change_words(found: Attribution) -> str:
     return f"{named} (of {len(changes.changed)} changed, {changes.tests} tests{sure})"
 
 
-def text(found: Attribution) -> str:
-    """What a terminal shows."""
+def text(found: Attribution, said: Mapping[str, str] | None = None) -> str:
+    """What a terminal shows; ``said`` tells what people made of the proposals."""
     lines = [words.clean(headline(found)), words.clean(replay_words(found)), ""]
     for line in found.suspects:
         share = words.NOT_MEASURED
@@ -66,13 +70,17 @@ def text(found: Attribution) -> str:
     if found.changes is not None:
         lines.append(words.clean(f"smallest change: {change_words(found)}"))
     lines.extend(
-        words.clean(f"proposed {one.kind.replace('_', ' ')}: {one.summary}")
+        words.clean(f"{_state(one, said)} {one.kind.replace('_', ' ')}: {one.summary}")
         for one in found.proposals
     )
     return "\n".join([*lines, "", found.id])
 
 
-def html(found: Attribution) -> bytes:
+def _state(proposal: Proposal, said: Mapping[str, str] | None) -> str:
+    return "proposed" if said is None else said.get(proposal.kind, "waiting:")
+
+
+def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
     """The page."""
     # Pages need the report extra; plain text does not.
     from gatemark.report.pages import page_environment  # noqa: PLC0415
@@ -85,6 +93,7 @@ def html(found: Attribution) -> bytes:
         changes=change_words(found),
         catch="" if found.verifier is None else CATCH_WORDS[found.verifier.catch],
         drawing=draw(found.plan, found.cause),
+        said=said or {},
         box_width=BOX_WIDTH,
         box_height=BOX_HEIGHT,
         version=__version__,
