@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -364,3 +365,43 @@ def test_a_missing_replay_plan_is_named(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, "--replay")
     assert ran.code == 2
     assert "replay.yaml" in ran.err
+
+
+def test_replay_that_mends_nothing_weakens_what_was_on_record(gatemark: Run, folder: Path) -> None:
+    blamed = decision()
+    blamed["steps"][0]["checks"] = [{"pack": "desk", "rule": "tone", "verdict": "fail"}]
+    (folder / "decision.json").write_text(json.dumps(blamed))
+    ran = run(gatemark, folder, "--replay")
+    found = {line["step"]: line["confidence"] for line in ran.json["suspects"]}
+    assert found == {"answer": "high", "look-up": "low"}
+
+
+def page_of(gatemark: Run, folder: Path, *more: object) -> str:
+    run(gatemark, folder, *more, "-o", folder / "why.html")
+    return (folder / "why.html").read_text()
+
+
+def test_the_page_answers_four_questions_and_draws_the_plan(gatemark: Run, folder: Path) -> None:
+    pack = {"name": "desk", "version": "2", "rules": [{"id": "r", "must_contain": ["costs"]}]}
+    (folder / "rules.yaml").write_text(json.dumps(pack))
+    page = page_of(gatemark, folder, "--replay", "--rules", folder / "rules.yaml")
+    told = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("<main>") :]).split())
+    assert "CAUSE FOUND Decision d1 went wrong at step answer" in told
+    assert "1. Which step caused it answer (model writer) high confidence" in told
+    assert "2. Which model lineage was active model writer: m1" in told
+    assert "prompt writer: r2 no retrieval at this step before it, retrieval tariffs: t1" in told
+    assert "4. Should the verifier have caught it It would object today desk@2/r" in told
+    assert page.count("<rect ") == 2
+    assert page.count('class="edge"') == 1
+    assert page.count('<g class="cause">') == 1
+
+
+def test_the_page_says_why_nothing_was_run_again(gatemark: Run, folder: Path) -> None:
+    assert "No step was run again: nobody asked" in page_of(gatemark, folder)
+    plan(folder, "broken")
+    page = page_of(gatemark, folder, "--replay")
+    assert "NO CAUSE SHOWN" in page
+    assert re.search(r"No step was run again: step look-up: [^<]*gone", page)
+    plan(folder, None)
+    page = page_of(gatemark, folder, "--replay")
+    assert "no recorded run had these inputs and versions" in page

@@ -106,7 +106,8 @@ def _suspect(
     if effect is not None and effect.interval is not None and _is_near(effect, best):
         confidence = "high" if effect.interval.low >= SURELY else "medium"
     elif recorded:
-        confidence = "medium"
+        # Taking the step anew mended nothing: what was on record against it is hardly the cause.
+        confidence = "medium" if effect is None or effect.effect is None else "low"
     elif company:
         confidence = "low"
     return Suspect(step.id, confidence, effect, recorded, company)

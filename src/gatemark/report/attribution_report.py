@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from gatemark import __version__
 from gatemark.core.attribution import Attribution, Proposal
 from gatemark.report import words
@@ -16,6 +18,61 @@ CATCH_WORDS: Final = {
     "no_rule": "has no rule that objects",
     "not_asked": "was not asked: no rule pack was given",
 }
+
+
+FOUND_WORDS: Final = {
+    "high": "CAUSE FOUND",
+    "medium": "LIKELY CAUSE",
+    "low": "A SUSPECT, NOT A CAUSE",
+    "none": "NO CAUSE SHOWN",
+}
+UPSTREAM: Final = "upstream "
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One question that an attribution answers; the first line is the answer itself."""
+
+    question: str
+    lines: tuple[str, ...]
+
+
+def answers(found: Attribution) -> tuple[Answer, ...]:
+    """The four questions in their order; nothing when no cause is shown."""
+    if found.cause is None or found.verifier is None:
+        return ()
+    first = found.suspects[0]
+    rules = tuple(f"{rule}: {why}" for rule, why in found.verifier.rules)
+    verifier = (f"It {CATCH_WORDS[found.verifier.catch]}", *rules)
+    return (
+        Answer(
+            "Which step caused it",
+            (f"{first.step} ({first.kind} {first.name})", f"{first.confidence} confidence"),
+        ),
+        Answer("Which model lineage was active", _versions(found, "model")),
+        Answer(
+            "Which prompt revision and retrieval snapshot",
+            _versions(found, "prompt", "retrieval"),
+        ),
+        Answer("Should the verifier have caught it", verifier),
+    )
+
+
+def _versions(found: Attribution, *kinds: str) -> tuple[str, ...]:
+    """The versions of some kinds at the cause, and where it has none, in the steps before it."""
+    own: list[str] = []
+    other: list[str] = []
+    for kind in kinds:
+        before: list[str] = []
+        here: list[str] = []
+        for name, version in found.active.items():
+            where = before if name.startswith(UPSTREAM) else here
+            what, _, called = name.removeprefix(UPSTREAM).partition(":")
+            if what == kind:
+                where.append(f"{kind} {called}: {version}")
+        own.extend(here)
+        if not here:
+            other.extend((f"no {kind} at this step", *(f"before it, {line}" for line in before)))
+    return (*own, *other)
 
 
 def headline(found: Attribution) -> str:
@@ -89,9 +146,10 @@ def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
     return template.render(
         found=found,
         headline=headline(found),
+        verdict=FOUND_WORDS[found.suspects[0].confidence if found.cause else "none"],
+        answers=answers(found),
         replay=replay_words(found),
         changes=change_words(found),
-        catch="" if found.verifier is None else CATCH_WORDS[found.verifier.catch],
         drawing=draw(found.plan, found.cause),
         said=said or {},
         box_width=BOX_WIDTH,
