@@ -25,6 +25,14 @@ def step(call):
 def broken(call):
     raise RuntimeError("gone")
 
+def odd(call):
+    return float("nan")
+
+def counting(call):
+    with open("calls.txt", "a") as file:
+        file.write("x")
+    return step(call)
+
 def hanging(call):
     time.sleep(3)
 """
@@ -100,6 +108,18 @@ def test_the_same_question_has_the_same_answer(gatemark: Run, folder: Path) -> N
     assert run(gatemark, folder, "--replay").json["id"] == one["id"]
 
 
+def test_no_call_is_made_twice_and_all_are_counted(
+    gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    plan(folder, "counting")
+    ran = run(gatemark, folder, "--replay")
+    made = len((folder / "calls.txt").read_text())
+    assert ran.json["replay"]["calls"] == made
+    seeds = 2 * 5
+    assert made <= seeds * len({"look-up", "answer r1", "answer r2"})
+
+
 def two_faults(folder: Path) -> None:
     """A stale source and a bad prompt, each of which spoils the end by itself."""
     (folder / "desk_steps.py").write_text(
@@ -145,7 +165,12 @@ def test_when_nothing_helps_that_is_said_and_not_that_nothing_was_tried(
 
 @pytest.mark.parametrize(
     ("function", "more", "words"),
-    [("broken", {}, "gone"), ("hanging", {"timeout_s": 0.05, "repeats": 1}, "no answer within")],
+    [
+        ("broken", {}, "gone"),
+        ("odd", {}, "cannot be compared"),
+        ("step", {"max_calls": 1}, "all 1 calls of max_calls are used up"),
+        ("hanging", {"timeout_s": 0.05, "repeats": 1}, "no answer within"),
+    ],
 )
 def test_steps_that_cannot_be_run_again_show_nothing(
     gatemark: Run, folder: Path, function: str, more: dict[str, Any], words: str

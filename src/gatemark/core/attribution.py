@@ -50,7 +50,8 @@ class VerifierFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ReplayFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How steps were run again; ``mode`` is none when they were not, and ``reason`` says why.
 
-    ``unused`` are names of the reference that no step of the plan has, misspelt or another plan's.
+    ``unused`` are names of the reference that no step of the plan has, misspelt or another plan's;
+    ``calls`` is how often a target was asked.
     """
 
     mode: Literal["live", "recorded", "none"]
@@ -59,6 +60,7 @@ class ReplayFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reference: dict[str, str]
     reason: str | None
     unused: tuple[str, ...] = ()
+    calls: int = 0
 
 
 class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

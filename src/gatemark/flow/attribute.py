@@ -7,33 +7,29 @@ answer, propose, and seal when asked.
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta
 
 from gatemark.attribution.conclude import conclude
 from gatemark.attribution.delta import Minimal, smallest_change, versions_test
-from gatemark.attribution.port import NotReplayable, Oracle, StepCall
+from gatemark.attribution.port import Oracle
 from gatemark.attribution.replay import Effect, Experiment
 from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import spectrum
 from gatemark.core.attribution import Attribution, ReplayFact
-from gatemark.core.canonical import canonical_bytes, digest
-from gatemark.core.decision import QUESTION, Decision, Judgement
+from gatemark.core.canonical import canonical_bytes
+from gatemark.core.decision import Decision, Judgement
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.event import Event, EventDraft
 from gatemark.core.governance import ATTRIBUTION_SEALED
 from gatemark.flow.decision_files import problems_of, read_decisions
 from gatemark.flow.house import House
+from gatemark.flow.step_replay import LiveSteps, RecordedSteps
 from gatemark.intake.settings_file import read_settings
-from gatemark.targets.port import Call, Target, TargetError
-from gatemark.targets.spec import build, parse_spec
 
 Progress = Callable[[int, int], None]
 
@@ -42,7 +38,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How steps are run again: by a target, or from the other decisions when there is none.
 
     ``reference`` names the versions to compare with; ``accept`` lists further outputs that count
-    as right, such as handing the question over to a person.
+    as right, such as handing the question over to a person. After ``max_calls`` of a target
+    nothing more is known.
     """
 
     reference: dict[str, str]
@@ -51,6 +48,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeats: Annotated[int, Meta(ge=1, le=10_000)] = 20
     seed: int = 0
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    max_calls: Annotated[int, Meta(ge=1)] = 50_000
 
 
 class AttributeRequest(msgspec.Struct, frozen=True):
@@ -153,12 +151,16 @@ def _replayed(
     folder: Path,
     on_progress: Progress | None,
 ) -> tuple[ReplayFact, tuple[Effect, ...], Minimal | None]:
-    mode: Any = "recorded" if plan.target is None else "live"
+    mode: Literal["recorded", "live"] = "recorded" if plan.target is None else "live"
     oracle = _oracle(decision, plan)
     if oracle is None:
         silent = "the reviewer did not say what should have come out, so no end can be judged"
         return ReplayFact("none", 0, plan.seed, plan.reference, silent), (), None
-    replayer = RecordedSteps(others) if plan.target is None else LiveSteps(plan, folder)
+    replayer: RecordedSteps | LiveSteps = RecordedSteps(others)
+    if plan.target is not None:
+        replayer = LiveSteps(
+            plan.target, folder, timeout_s=plan.timeout_s, max_calls=plan.max_calls
+        )
     try:
         experiment = Experiment(decision, plan.reference, replayer, oracle, plan.repeats, plan.seed)
         effects = experiment.effects(on_progress)
@@ -168,7 +170,14 @@ def _replayed(
     known = any(effect.effect is not None for effect in effects)
     why = next((effect.reason for effect in effects if effect.reason), "no step was run")
     reason = None if known else why
-    fact = ReplayFact(mode if known else "none", plan.repeats, plan.seed, plan.reference, reason)
+    fact = ReplayFact(
+        mode=mode if known else "none",
+        repeats=plan.repeats,
+        seed=plan.seed,
+        reference=plan.reference,
+        reason=reason,
+        calls=replayer.calls,
+    )
     return fact, effects, smallest
 
 
@@ -189,66 +198,6 @@ def _oracle(decision: Decision, plan: ReplayPlan) -> Oracle | None:
         return None
     right = {canonical_bytes(value) for value in accepted}
     return lambda ended: "right" if canonical_bytes(ended) in right else "wrong"
-
-
-class RecordedSteps:
-    """Steps that other decisions recorded with the same inputs and versions."""
-
-    def __init__(self, decisions: Sequence[Decision]) -> None:
-        self._outputs: dict[str, list[Any]] = {}
-        for decision in decisions:
-            outputs = {QUESTION: decision.input}
-            for step in decision.steps:
-                if step.output is not UNSET:
-                    outputs[step.id] = step.output
-                if step.output is UNSET or not outputs.keys() >= set(step.sources):
-                    continue
-                inputs = {source: outputs[source] for source in step.sources}
-                key = _step_key(step.name, inputs, dict(step.components()))
-                self._outputs.setdefault(key, []).append(step.output)
-
-    def run(self, call: StepCall) -> Any | NotReplayable:
-        known = self._outputs.get(_step_key(call.name, call.inputs, call.pins))
-        if known is None:
-            return NotReplayable("no recorded run had these inputs and versions")
-        return known[call.seed % len(known)]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def _step_key(name: str, inputs: dict[str, Any], pins: dict[str, str]) -> str:
-    return digest({"name": name, "inputs": inputs, "pins": pins})
-
-
-class LiveSteps:
-    """Steps that a target runs again: it gets the call as its input and gives the output."""
-
-    def __init__(self, plan: ReplayPlan, folder: Path) -> None:
-        spec = parse_spec(plan.target, "replay: target")
-        self._timeout_s = spec.timeout_s or plan.timeout_s
-        # A function with a time limit runs beside the loop, so that it can be given up.
-        spec = msgspec.structs.replace(spec, timeout_s=self._timeout_s)
-        self._runner = asyncio.Runner()
-        self._target: Target = build(spec, folder, clock=time.monotonic, environ=os.environ)
-
-    def run(self, call: StepCall) -> Any | NotReplayable:
-        asked = Call(id=call.step, epoch=call.seed, input=msgspec.to_builtins(call))
-        try:
-            return self._runner.run(self._ask(asked))
-        except TargetError as error:
-            return NotReplayable(str(error))
-        except TimeoutError:
-            return NotReplayable(f"no answer within {self._timeout_s:g} s")
-
-    async def _ask(self, call: Call) -> Any:
-        async with asyncio.timeout(self._timeout_s):
-            return (await self._target.call(call)).output
-
-    def close(self) -> None:
-        """Let go of the target and its loop."""
-        self._runner.run(self._target.close())
-        self._runner.close()
 
 
 def _sealed(house: House, found: Attribution, decision: Decision) -> Event:

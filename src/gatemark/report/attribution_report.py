@@ -90,6 +90,8 @@ def replay_words(found: Attribution) -> str:
     """How steps were run again, or why not."""
     replay = found.replay
     said = f"Steps were run again {replay.repeats} times each, {replay.mode}, seed {replay.seed}"
+    if replay.calls:
+        said += f", {replay.calls} calls"
     if replay.mode == "none":
         said = f"No step was run again: {replay.reason}"
     if replay.unused:
