@@ -116,3 +116,22 @@ def test_the_page_tells_what_was_judged(
     page = (tmp_path / "why.html").read_text()
     assert "accepted by olu" in page
     assert "waits for a person" in page
+
+
+@pytest.mark.parametrize("harm", ["changed", "missing"])
+def test_a_sealed_attribution_that_was_tampered_with_is_found(
+    gatemark: Run, sealed: tuple[Path, str], harm: str
+) -> None:
+    store, name = sealed
+    for blob in (store / "blobs").rglob("*"):
+        if blob.is_file() and name.encode() in blob.read_bytes():
+            blob.chmod(0o600)
+            if harm == "changed":
+                blob.write_bytes(blob.read_bytes().replace(b"high", b"none"))
+            else:
+                blob.unlink()
+    verified = gatemark("ledger", "verify", "--store", store)
+    assert verified.code == 4
+    words = "was changed" if harm == "changed" else "is missing from the store"
+    assert f"(document of an attribution) {words}" in verified.out + verified.err
+    assert judge(gatemark, sealed, "olu", "--accept", "golden_item").code == 4
