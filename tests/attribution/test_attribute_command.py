@@ -204,6 +204,9 @@ def test_recorded_decisions_can_stand_in_for_a_target(gatemark: Run, folder: Pat
     assert ran.code == 0
     assert ran.json["replay"]["mode"] == "recorded"
     assert ran.json["cause"] == "answer"
+    first = ran.json["suspects"][0]
+    assert "1 of 1 ends were right" in first["why"]
+    assert first["interval"][0] < 0.25, "one record is one repeat, however many were asked for"
 
 
 def test_a_check_that_failed_then_speaks_without_replay(gatemark: Run, folder: Path) -> None:

@@ -79,7 +79,9 @@ def attribute(
 ) -> Attributed:
     """Find what made a decision go wrong."""
     decision = _judged(_picked(read_decisions(request.decision), request), request)
-    others = [other for path in request.runs for other in read_decisions(path)]
+    others = [
+        other for path in request.runs for other in read_decisions(path) if other.id != decision.id
+    ]
     packs = tuple(_read_yaml(path, RulePack) for path in request.rules)
     effects: tuple[Effect, ...] = ()
     smallest: Minimal | None = None
@@ -156,7 +158,7 @@ def _replayed(
     if oracle is None:
         silent = "the reviewer did not say what should have come out, so no end can be judged"
         return ReplayFact("none", 0, plan.seed, plan.reference, silent), (), None
-    replayer: RecordedSteps | LiveSteps = RecordedSteps(others)
+    replayer: RecordedSteps | LiveSteps = RecordedSteps([decision, *others], plan.seed)
     if plan.target is not None:
         replayer = LiveSteps(
             plan.target, folder, timeout_s=plan.timeout_s, max_calls=plan.max_calls

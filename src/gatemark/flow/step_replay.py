@@ -21,12 +21,17 @@ from gatemark.targets.spec import build, parse_spec
 
 
 class RecordedSteps:
-    """Steps that other decisions recorded with the same inputs and versions."""
+    """Steps that decisions recorded with the same inputs and versions.
+
+    Each record counts once: repeats beyond what was recorded are unknown, so that one lucky run
+    is not taken for twenty.
+    """
 
     calls = 0
     """No target is asked."""
 
-    def __init__(self, decisions: Sequence[Decision]) -> None:
+    def __init__(self, decisions: Sequence[Decision], first_seed: int) -> None:
+        self._first_seed = first_seed
         self._outputs: dict[str, list[Any]] = {}
         for decision in decisions:
             outputs = {QUESTION: decision.input}
@@ -35,21 +40,25 @@ class RecordedSteps:
                     outputs[step.id] = step.output
                 if step.output is UNSET or not outputs.keys() >= set(step.sources):
                     continue
-                inputs = {source: outputs[source] for source in step.sources}
+                inputs = [outputs[source] for source in step.sources]
                 key = _step_key(step.name, inputs, dict(step.components()))
                 self._outputs.setdefault(key, []).append(step.output)
 
     def run(self, call: StepCall) -> Any | NotReplayable:
-        known = self._outputs.get(_step_key(call.name, call.inputs, call.pins))
+        known = self._outputs.get(_step_key(call.name, list(call.inputs.values()), call.pins))
         if known is None:
             return NotReplayable("no recorded run had these inputs and versions")
-        return known[call.seed % len(known)]
+        at = call.seed - self._first_seed
+        if at >= len(known):
+            return NotReplayable(f"only {len(known)} recorded runs had these inputs and versions")
+        return known[at]
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def _step_key(name: str, inputs: dict[str, Any], pins: dict[str, str]) -> str:
+def _step_key(name: str, inputs: list[Any], pins: dict[str, str]) -> str:
+    """What a step was given, whatever the steps before it were called: ids differ between runs."""
     return digest({"name": name, "inputs": inputs, "pins": pins})
 
 

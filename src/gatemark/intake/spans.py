@@ -228,10 +228,10 @@ def root_of(spans: Sequence[Span]) -> Span | None:
         return None
     held = {roots[0].id}
     for span in spans:
-        path: list[str] = []
+        path: set[str] = set()
         here: str | None = span.id
         while here is not None and here not in held and here not in path:
-            path.append(here)
+            path.add(here)
             here = parents.get(here)
         if here not in held:
             return None

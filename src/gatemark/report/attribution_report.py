@@ -89,7 +89,9 @@ def headline(found: Attribution) -> str:
 def replay_words(found: Attribution) -> str:
     """How steps were run again, or why not."""
     replay = found.replay
-    said = f"Steps were run again {replay.repeats} times each, {replay.mode}, seed {replay.seed}"
+    said = f"Steps were run again {replay.repeats} times each, live, seed {replay.seed}"
+    if replay.mode == "recorded":
+        said = f"Steps were looked up in recorded decisions, at most {replay.repeats} runs of each"
     if replay.calls:
         said += f", {replay.calls} calls"
     if replay.mode == "none":

@@ -192,6 +192,41 @@ def test_a_trace_becomes_a_decision_that_can_be_attributed(gatemark: Run, tmp_pa
     assert found.json["cause"] == "look-up"
 
 
+def told_trace(trace: str, prompt: str, answer: str) -> dict[str, Any]:
+    """A trace with span ids of its own, as every run has."""
+    spans = genai_trace(trace)
+    for number, one in enumerate(spans):
+        one["spanId"] = f"{trace}-{number}"
+        one["parentSpanId"] = f"{trace}-0" if number else ""
+    for one in spans[2]["attributes"]:
+        if one["key"] == "gen_ai.prompt.version":
+            one["value"] = {"stringValue": prompt}
+        if one["key"] == "output.value":
+            one["value"] = {"stringValue": answer}
+    return document(*spans)
+
+
+def test_from_traces_alone_to_the_prompt_that_did_it(gatemark: Run, tmp_path: Path) -> None:
+    traces = write(
+        tmp_path / "traces.jsonl",
+        told_trace("old-1", "r6", "costs 4"),
+        told_trace("old-2", "r6", "costs 4"),
+        told_trace("new-1", "r7", "no idea"),
+    )
+    out = tmp_path / "decisions.jsonl"
+    assert gatemark("import", traces, "--to", "decisions", "-o", out).code == 0
+    (tmp_path / "replay.yaml").write_text('reference: {"prompt:writer": r6}')
+    found = gatemark(
+        *("attribute", out, "--id", "new-1", "--judged-by", "dana", "--expected", "costs 4"),
+        *("--runs", out, "--replay", "--json"),
+    )
+    assert found.code == 0, found.err
+    assert found.json["replay"]["mode"] == "recorded"
+    first = found.json["suspects"][0]
+    assert (first["name"], first["confidence"]) == ("answer", "high")
+    assert found.json["active"]["prompt:writer"] == "r7"
+
+
 def test_an_error_of_the_root_is_an_error_of_the_sample(gatemark: Run, tmp_path: Path) -> None:
     root, *others = genai_trace()
     root["status"] = {"code": 2, "message": "TimeoutError: too slow"}
