@@ -260,6 +260,12 @@ def test_rules_of_today_are_asked(
     assert ran.json["verifier"]["catch"] == catch
 
 
+def test_without_rules_of_today_nobody_was_asked(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, "--replay")
+    assert ran.json["verifier"] == {"catch": "not_asked", "rules": []}
+    assert ran.json["suspects"][0]["by_versions_interval"][0] > 0
+
+
 def test_a_number_from_nowhere_is_objected_to(gatemark: Run, folder: Path) -> None:
     invented = decision(output="costs 7")
     invented["steps"][1]["output"] = "costs 7"

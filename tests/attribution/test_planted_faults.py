@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from statsmodels.stats.proportion import confint_proportions_2indep
 from tests.attribution.planted import FAULTS, Case, planted
 
 from gatemark.attribution.delta import smallest_change, versions_test
@@ -97,3 +98,18 @@ def test_delta_debugging_names_the_guilty_version() -> None:
         guilty = set(dict(case.decision.step(case.guilty).components()))
         named += len(smallest.changes) == 1 and set(smallest.changes) <= guilty
     assert named / len(numbers) >= 0.8, f"{named} of {len(numbers)}"
+
+
+def test_what_versions_made_has_newcombes_interval() -> None:
+    case = planted(1, murky=True)
+    (found,) = (one for one in experiment(case).effects() if one.step == case.guilty)
+    assert found.versions_interval is not None
+    low, high = confint_proportions_2indep(
+        found.repaired.right,
+        found.repaired.judged,
+        found.rerun.right,
+        found.rerun.judged,
+        method="newcomb",
+        compare="diff",
+    )
+    assert (found.versions_interval.low, found.versions_interval.high) == pytest.approx((low, high))

@@ -26,6 +26,7 @@ from gatemark.core.attribution import (
 )
 from gatemark.core.canonical import digest
 from gatemark.core.decision import Decision, Step
+from gatemark.core.measurement import Interval
 
 SHOWN_PARTS = 20
 NOTHING_KNOWN = "nothing on record speaks against any step, and no step could be run again"
@@ -86,7 +87,6 @@ def _reason(effects: Sequence[Effect]) -> str:
 
 def _line(number: int, suspect: Suspect, step: Step, what_versions_do: str) -> SuspectLine:
     effect = suspect.effect
-    interval = None if effect is None or effect.interval is None else effect.interval
     return SuspectLine(
         rank=number,
         step=step.id,
@@ -95,11 +95,16 @@ def _line(number: int, suspect: Suspect, step: Step, what_versions_do: str) -> S
         confidence=suspect.confidence,
         why=_why(suspect, what_versions_do),
         right_after_repair=None if effect is None else effect.effect,
-        interval=None if interval is None else (interval.low, interval.high),
+        interval=None if effect is None else _ends(effect.interval),
         by_versions=None if effect is None else effect.by_versions,
+        by_versions_interval=None if effect is None else _ends(effect.versions_interval),
         recorded=suspect.recorded,
         company=suspect.company,
     )
+
+
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
 
 
 def _why(suspect: Suspect, what_versions_do: str) -> str:

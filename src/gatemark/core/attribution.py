@@ -27,6 +27,7 @@ class SuspectLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     right_after_repair: float | None
     interval: tuple[float, float] | None
     by_versions: float | None
+    by_versions_interval: tuple[float, float] | None
     recorded: tuple[str, ...]
     company: float | None
 
