@@ -2,12 +2,19 @@
 
 The desk looks facts up, calculates with tools, lets models write, and lets a verifier look last.
 Every step is a function of its inputs, its versions and a seed; some are a little flaky.
+
+Plain cases have faults that always show. In murky ones a bad version spoils only some runs, more
+is wrong on record than the guilty step, and steps with a blemish that nobody minds stand around.
+What the methods get is the decision, the reference versions, and the means to run steps again:
+nothing of a case says which step is guilty.
 """
 
 from __future__ import annotations
 
 import random
 from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from gatemark.attribution.port import NotReplayable, StepCall
 from gatemark.core.canonical import digest
@@ -30,10 +37,14 @@ class Case(NamedTuple):
 
 
 class World:
-    """Runs steps. ``bad`` versions are wrong always; flaky steps are wrong now and then."""
+    """Runs steps. ``bad`` versions are wrong as often as ``force`` says; flaky steps now and then.
 
-    def __init__(self, flaky: dict[str, float], stubborn: str | None) -> None:
+    The verifier hands over what it can tell: mistakes of the stubborn model, by good rules.
+    """
+
+    def __init__(self, flaky: dict[str, float], stubborn: str | None, force: float = 1.0) -> None:
         self._flaky = flaky
+        self._force = force
         self.stubborn = stubborn
 
     def run(self, call: StepCall) -> Any | NotReplayable:
@@ -43,15 +54,19 @@ class World:
             strict = call.pins["rules:desk"] != BAD and self.stubborn is not None
             return HANDED_OVER if strict and not read["sound"] else read["text"]
         spoiled = any(not one["sound"] for one in call.inputs.values() if isinstance(one, dict))
-        sound = not spoiled and BAD not in call.pins.values() and call.step != self.stubborn
-        luck = random.Random(f"{call.step}/{call.seed}").random()
-        if luck < self._flaky.get(call.step, 0.0):
+        is_bad = BAD in call.pins.values() and _luck("bad", call) < self._force
+        sound = not spoiled and not is_bad and call.step != self.stubborn
+        if _luck("flaky", call) < self._flaky.get(call.step, 0.0):
             sound = False
         seen = digest({"name": call.name, "inputs": call.inputs})[-8:] if sound else "?"
         return {"sound": sound, "text": f"{call.name} says {seen}"}
 
 
-def planted(number: int) -> Case:
+def _luck(what: str, call: StepCall) -> float:
+    return random.Random(f"{what}/{call.step}/{call.seed}").random()
+
+
+def planted(number: int, *, murky: bool = False) -> Case:
     """The case of that number; the same number gives the same case."""
     rng = random.Random(number)
     fault = FAULTS[number % len(FAULTS)]
@@ -64,7 +79,8 @@ def planted(number: int) -> Case:
     }
     guilty = rng.choice(of_kind[fault])
     stubborn = rng.choice(of_kind["prompt"]).id if fault == "rule" else None
-    flaky = {s.id: rng.choice((0.0, 0.05, 0.15, 0.25)) for s in steps if s.kind != "verifier"}
+    odds = (0.0, 0.15, 0.3, 0.45) if murky else (0.0, 0.05, 0.15, 0.25)
+    flaky = {s.id: rng.choice(odds) for s in steps if s.kind != "verifier"}
     by_chance = fault == "tool" and rng.random() < 0.5
     pins = {name: GOOD for step in steps for name, _ in step.components()}
     broken = {"tool": "tool", "retrieval": "retrieval", "prompt": "prompt", "rule": "rules"}
@@ -75,12 +91,14 @@ def planted(number: int) -> Case:
     for name in rng.sample(sorted(pins), k=min(3, len(pins))):
         if pins[name] == GOOD:
             pins[name] = "newer"
-    world = World(flaky, stubborn)
+    world = World(flaky, stubborn, rng.uniform(0.4, 1.0) if murky else 1.0)
     decision = _recorded(number, steps, pins, world, guilty.id if by_chance else None)
+    if murky:
+        decision = _blemished(decision, rng)
     right = _ended(number, steps, reference, World({}, None))
     expected = HANDED_OVER if fault == "rule" else right
     judged = Judgement(verdict="wrong", reviewer="r1", expected=expected)
-    wrong = Decision(decision.id, decision.input, decision.output, decision.steps, judgement=judged)
+    wrong = structs.replace(decision, judgement=judged)
     return Case(fault, wrong, guilty.id, reference, world, by_chance)
 
 
@@ -132,6 +150,16 @@ def _recorded(
         checks = (Check("desk", "format", "pass"),)
         done.append(Step(**fields, output=outputs[step.id], checks=checks, **changed))
     return Decision(f"d-{number}", outputs["input"], outputs[steps[-1].id], tuple(done))
+
+
+def _blemished(decision: Decision, rng: random.Random) -> Decision:
+    """The decision with failed checks on steps that may well be innocent."""
+    objected = (Check("desk", "format", "pass"), Check("desk", "tone", "fail"))
+    steps = tuple(
+        structs.replace(step, checks=objected) if rng.random() < 0.25 else step
+        for step in decision.steps
+    )
+    return structs.replace(decision, steps=steps)
 
 
 def _ended(number: int, steps: list[Step], pins: dict[str, str], world: World) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,14 @@ def step(call):
 
 def broken(call):
     raise RuntimeError("gone")
+
+def odd(call):
+    return float("nan")
+
+def counting(call):
+    with open("calls.txt", "a") as file:
+        file.write("x")
+    return step(call)
 
 def hanging(call):
     time.sleep(3)
@@ -99,9 +108,69 @@ def test_the_same_question_has_the_same_answer(gatemark: Run, folder: Path) -> N
     assert run(gatemark, folder, "--replay").json["id"] == one["id"]
 
 
+def test_no_call_is_made_twice_and_all_are_counted(
+    gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    plan(folder, "counting")
+    ran = run(gatemark, folder, "--replay")
+    made = len((folder / "calls.txt").read_text())
+    assert ran.json["replay"]["calls"] == made
+    seeds = 2 * 5
+    assert made <= seeds * len({"look-up", "answer r1", "answer r2"})
+
+
+def two_faults(folder: Path) -> None:
+    """A stale source and a bad prompt, each of which spoils the end by itself."""
+    (folder / "desk_steps.py").write_text(
+        """
+def step(call):
+    if call["name"] == "tariffs":
+        return "5" if call["pins"]["retrieval:tariffs"] == "t2" else "4"
+    if call["pins"]["prompt:writer"] == "r2":
+        return "no idea"
+    return f"costs {call['inputs']['look-up']}"
+"""
+    )
+    stale = decision()
+    stale["steps"][0]["output"] = "4"
+    (folder / "decision.json").write_text(json.dumps(stale))
+    reference = {"prompt:writer": "r1", "retrieval:tariffs": "t2", "model:writer": "m0"}
+    plan(folder, "step", reference=reference)
+
+
+def test_where_no_single_repair_helps_the_guilty_change_still_speaks(
+    gatemark: Run, folder: Path
+) -> None:
+    two_faults(folder)
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 0
+    assert len(ran.json["changes"]["smallest"]) == 1
+    first = ran.json["suspects"][0]
+    assert first["confidence"] == "medium"
+    assert f"{ran.json['changes']['smallest'][0]} alone makes the decision go wrong" in first["why"]
+    assert first["right_after_repair"] == 0.0
+
+
+def test_when_nothing_helps_that_is_said_and_not_that_nothing_was_tried(
+    gatemark: Run, folder: Path
+) -> None:
+    two_faults(folder)
+    plan(folder, "step", reference={})
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 3
+    assert "taking any single step anew mends nothing" in ran.json["reason"]
+    assert ran.json["replay"]["mode"] == "live"
+
+
 @pytest.mark.parametrize(
     ("function", "more", "words"),
-    [("broken", {}, "gone"), ("hanging", {"timeout_s": 0.05, "repeats": 1}, "no answer within")],
+    [
+        ("broken", {}, "gone"),
+        ("odd", {}, "cannot be compared"),
+        ("step", {"max_calls": 1}, "all 1 calls of max_calls are used up"),
+        ("hanging", {"timeout_s": 0.05, "repeats": 1}, "no answer within"),
+    ],
 )
 def test_steps_that_cannot_be_run_again_show_nothing(
     gatemark: Run, folder: Path, function: str, more: dict[str, Any], words: str
@@ -135,6 +204,9 @@ def test_recorded_decisions_can_stand_in_for_a_target(gatemark: Run, folder: Pat
     assert ran.code == 0
     assert ran.json["replay"]["mode"] == "recorded"
     assert ran.json["cause"] == "answer"
+    first = ran.json["suspects"][0]
+    assert "1 of 1 ends were right" in first["why"]
+    assert first["interval"][0] < 0.25, "one record is one repeat, however many were asked for"
 
 
 def test_a_check_that_failed_then_speaks_without_replay(gatemark: Run, folder: Path) -> None:
@@ -186,6 +258,12 @@ def test_rules_of_today_are_asked(
     (folder / "rules.yaml").write_text(json.dumps(pack))
     ran = run(gatemark, folder, "--replay", "--rules", folder / "rules.yaml")
     assert ran.json["verifier"]["catch"] == catch
+
+
+def test_without_rules_of_today_nobody_was_asked(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, "--replay")
+    assert ran.json["verifier"] == {"catch": "not_asked", "rules": []}
+    assert ran.json["suspects"][0]["by_versions_interval"][0] > 0
 
 
 def test_a_number_from_nowhere_is_objected_to(gatemark: Run, folder: Path) -> None:
@@ -240,9 +318,12 @@ def test_bad_decisions_are_refused(
     [
         ("replay.yaml", "reference: [", "replay.yaml"),
         ("replay.yaml", "reference: {}\nrepeats: 0", "repeats"),
-        ("decision.json", '{"id": "a", "id": "b"}', "decision.json"),
+        ("decision.json", '{"id": "a", "id": "b"}', 'key "id" appears more than once'),
         ("decision.json", "", "holds no decision"),
-        ("decision.json", "[1, 2", "decision.json"),
+        ("decision.json", "[1, 2", "not JSON"),
+        ("decision.json", "[" * 100_000, "nested too deeply"),
+        ("decision.json", json.dumps(decision(input=2**70)), "exceeds safe integer domain"),
+        ("decision.json", json.dumps(decision(input=float("nan"))), "NaN is not a JSON number"),
     ],
 )
 def test_files_that_cannot_be_read_are_refused(
@@ -254,8 +335,107 @@ def test_files_that_cannot_be_read_are_refused(
     assert words in ran.err
 
 
+BOMB = "reference: {}\naccept:\n  - &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"  - &{after} [{','.join(['*' + before] * 9)}]\n"
+    for before, after in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BOMB, "names that stand for others make more than"),
+        ("reference: {}\naccept: &a [*a]\n", "recursive"),
+        ("reference: {}\naccept: " + "[" * 3000 + "]" * 3000, "nested too deeply"),
+        ("reference: {}\nreference: {a: b}\n", "appears more than once"),
+        ("reference: {}\naccept: [.nan]\n", "replay.yaml: accept: no canonical form"),
+        ("!!python/object/apply:os.system ['id']", "could not determine a constructor"),
+    ],
+    ids=["bomb", "itself", "deep", "twice", "nan", "code"],
+)
+def test_a_hostile_replay_plan_is_refused_in_words(
+    gatemark: Run, folder: Path, text: str, words: str
+) -> None:
+    (folder / "replay.yaml").write_text(text)
+    ran = run(gatemark, folder, "--replay")
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_a_reference_that_no_step_has_is_told(gatemark: Run, folder: Path) -> None:
+    plan(folder, "step", reference={"prompts:writer": "r1"})
+    ran = run(gatemark, folder, "--replay")
+    assert ran.json["replay"]["unused"] == ["prompts:writer"]
+
+
+def test_one_of_many_decisions_is_judged_on_the_way(gatemark: Run, folder: Path) -> None:
+    lines = [decision(id=name) for name in ("d1", "d2")]
+    for line in lines:
+        del line["judgement"]
+    (folder / "decision.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    judged = ("--judged-by", "dana", "--expected", "costs 5")
+    ran = run(gatemark, folder, "--replay", "--id", "d2", *judged)
+    assert (ran.code, ran.json["decision"], ran.json["cause"]) == (0, "d2", "answer")
+    for flags, words in (
+        (judged, "name one with --id"),
+        (("--id", "d7", *judged), "0 decisions with the id 'd7'"),
+        (("--id", "d1"), "say who did with --judged-by"),
+        (("--id", "d1", "--expected", "x"), "--expected needs --judged-by"),
+        (("--id", "d1", "--judged-by", " "), "--judged-by"),
+    ):
+        ran = run(gatemark, folder, *flags)
+        assert ran.code == 2
+        assert words in ran.err
+
+
+def test_a_judgement_is_not_given_twice(gatemark: Run, folder: Path) -> None:
+    ran = run(gatemark, folder, "--judged-by", "dana")
+    assert ran.code == 2
+    assert "has judged decision d1 already" in ran.err
+
+
 def test_a_missing_replay_plan_is_named(gatemark: Run, folder: Path) -> None:
     (folder / "replay.yaml").unlink()
     ran = run(gatemark, folder, "--replay")
     assert ran.code == 2
     assert "replay.yaml" in ran.err
+
+
+def test_replay_that_mends_nothing_weakens_what_was_on_record(gatemark: Run, folder: Path) -> None:
+    blamed = decision()
+    blamed["steps"][0]["checks"] = [{"pack": "desk", "rule": "tone", "verdict": "fail"}]
+    (folder / "decision.json").write_text(json.dumps(blamed))
+    ran = run(gatemark, folder, "--replay")
+    found = {line["step"]: line["confidence"] for line in ran.json["suspects"]}
+    assert found == {"answer": "high", "look-up": "low"}
+
+
+def page_of(gatemark: Run, folder: Path, *more: object) -> str:
+    run(gatemark, folder, *more, "-o", folder / "why.html")
+    return (folder / "why.html").read_text()
+
+
+def test_the_page_answers_four_questions_and_draws_the_plan(gatemark: Run, folder: Path) -> None:
+    pack = {"name": "desk", "version": "2", "rules": [{"id": "r", "must_contain": ["costs"]}]}
+    (folder / "rules.yaml").write_text(json.dumps(pack))
+    page = page_of(gatemark, folder, "--replay", "--rules", folder / "rules.yaml")
+    told = " ".join(re.sub(r"<[^>]+>", " ", page[page.index("<main>") :]).split())
+    assert "CAUSE FOUND Decision d1 went wrong at step answer" in told
+    assert "1. Which step caused it answer (model writer) high confidence" in told
+    assert "2. Which model lineage was active model writer: m1" in told
+    assert "prompt writer: r2 no retrieval at this step before it, retrieval tariffs: t1" in told
+    assert "4. Should the verifier have caught it It would object today desk@2/r" in told
+    assert page.count("<rect ") == 2
+    assert page.count('class="edge"') == 1
+    assert page.count('<g class="cause">') == 1
+
+
+def test_the_page_says_why_nothing_was_run_again(gatemark: Run, folder: Path) -> None:
+    assert "No step was run again: nobody asked" in page_of(gatemark, folder)
+    plan(folder, "broken")
+    page = page_of(gatemark, folder, "--replay")
+    assert "NO CAUSE SHOWN" in page
+    assert re.search(r"No step was run again: step look-up: [^<]*gone", page)
+    plan(folder, None)
+    page = page_of(gatemark, folder, "--replay")
+    assert "no recorded run had these inputs and versions" in page

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.attribution.delta import smallest_change
+from gatemark.attribution.delta import smallest_change, versions_test
+from gatemark.attribution.port import StepCall
+from gatemark.attribution.replay import Experiment
+from gatemark.core.decision import Decision, Pin, Step
 
 NAMES = list("abcdefgh")
 
@@ -54,3 +58,46 @@ def test_a_search_ends_when_its_tests_are_used_up() -> None:
     found = smallest_change(NAMES, test, max_tests=4)
     assert len(asked) == 4
     assert {"a", "h"} <= set(found.changes)
+
+
+class Coin:
+    """A step that is right as often as its version says."""
+
+    def __init__(self, **rates: float) -> None:
+        self._rates = rates
+
+    def run(self, call: StepCall) -> str:
+        share = self._rates[call.pins["prompt:p"]]
+        return "right" if call.seed % 100 < 100 * share else "wrong"
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"), [(0.0, "wrong"), (0.2, "wrong"), (0.5, "unknown"), (0.8, "right")]
+)
+def test_a_test_of_versions_has_three_answers(rate: float, told: str) -> None:
+    step = Step("s", "model", "m", ("input",), output="wrong", prompt=Pin("p", "new"))
+    experiment = Experiment(
+        decision=Decision("d", "q", "wrong", (step,)),
+        reference={"prompt:p": "old"},
+        replayer=Coin(old=1.0, new=rate),
+        oracle=lambda ended: ended,
+        repeats=50,
+        seed=0,
+    )
+    test = versions_test(experiment, {"prompt:p": "new"}, {"prompt:p": "new"})
+    assert test(frozenset({"prompt:p"})) == told
+    assert test(frozenset()) == "right"
+
+
+def test_a_reference_that_is_never_right_blames_nothing() -> None:
+    step = Step("s", "model", "m", ("input",), output="wrong", prompt=Pin("p", "new"))
+    experiment = Experiment(
+        decision=Decision("d", "q", "wrong", (step,)),
+        reference={"prompt:p": "old"},
+        replayer=Coin(old=0.0, new=0.0),
+        oracle=lambda ended: ended,
+        repeats=5,
+        seed=0,
+    )
+    test = versions_test(experiment, {"prompt:p": "new"}, {"prompt:p": "new"})
+    assert smallest_change(["prompt:p"], test).changes == ()

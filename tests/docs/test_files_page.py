@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from gatemark.core.attribution import Attribution
+from gatemark.flow.import_decisions import DecisionsImported
 from gatemark.flow.import_logs import ImportSummary
 from gatemark.flow.score_calibration import CalibrationScore
 from gatemark.flow.score_preference import PreferenceScore
@@ -14,6 +16,8 @@ from .transcript import ROOT
 DOCUMENTS = {
     "The comparison": Compared,
     "The import": ImportSummary,
+    "Decisions of traces": DecisionsImported,
+    "The attribution": Attribution,
     "Calibration": CalibrationScore,
     "Preference": PreferenceScore,
 }

@@ -31,9 +31,12 @@ FIRST = (
     ("people", "root", "/people"),
     ("tokens", "bob", "/tokens"),
     ("reviews", "bob", "/reviews"),
+    ("new-review", "eve", "/new-review"),
+    ("review", "eve", "/reviews/parcel-replies"),
     ("review-vote", "bob", "/reviews/parcel-replies?begin=yes"),
     ("review-closed", "bob", "/reviews/reply-tone"),
     ("labels", "cat", "/labels"),
+    ("new-labels", "eve", "/new-labels"),
     ("label", "cat", "/labels/mood"),
     ("label-items", "eve", "/labels/tone/items"),
 )

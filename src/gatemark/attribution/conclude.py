@@ -26,9 +26,15 @@ from gatemark.core.attribution import (
 )
 from gatemark.core.canonical import digest
 from gatemark.core.decision import Decision, Step
+from gatemark.core.measurement import Interval
 
 SHOWN_PARTS = 20
 NOTHING_KNOWN = "nothing on record speaks against any step, and no step could be run again"
+ALONE = "alone makes the decision go wrong"
+TOGETHER = "belongs to the smallest change that makes the decision go wrong"
+NOTHING_HELPED = (
+    "nothing on record speaks against any step, and taking any single step anew mends nothing"
+)
 
 
 def conclude(
@@ -41,7 +47,9 @@ def conclude(
     changes: Minimal | None,
 ) -> Attribution:
     """The attribution of one wrong decision."""
-    suspects = rank(decision, effects, company)
+    guilty = () if changes is None or changes.reason is not None else changes.changes
+    alone = len(guilty) == 1
+    suspects = rank(decision, effects, company, guilty)
     cause = suspects[0] if suspects[0].confidence != "none" else None
     step = None if cause is None else decision.step(cause.step)
     verifier = None if step is None else should_have_caught(decision, step, packs)
@@ -52,16 +60,18 @@ def conclude(
             decision=decision.id,
             decision_digest=digest(decision),
             cause=None if step is None else step.id,
-            reason=NOTHING_KNOWN if step is None else None,
+            reason=None if step is not None else _reason(effects),
             suspects=tuple(
-                _line(number, suspect, decision.step(suspect.step))
+                _line(number, suspect, decision.step(suspect.step), ALONE if alone else TOGETHER)
                 for number, suspect in enumerate(suspects, start=1)
             ),
             active=_active(decision, step),
             verifier=None if verifier is None else VerifierFinding(verifier.catch, verifier.rules),
             replay=replay,
             changes=_change_set(decision, replay, changes),
-            company=tuple((one.part, one.ochiai or 0.0) for one in company[:SHOWN_PARTS]),
+            company=tuple(
+                (one.part, one.ochiai) for one in company[:SHOWN_PARTS] if one.ochiai is not None
+            ),
             proposals=()
             if step is None or verifier is None
             else _proposals(decision, step, verifier),
@@ -70,25 +80,34 @@ def conclude(
     )
 
 
-def _line(number: int, suspect: Suspect, step: Step) -> SuspectLine:
+def _reason(effects: Sequence[Effect]) -> str:
+    ran = any(effect.effect is not None for effect in effects)
+    return NOTHING_HELPED if ran else NOTHING_KNOWN
+
+
+def _line(number: int, suspect: Suspect, step: Step, what_versions_do: str) -> SuspectLine:
     effect = suspect.effect
-    interval = None if effect is None or effect.interval is None else effect.interval
     return SuspectLine(
         rank=number,
         step=step.id,
         kind=step.kind,
         name=step.name,
         confidence=suspect.confidence,
-        why=_why(suspect),
+        why=_why(suspect, what_versions_do),
         right_after_repair=None if effect is None else effect.effect,
-        interval=None if interval is None else (interval.low, interval.high),
+        interval=None if effect is None else _ends(effect.interval),
         by_versions=None if effect is None else effect.by_versions,
+        by_versions_interval=None if effect is None else _ends(effect.versions_interval),
         recorded=suspect.recorded,
         company=suspect.company,
     )
 
 
-def _why(suspect: Suspect) -> str:
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)
+
+
+def _why(suspect: Suspect, what_versions_do: str) -> str:
     said = []
     effect = suspect.effect
     if effect is not None and effect.effect is not None:
@@ -99,6 +118,8 @@ def _why(suspect: Suspect) -> str:
             said.append(f"{effect.rerun.right} of {effect.rerun.judged} with nothing changed")
     elif effect is not None:
         said.append(f"could not be run again: {effect.reason}")
+    if suspect.versions:
+        said.append(f"{', '.join(suspect.versions)} {what_versions_do}")
     said.extend(suspect.recorded)
     if suspect.company:
         said.append(f"its versions go with wrong decisions (Ochiai {suspect.company:.2f})")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.decision import Decision
+from gatemark.core.decision import Decision, Step
 
 
 class Suspicion(msgspec.Struct, frozen=True):
@@ -22,9 +22,10 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 
 def spectrum(decisions: Iterable[Decision]) -> tuple[Suspicion, ...]:
-    """Every step name and component version that was used, most suspicious first.
+    """Every component version, failed check and error that was seen, most suspicious first.
 
-    Decisions without a judgement say nothing and are left out.
+    Decisions without a judgement say nothing and are left out. Without decisions of both kinds
+    nothing tells parts apart, and there is no coefficient.
     """
     wrong = right = 0
     with_part: dict[str, list[int]] = {}
@@ -37,7 +38,13 @@ def spectrum(decisions: Iterable[Decision]) -> tuple[Suspicion, ...]:
         for part in parts_of(decision):
             with_part.setdefault(part, [0, 0])[0 if is_wrong else 1] += 1
     found = [
-        Suspicion(part, seen[0], seen[1], wrong - seen[0], _ochiai(seen[0], seen[1], wrong))
+        Suspicion(
+            part,
+            seen[0],
+            seen[1],
+            wrong - seen[0],
+            _ochiai(seen[0], seen[1], wrong) if right else None,
+        )
         for part, seen in with_part.items()
     ]
     return tuple(sorted(found, key=lambda one: (-(one.ochiai or 0.0), one.part)))
@@ -45,12 +52,15 @@ def spectrum(decisions: Iterable[Decision]) -> tuple[Suspicion, ...]:
 
 def parts_of(decision: Decision) -> frozenset[str]:
     """What a decision used or showed: versions, failed checks, errors."""
-    parts: set[str] = set()
-    for step in decision.steps:
-        parts.update(f"{name}@{version}" for name, version in step.components())
-        parts.update(f"check:{step.name}:{check.rule}" for check in step.failed_checks)
-        if step.error is not UNSET:
-            parts.add(f"error:{step.name}")
+    return frozenset(part for step in decision.steps for part in parts_of_step(step))
+
+
+def parts_of_step(step: Step) -> frozenset[str]:
+    """What one step used or showed."""
+    parts = {f"{name}@{version}" for name, version in step.components()}
+    parts.update(f"check:{step.name}:{check.pack}/{check.rule}" for check in step.failed_checks)
+    if step.error is not UNSET:
+        parts.add(f"error:{step.name}")
     return frozenset(parts)
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
+from gatemark.core.decision import Judgement
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.flow.attribute import AttributeRequest, attribute
@@ -23,6 +24,9 @@ FORMATS = (".json", ".html")
 
 @click.command("attribute")
 @click.argument("decision")
+@click.option("--id", metavar="ID", help="Which decision of a file that holds several.")
+@click.option("--judged-by", metavar="NAME", help="Who found the decision wrong, if not in it yet.")
+@click.option("--expected", metavar="TEXT", help="What should have come out; JSON or plain text.")
 @click.option("--replay", is_flag=True, help=f"Run steps again, as {DEFAULT_PLAN} beside it says.")
 @click.option("--replay-plan", metavar="FILE", help="Run steps again, as this file says.")
 @click.option(
@@ -37,20 +41,25 @@ FORMATS = (".json", ".html")
 def attribute_command(**flags: Any) -> int:
     """Find the step that made a wrong decision go wrong.
 
-    DECISION is a gatemark.decision/1 document that a reviewer judged wrong. Answers which step,
-    which model lineage, which prompt revision and snapshot, and whether the verifier should have
-    caught it. Exit 0 when a cause is shown, 3 when nothing speaks against any step, 2 bad input.
+    DECISION is a gatemark.decision/1 document that a reviewer judged wrong; 'gatemark import --to
+    decisions' makes some of traces. Answers which step, which model lineage, which prompt revision
+    and snapshot, and whether the verifier should have caught it. What a sealed attribution
+    proposes is judged with 'gatemark review attribution'. Exit 0 when a cause is shown, 3 when
+    nothing speaks against any step, 2 bad input.
 
     \b
     Examples:
       gatemark attribute decision.json --runs others.jsonl --rules rules.yaml
       gatemark attribute decision.json --replay --seal -o why.html
+      gatemark attribute decisions.jsonl --id 5b8efff7 --judged-by dana --expected "It costs 5."
     """
     check_extensions(flags["output"], FORMATS)
     found = attribute(
         House(store=flags["store"], actor=flags["actor"]),
         AttributeRequest(
             decision=flags["decision"],
+            id=flags["id"],
+            judgement=_judgement(flags),
             runs=flags["runs"],
             rules=flags["rules"],
             replay=_plan(flags),
@@ -69,6 +78,29 @@ def attribute_command(**flags: Any) -> int:
     else:
         click.echo(text(found))
     return ExitCode.PASS if found.cause is not None else ExitCode.INCONCLUSIVE
+
+
+def _judgement(flags: dict[str, Any]) -> Judgement | None:
+    who, expected = flags["judged_by"], flags["expected"]
+    if who is None:
+        if expected is not None:
+            raise UsageError("--expected needs --judged-by: who says so?")
+        return None
+    given: dict[str, Any] = {"verdict": "wrong", "reviewer": who}
+    if expected is not None:
+        given["expected"] = _value(expected)
+    try:
+        return msgspec.convert(given, Judgement)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"--judged-by: {error}") from error
+
+
+def _value(text: str) -> Any:
+    """A value that is written as JSON; anything else is the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
 
 
 def _plan(flags: dict[str, Any]) -> str | None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import click
 import msgspec
 
 from gatemark.cli.options import from_option, id_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
+from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
-from gatemark.flow.import_logs import (
-    ImportSummary,
-    arms_of_logs,
-    import_decisions,
-    import_logs,
-)
+from gatemark.flow.import_decisions import DecisionsImported, import_decisions
+from gatemark.flow.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.flow.prepare_samples import Preparation
 from gatemark.flow.reading import ReadingChoices
 from gatemark.report.words import one_line
+
+SAMPLES_ONLY: Final = ("arm", "id", "dedupe", "take", "stratify")
 
 
 @click.command("import")
@@ -45,7 +45,9 @@ from gatemark.report.words import one_line
 @click.option("--dedupe", is_flag=True, help="Keep the first of samples with the same input.")
 @click.option("--take", type=click.IntRange(1), metavar="N", help="Draw N samples.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the draw.")
-@click.option("--stratify", metavar="TAG", help="Draw evenly over the values of this tag.")
+@click.option(
+    "--stratify", metavar="TAG", help="Draw so that the values of this tag keep their shares."
+)
 @max_errors_option
 @click.option("-o", "--output", metavar="FILE", help="Where to write the samples (.jsonl).")
 @json_option
@@ -77,12 +79,7 @@ def import_command(**flags: Any) -> int:
                 click.echo(f"{arm.row_count:>8}  {one_line(arm.name)}")
         return ExitCode.PASS
     if flags["to"] == "decisions":
-        count = import_decisions(files, tool=tool, output=flags["output"])
-        if flags["json"]:
-            print_json({"decisions": count, "output": flags["output"]})
-        else:
-            click.echo(f"{count} decisions, written: {flags['output'] or 'nothing'}")
-        return ExitCode.PASS
+        return _decisions(flags)
     with byte_progress("importing") as progress:
         summary = import_logs(
             files,
@@ -100,23 +97,49 @@ def import_command(**flags: Any) -> int:
             choices=ReadingChoices(on_bad_line=flags["on_bad_line"]),
             on_progress=progress,
         )
-    refused = summary.refused and flags["on_bad_line"] == "error"
-    _tell_refusals(summary, flags["max_errors"])
+    refusals = [refusal for log in summary.logs for refusal in log.refusals]
+    _tell_refusals(refusals, flags["max_errors"])
     if flags["json"]:
         print_json(summary)
     else:
         _tell(summary)
-    if refused:
-        click.echo(
-            "gatemark: rows were refused, so nothing was written; "
-            "--on-bad-line exclude goes on without them",
-            err=True,
-        )
-    return ExitCode.BAD_INPUT if refused else ExitCode.PASS
+    return _exit_code(refusals, flags)
 
 
-def _tell_refusals(summary: ImportSummary, limit: int) -> None:
-    refusals = [refusal for log in summary.logs for refusal in log.refusals]
+def _decisions(flags: dict[str, Any]) -> int:
+    for name in SAMPLES_ONLY:
+        if flags[name]:
+            raise UsageError(f"--{name} is about samples and not about decisions")
+    made: DecisionsImported = import_decisions(
+        flags["files"],
+        tool=flags["from"],
+        output=flags["output"],
+        redact=flags["redact"],
+        exclude_bad=flags["on_bad_line"] == "exclude",
+    )
+    _tell_refusals(made.refusals, flags["max_errors"])
+    if flags["json"]:
+        print_json(made)
+    else:
+        click.echo(f"{made.decisions} decisions, {made.refused} refused")
+        if made.redacted:
+            click.echo(f"{made.redacted} decisions were redacted")
+        click.echo(f"written: {made.output}" if made.output else "nothing was written")
+    return _exit_code(made.refusals, flags)
+
+
+def _exit_code(refusals: Sequence[str], flags: dict[str, Any]) -> int:
+    if not refusals or flags["on_bad_line"] == "exclude":
+        return ExitCode.PASS
+    click.echo(
+        "gatemark: rows were refused, so nothing was written; "
+        "--on-bad-line exclude goes on without them",
+        err=True,
+    )
+    return ExitCode.BAD_INPUT
+
+
+def _tell_refusals(refusals: Sequence[str], limit: int) -> None:
     for refusal in refusals[:limit]:
         click.echo(f"gatemark: {one_line(refusal)}", err=True)
     if len(refusals) > limit:
@@ -148,3 +171,5 @@ def _tell(summary: ImportSummary) -> None:
         if count:
             click.echo(f"{count} {words}")
     click.echo(f"written: {summary.output}" if summary.output else "nothing was written")
+    if summary.snapshot is not None:
+        click.echo(f"snapshot: {summary.snapshot}")

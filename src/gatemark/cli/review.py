@@ -10,6 +10,7 @@ import msgspec
 
 from gatemark.cli.lifecycle_options import acting_house, acting_options
 from gatemark.cli.options import ALPHA, json_option, store_option
+from gatemark.cli.review_attribution import attribution_command
 from gatemark.cli.review_labels import labels
 from gatemark.cli.review_outcome import close, export
 from gatemark.cli.review_vote import next_command, vote
@@ -175,7 +176,7 @@ def status(**flags: Any) -> None:
         _tell_status(found)
 
 
-for command in (next_command, vote, close, export, labels):
+for command in (attribution_command, next_command, vote, close, export, labels):
     review_command.add_command(command)
 
 

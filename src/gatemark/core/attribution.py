@@ -11,6 +11,7 @@ from gatemark.core.canonical import digest
 SCHEMA: Final = "gatemark.attribution/1"
 
 Confidence = Literal["high", "medium", "low", "none"]
+ProposalKind = Literal["golden_item", "adversarial_item", "rule_gap", "routing_note"]
 Catch = Literal["caught_then", "catchable_now", "no_rule", "not_asked"]
 
 
@@ -26,6 +27,7 @@ class SuspectLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     right_after_repair: float | None
     interval: tuple[float, float] | None
     by_versions: float | None
+    by_versions_interval: tuple[float, float] | None
     recorded: tuple[str, ...]
     company: float | None
 
@@ -47,13 +49,19 @@ class VerifierFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How steps were run again; ``mode`` is none when they were not, and ``reason`` says why."""
+    """How steps were run again; ``mode`` is none when they were not, and ``reason`` says why.
+
+    ``unused`` are names of the reference that no step of the plan has, misspelt or another plan's;
+    ``calls`` is how often a target was asked.
+    """
 
     mode: Literal["live", "recorded", "none"]
     repeats: int
     seed: int
     reference: dict[str, str]
     reason: str | None
+    unused: tuple[str, ...] = ()
+    calls: int = 0
 
 
 class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +78,7 @@ class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something to do about it, for a person to accept: an item, a rule, a route."""
 
-    kind: Literal["golden_item", "adversarial_item", "rule_gap", "routing_note"]
+    kind: ProposalKind
     summary: str
     content: dict[str, Any]
 

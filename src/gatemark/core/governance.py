@@ -44,6 +44,8 @@ REVIEW_CREATED: Final = "review_created"
 REVIEW_LOOKED_AT: Final = "review_looked_at"
 REVIEW_UNBLINDED: Final = "review_unblinded"
 LABELS_ACCEPTED: Final = "labels_accepted"
+ATTRIBUTION_SEALED: Final = "attribution_sealed"
+ATTRIBUTION_REVIEWED: Final = "attribution_reviewed"
 
 NEVER_ERASED: Final = frozenset(
     {
@@ -75,6 +77,8 @@ NEVER_ERASED: Final = frozenset(
         REVIEW_LOOKED_AT,
         REVIEW_UNBLINDED,
         LABELS_ACCEPTED,
+        ATTRIBUTION_SEALED,
+        ATTRIBUTION_REVIEWED,
     }
 )
 """Kinds that decisions rest on, or that stages are replayed from."""

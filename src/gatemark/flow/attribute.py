@@ -7,37 +7,30 @@ answer, propose, and seal when asked.
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Literal
 
 import msgspec
-import yaml
 from msgspec import UNSET, Meta
 
 from gatemark.attribution.conclude import conclude
 from gatemark.attribution.delta import Minimal, smallest_change, versions_test
-from gatemark.attribution.port import NotReplayable, Oracle, StepCall
+from gatemark.attribution.port import Oracle
 from gatemark.attribution.replay import Effect, Experiment
 from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import spectrum
 from gatemark.core.attribution import Attribution, ReplayFact
-from gatemark.core.canonical import canonical_bytes, digest
-from gatemark.core.decision import NAME, QUESTION, Decision
+from gatemark.core.canonical import canonical_bytes
+from gatemark.core.decision import Decision, Judgement
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.event import Event, EventDraft
+from gatemark.core.governance import ATTRIBUTION_SEALED
+from gatemark.flow.decision_files import problems_of, read_decisions
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.intake.strict_json import parse_strictly
-from gatemark.targets.port import Call, Target, TargetError
-from gatemark.targets.spec import build, parse_spec
+from gatemark.flow.step_replay import LiveSteps, RecordedSteps
+from gatemark.intake.settings_file import read_settings
 
-MAX_FILE_BYTES: Final = 64 * 1024 * 1024
-MAX_DEPTH: Final = 64
-EVENT_KIND: Final = "attribution_sealed"
 Progress = Callable[[int, int], None]
 
 
@@ -45,7 +38,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How steps are run again: by a target, or from the other decisions when there is none.
 
     ``reference`` names the versions to compare with; ``accept`` lists further outputs that count
-    as right, such as handing the question over to a person.
+    as right, such as handing the question over to a person. After ``max_calls`` of a target
+    nothing more is known.
     """
 
     reference: dict[str, str]
@@ -54,12 +48,19 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeats: Annotated[int, Meta(ge=1, le=10_000)] = 20
     seed: int = 0
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    max_calls: Annotated[int, Meta(ge=1)] = 50_000
 
 
 class AttributeRequest(msgspec.Struct, frozen=True):
-    """What to attribute, and by which means."""
+    """What to attribute, and by which means.
+
+    ``id`` picks one of several decisions in a file; ``judgement`` is what a reviewer found, where
+    the file does not hold it yet.
+    """
 
     decision: str
+    id: str | None = None
+    judgement: Judgement | None = None
     runs: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     replay: str | None = None
@@ -77,19 +78,22 @@ def attribute(
     house: House, request: AttributeRequest, on_progress: Progress | None = None
 ) -> Attributed:
     """Find what made a decision go wrong."""
-    (decision,) = _one(read_decisions(request.decision), request.decision)
-    if decision.judgement is UNSET or decision.judgement.verdict != "wrong":
-        raise UsageError(f"{request.decision}: no reviewer has judged decision {decision.id} wrong")
-    others = [other for path in request.runs for other in read_decisions(path)]
+    decision = _judged(_picked(read_decisions(request.decision), request), request)
+    others = [
+        other for path in request.runs for other in read_decisions(path) if other.id != decision.id
+    ]
     packs = tuple(_read_yaml(path, RulePack) for path in request.rules)
     effects: tuple[Effect, ...] = ()
     smallest: Minimal | None = None
     fact = ReplayFact("none", 0, 0, {}, "nobody asked for steps to be run again")
     if request.replay is not None:
         plan = _read_yaml(request.replay, ReplayPlan)
+        _check_accepted(plan, request.replay)
         fact, effects, smallest = _replayed(
             decision, others, plan, Path(request.replay).resolve().parent, on_progress
         )
+        unused = tuple(sorted(plan.reference.keys() - decision.pins().keys()))
+        fact = msgspec.structs.replace(fact, unused=unused)
     found = conclude(
         decision,
         effects=effects,
@@ -101,62 +105,45 @@ def attribute(
     return Attributed(found, _sealed(house, found, decision) if request.seal else None)
 
 
-def _one(decisions: Sequence[Decision], path: str) -> tuple[Decision]:
-    if len(decisions) != 1:
-        raise BadInputError(f"{path}: holds {len(decisions)} decisions, must hold one")
-    return (decisions[0],)
+def _picked(decisions: Sequence[Decision], request: AttributeRequest) -> Decision:
+    found = [one for one in decisions if request.id in (None, one.id)]
+    if len(found) == 1:
+        return found[0]
+    path = request.decision
+    if request.id is not None:
+        raise BadInputError(f"{path}: holds {len(found)} decisions with the id {request.id!r}")
+    raise BadInputError(f"{path}: holds {len(found)} decisions; name one with --id")
 
 
-def read_decisions(path: str) -> tuple[Decision, ...]:
-    """The decisions of a file: one JSON document, or one per line."""
-    data = _read(path)
-    form = schemas().get(NAME).form("decision")
-    lines = data.splitlines() if _is_lines(data) else [data]
-    found = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}" if len(lines) > 1 else path
-        try:
-            value, repeated = parse_strictly(line, max_depth=MAX_DEPTH)
-            record = msgspec.convert(value, Decision)
-        except (msgspec.MsgspecError, InvalidValueError, ValueError) as error:
-            raise BadInputError(f"{place}: {error}") from error
-        problems = [f"{key} comes twice" for key in repeated]
-        for rule in form.rules:
-            problems.extend(f"{p.message} at {p.path}" for p in rule(record))
+def _judged(decision: Decision, request: AttributeRequest) -> Decision:
+    if request.judgement is not None:
+        if decision.judgement is not UNSET:
+            by = decision.judgement.reviewer
+            raise UsageError(f"{request.decision}: {by} has judged decision {decision.id} already")
+        decision = msgspec.structs.replace(decision, judgement=request.judgement)
+        problems = problems_of(decision)
         if problems:
-            raise BadInputError(tuple(f"{place}: {problem}" for problem in problems))
-        found.append(record)
-    if not found:
-        raise BadInputError(f"{path}: holds no decision")
-    return tuple(found)
-
-
-def _is_lines(data: bytes) -> bool:
-    """Whether the first line is a whole document of its own."""
-    first = data.lstrip().split(b"\n", 1)[0]
-    try:
-        msgspec.json.decode(first)
-    except msgspec.DecodeError:
-        return False
-    return True
-
-
-def _read(path: str) -> bytes:
-    try:
-        if Path(path).stat().st_size > MAX_FILE_BYTES:
-            raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
+            raise BadInputError(tuple(problems))
+    if decision.judgement is UNSET or decision.judgement.verdict != "wrong":
+        raise UsageError(
+            f"{request.decision}: no reviewer has judged decision {decision.id} wrong; "
+            "say who did with --judged-by"
+        )
+    return decision
 
 
 def _read_yaml(path: str, type_: type[Any]) -> Any:
     try:
-        return msgspec.convert(yaml.safe_load(_read(path)), type_)
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        return msgspec.convert(read_settings(path), type_)
+    except (msgspec.ValidationError, RecursionError) as error:
         raise BadInputError(f"{path}: {error}") from error
+
+
+def _check_accepted(plan: ReplayPlan, path: str) -> None:
+    try:
+        canonical_bytes(plan.accept)
+    except InvalidValueError as error:
+        raise BadInputError(f"{path}: accept: {error}") from error
 
 
 def _replayed(
@@ -166,12 +153,16 @@ def _replayed(
     folder: Path,
     on_progress: Progress | None,
 ) -> tuple[ReplayFact, tuple[Effect, ...], Minimal | None]:
-    mode: Any = "recorded" if plan.target is None else "live"
+    mode: Literal["recorded", "live"] = "recorded" if plan.target is None else "live"
     oracle = _oracle(decision, plan)
     if oracle is None:
         silent = "the reviewer did not say what should have come out, so no end can be judged"
         return ReplayFact("none", 0, plan.seed, plan.reference, silent), (), None
-    replayer = RecordedSteps(others) if plan.target is None else LiveSteps(plan, folder)
+    replayer: RecordedSteps | LiveSteps = RecordedSteps([decision, *others], plan.seed)
+    if plan.target is not None:
+        replayer = LiveSteps(
+            plan.target, folder, timeout_s=plan.timeout_s, max_calls=plan.max_calls
+        )
     try:
         experiment = Experiment(decision, plan.reference, replayer, oracle, plan.repeats, plan.seed)
         effects = experiment.effects(on_progress)
@@ -181,7 +172,14 @@ def _replayed(
     known = any(effect.effect is not None for effect in effects)
     why = next((effect.reason for effect in effects if effect.reason), "no step was run")
     reason = None if known else why
-    fact = ReplayFact(mode if known else "none", plan.repeats, plan.seed, plan.reference, reason)
+    fact = ReplayFact(
+        mode=mode if known else "none",
+        repeats=plan.repeats,
+        seed=plan.seed,
+        reference=plan.reference,
+        reason=reason,
+        calls=replayer.calls,
+    )
     return fact, effects, smallest
 
 
@@ -204,66 +202,6 @@ def _oracle(decision: Decision, plan: ReplayPlan) -> Oracle | None:
     return lambda ended: "right" if canonical_bytes(ended) in right else "wrong"
 
 
-class RecordedSteps:
-    """Steps that other decisions recorded with the same inputs and versions."""
-
-    def __init__(self, decisions: Sequence[Decision]) -> None:
-        self._outputs: dict[str, list[Any]] = {}
-        for decision in decisions:
-            outputs = {QUESTION: decision.input}
-            for step in decision.steps:
-                if step.output is not UNSET:
-                    outputs[step.id] = step.output
-                if step.output is UNSET or not outputs.keys() >= set(step.sources):
-                    continue
-                inputs = {source: outputs[source] for source in step.sources}
-                key = _step_key(step.name, inputs, dict(step.components()))
-                self._outputs.setdefault(key, []).append(step.output)
-
-    def run(self, call: StepCall) -> Any | NotReplayable:
-        known = self._outputs.get(_step_key(call.name, call.inputs, call.pins))
-        if known is None:
-            return NotReplayable("no recorded run had these inputs and versions")
-        return known[call.seed % len(known)]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def _step_key(name: str, inputs: dict[str, Any], pins: dict[str, str]) -> str:
-    return digest({"name": name, "inputs": inputs, "pins": pins})
-
-
-class LiveSteps:
-    """Steps that a target runs again: it gets the call as its input and gives the output."""
-
-    def __init__(self, plan: ReplayPlan, folder: Path) -> None:
-        spec = parse_spec(plan.target, "replay: target")
-        self._timeout_s = spec.timeout_s or plan.timeout_s
-        # A function with a time limit runs beside the loop, so that it can be given up.
-        spec = msgspec.structs.replace(spec, timeout_s=self._timeout_s)
-        self._runner = asyncio.Runner()
-        self._target: Target = build(spec, folder, clock=time.monotonic, environ=os.environ)
-
-    def run(self, call: StepCall) -> Any | NotReplayable:
-        asked = Call(id=call.step, epoch=call.seed, input=msgspec.to_builtins(call))
-        try:
-            return self._runner.run(self._ask(asked))
-        except TargetError as error:
-            return NotReplayable(str(error))
-        except TimeoutError:
-            return NotReplayable(f"no answer within {self._timeout_s:g} s")
-
-    async def _ask(self, call: Call) -> Any:
-        async with asyncio.timeout(self._timeout_s):
-            return (await self._target.call(call)).output
-
-    def close(self) -> None:
-        """Let go of the target and its loop."""
-        self._runner.run(self._target.close())
-        self._runner.close()
-
-
 def _sealed(house: House, found: Attribution, decision: Decision) -> Event:
     """Keep the attribution and its decision, and say so in the ledger."""
     document = canonical_bytes(found)
@@ -273,7 +211,7 @@ def _sealed(house: House, found: Attribution, decision: Decision) -> Event:
     }
     asset = None if decision.asset is UNSET else decision.asset
     draft = EventDraft(
-        kind=EVENT_KIND,
+        kind=ATTRIBUTION_SEALED,
         at=house.clock(),
         actor=house.actor,
         subject=asset,

@@ -14,7 +14,7 @@ from gatemark.flow.admitted import Progress
 from gatemark.flow.prepare_samples import Preparation, prepare
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.samples import AUTO, is_own_file
-from gatemark.intake import langfuse, otlp
+from gatemark.intake.dataset import frozen_rows
 from gatemark.intake.foreign import (
     SAMPLE_SCHEMA,
     Arm,
@@ -23,17 +23,15 @@ from gatemark.intake.foreign import (
     Imported,
     ReadOptions,
     as_record,
-    detect,
     import_files,
     importers,
     list_arms,
-    open_foreign,
 )
 from gatemark.intake.source import inspect_source
-from gatemark.intake.trace_samples import decisions
 
 SUFFIX: Final = ".jsonl"
 PIECE_LINES: Final = 1000
+TRACES: Final = frozenset({"otlp", "langfuse"})
 
 
 class LogSummary(msgspec.Struct, frozen=True):
@@ -67,6 +65,9 @@ class ImportSummary(msgspec.Struct, frozen=True):
     redacted: int = 0
     repeats: int = 0
     not_drawn: int = 0
+    recipe: Preparation = Preparation()
+    snapshot: str | None = None
+    """What a pack's result will cite the written samples by, where they are made for replay."""
 
 
 def import_logs(
@@ -86,14 +87,15 @@ def import_logs(
     on without them.
     """
     choices = choices or ReadingChoices()
-    _check_output(paths, output)
+    check_output(paths, output)
     _check_inputs(paths, tool, choices)
     options = ReadOptions(arm=arm, id_path=id_path)
     logs = import_files([Path(path) for path in paths], tool=tool, options=options)
     if on_progress is not None:
         total = sum(inspect_source(path).byte_count for path in paths)
         on_progress(total, total)
-    made = prepare(_ordered(logs, paths), prepared or Preparation())
+    recipe = prepared or Preparation()
+    made = prepare(_ordered(logs, paths), recipe)
     files = [tuple(paths)] if len(logs) < len(paths) else [(path,) for path in paths]
     summaries = tuple(_summary(log, names) for log, names in zip(logs, files, strict=True))
     refused = sum(summary.refused for summary in summaries)
@@ -111,22 +113,24 @@ def import_logs(
         redacted=made.redacted,
         repeats=made.repeats,
         not_drawn=made.not_drawn,
+        recipe=recipe,
+        snapshot=_snapshot(made.samples) if written and _is_replay(logs, recipe) else None,
     )
 
 
-def import_decisions(paths: Sequence[str], *, tool: str, output: str | None) -> int:
-    """Turn traces into ``gatemark.decision/1`` lines; gives how many."""
-    _check_output(paths, output)
-    readers = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
-    options = ReadOptions()
-    files = [open_foreign(Path(path), options.limits) for path in paths]
-    name = detect(files[0], importers()).name if tool == AUTO and files else tool
-    if name not in readers:
-        raise UsageError(f"only traces become decisions ({', '.join(readers)}), not {name} logs")
-    found = decisions(files, readers[name])
-    if output is not None:
-        write_whole(Path(output), [msgspec.json.encode(one) + b"\n" for one in found])
-    return len(found)
+def _is_replay(logs: Sequence[Imported], recipe: Preparation) -> bool:
+    """Whether samples are made for a replay suite: traces, or a draw. Digests take their time."""
+    return recipe.take is not None or any(log.tool in TRACES for log in logs)
+
+
+def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
+    """The digest of the samples as a data set; None when they cannot be one."""
+    if any(sample.epoch > 1 for sample in samples):
+        return None
+    try:
+        return frozen_rows("samples", map(as_record, samples)).digest
+    except BadInputError:
+        return None
 
 
 def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[Arm, ...]:
@@ -150,7 +154,8 @@ def _check_inputs(paths: Sequence[str], tool: str, choices: ReadingChoices) -> N
             raise UsageError(f"{path}: is {SAMPLE_SCHEMA} already; 'gatemark validate' checks it")
 
 
-def _check_output(paths: Sequence[str], output: str | None) -> None:
+def check_output(paths: Sequence[str], output: str | None) -> None:
+    """Refuse an output of another kind, or over a log that is read."""
     if output is None:
         return
     if not output.endswith(SUFFIX):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import is_digest
-from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.event import Event, EventDraft
 from gatemark.core.governance import (
     BLOB_ERASED,
@@ -22,6 +22,7 @@ from gatemark.core.governance import (
 )
 from gatemark.core.verified import Verified
 from gatemark.flow.house import House
+from gatemark.flow.ledger_blobs import blob_trouble, told_blobs
 from gatemark.flow.ledger_keys import (
     keyring_of,
     read_public_key,
@@ -60,6 +61,8 @@ def verify(
     if isinstance(store, ExportStore):
         for seq, message in store.statement_troubles(check.signing_keys):
             check.troubles.add(seq, "decision" if seq is not None else "result", message)
+    else:
+        _check_other_blobs(store, check)
     if request.rescore:
         # Judging again needs all of the numerics, which every other command here does without.
         from gatemark.flow.rescore import rescore  # noqa: PLC0415
@@ -70,6 +73,19 @@ def verify(
                 check.troubles.add(seq, "rescore", f"event {seq}: result {result_id}: {message}")
             check.unjudged.extend(f"result {result_id}: {why}" for why in outcome.unjudged)
     return check.report()
+
+
+def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
+    """Files that events tell of by themselves; an export does not carry them."""
+    try:
+        told = {digest: (seq, what) for seq, what, digest in told_blobs(store)}
+    except IntegrityError:
+        # The event that does not verify is told already.
+        return
+    for digest, (seq, what) in told.items():
+        trouble = None if check.is_erased(digest) else blob_trouble(store, digest)
+        if trouble is not None:
+            check.troubles.add(seq, "blob", f"event {seq}: blob {digest} ({what}) {trouble}")
 
 
 def export(house: House, folder: str, key_path: str | None) -> Exported:

@@ -23,8 +23,8 @@ class Preparation(msgspec.Struct, frozen=True):
     """What to do with samples before they are written.
 
     ``redact`` replaces every text that shows personal data or a secret by what it showed and a
-    digest; ``dedupe`` keeps the first of samples with the same input; ``take`` draws that many,
-    evenly over the values of ``stratify`` when a tag is named.
+    digest; ``dedupe`` keeps the first of samples with the same input; ``take`` draws that many;
+    with ``stratify`` the values of that tag keep their shares.
     """
 
     redact: bool = False
@@ -45,6 +45,8 @@ class Prepared(msgspec.Struct, frozen=True):
 
 def prepare(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
     """Redact first, so that nothing private decides what is kept."""
+    if wanted.stratify is not None and wanted.take is None:
+        raise UsageError("--stratify says how to draw, so say how many with --take")
     left = list(samples)
     redacted = 0
     if wanted.redact:
@@ -65,17 +67,26 @@ def _redacted(sample: ForeignSample) -> ForeignSample:
     error = sample.error
     return msgspec.structs.replace(
         sample,
-        input=_clean(sample.input),
-        target=_clean(sample.target),
-        output=_clean(sample.output),
-        tags={name: _clean(text) for name, text in sample.tags.items()},
+        id=_unnamed(sample.id),
+        input=without_private(sample.input),
+        target=without_private(sample.target),
+        output=without_private(sample.output),
+        tags={name: without_private(text) for name, text in sample.tags.items()},
         error=None
         if error is None
-        else msgspec.structs.replace(error, message=_clean(error.message)),
+        else msgspec.structs.replace(error, message=without_private(error.message)),
     )
 
 
-def _clean(value: Any) -> Any:
+def _unnamed(name: str) -> str:
+    """The id, or its digest when it is somebody's address or number; random keys tell nothing."""
+    if not set(personal_data(name)) & {"email", "phone"}:
+        return name
+    return f"redacted-{digest_bytes(name.encode()).removeprefix('sha256:')[:SHOWN_DIGEST]}"
+
+
+def without_private(value: Any) -> Any:
+    """The value with every text that shows personal data or a secret replaced by its digest."""
     if isinstance(value, str):
         kinds = (*personal_data(value), *secret_kinds(value))
         if not kinds:
@@ -83,9 +94,9 @@ def _clean(value: Any) -> Any:
         name = digest_bytes(value.encode(errors="surrogatepass"))[: SHOWN_DIGEST + len("sha256:")]
         return f"[redacted: {', '.join(dict.fromkeys(kinds))}; {name}]"
     if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
+        return {without_private(key): without_private(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [without_private(item) for item in value]
     return value
 
 
@@ -103,6 +114,10 @@ def _without_repeats(samples: Sequence[ForeignSample]) -> list[ForeignSample]:
 def _drawn(samples: Sequence[ForeignSample], take: int, wanted: Preparation) -> list[ForeignSample]:
     if any(sample.epoch > 1 for sample in samples):
         raise UsageError("a draw takes whole items: these samples hold several epochs")
+    tag = wanted.stratify
+    if tag is not None and not any(tag in sample.tags for sample in samples):
+        known = ", ".join(sorted({name for sample in samples for name in sample.tags})) or "none"
+        raise UsageError(f"no sample has the tag {tag!r} to stratify by (tags: {known})")
     rows = tuple(Row(id=sample.id, input=None, tags=sample.tags) for sample in samples)
     if take >= len(rows):
         return list(samples)

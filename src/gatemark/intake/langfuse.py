@@ -1,4 +1,4 @@
-"""Langfuse's observation export: one JSON object per line, texts that may hold JSON, UTC times."""
+"""Langfuse's observation export: JSON objects with texts that may hold JSON, and UTC times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.decision import StepKind
 from gatemark.intake import spans
 from gatemark.intake.foreign import ForeignFile, Refusal
-from gatemark.intake.foreign_json import lines
+from gatemark.intake.foreign_json import decode, lines, rows, without_bom
 
 _KINDS: Final[dict[str, StepKind]] = {
     "GENERATION": "model",
@@ -48,8 +48,17 @@ class Observation(msgspec.Struct):
 
 def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.Span | Refusal]]:
     """Every observation of a file with its place, or why it cannot be read."""
-    for place, row in lines(file, Observation):
+    for place, row in _rows(file):
         yield place, row if isinstance(row, Refusal) else _neutral(row, place)
+
+
+def _rows(file: ForeignFile) -> Iterator[tuple[str, Observation | Refusal]]:
+    """The export comes as lines or as one list."""
+    if not without_bom(file.data).lstrip().startswith(b"["):
+        yield from lines(file, Observation)
+        return
+    raws = decode(file.data, list[msgspec.Raw], file.name)
+    yield from ((place, row) for place, _, row in rows(raws, Observation, file.name))
 
 
 def _neutral(row: Observation, place: str) -> spans.Span | Refusal:
@@ -60,7 +69,7 @@ def _neutral(row: Observation, place: str) -> spans.Span | Refusal:
     if end < start:
         return Refusal(place, f"observation {row.id!r} ends before it starts")
     kind = _KINDS.get(row.type.upper())
-    name = row.name or row.id
+    name = (row.name or "").strip() or row.id
     version = None if row.prompt_version is None else str(row.prompt_version)
     return spans.Span(
         trace=row.trace_id,
@@ -85,9 +94,9 @@ def _moment(text: str) -> int | None:
     """Nanoseconds since 1970 of a UTC time, with or without its zone."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     return micros * _MICROS

@@ -11,6 +11,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.intake.source import inspect_source
 
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
+MAX_VALUES: Final = 1_000_000
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -51,7 +52,7 @@ def read_settings(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
 def parse_settings(text: str, place: str) -> Any:
     """The value of some settings; JSON is YAML too."""
     try:
-        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader, made stricter
+        value = yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a SafeLoader, made stricter
     except RecursionError as error:
         raise BadInputError(f"{place}: is nested too deeply") from error
     except yaml.MarkedYAMLError as error:
@@ -59,3 +60,23 @@ def parse_settings(text: str, place: str) -> Any:
         raise BadInputError(f"{place}:{line}: {error.problem}") from error
     except yaml.YAMLError as error:
         raise BadInputError(f"{place}: {' '.join(str(error).split())}") from error
+    if not _is_bounded(value):
+        raise BadInputError(
+            f"{place}: names that stand for others make more than {MAX_VALUES} values of it"
+        )
+    return value
+
+
+def _is_bounded(value: Any) -> bool:
+    """Whether the value stays small when each alias is written out, as readers of it would."""
+    pending, count = [value], 0
+    while pending:
+        one = pending.pop()
+        count += 1
+        if count + len(pending) > MAX_VALUES:
+            return False
+        if isinstance(one, dict):
+            pending.extend(one.values())
+        elif isinstance(one, list):
+            pending.extend(one)
+    return True

@@ -1,4 +1,8 @@
-"""Spans of agent traces in neutral words, by the GenAI conventions or by OpenInference."""
+"""Spans of agent traces in neutral words, by the GenAI conventions or by OpenInference.
+
+Both have had several dialects: one attribute with everything, attributes with an index in their
+names, or one event per message.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +50,39 @@ _OUTPUTS: Final = (
     "gen_ai.tool.call.result",
     "gen_ai.completion",
 )
+_INDEXED_INPUTS: Final = ("llm.input_messages.", "gen_ai.prompt.")
+_INDEXED_OUTPUTS: Final = ("llm.output_messages.", "gen_ai.completion.", "retrieval.documents.")
+_WRAPPERS: Final = ("message.", "document.")
+_MESSAGES: Final = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_CHOICE: Final = "gen_ai.choice"
+_CARRIERS: Final = frozenset(
+    {
+        "gen_ai.client.inference.operation.details",
+        "gen_ai.content.prompt",
+        "gen_ai.content.completion",
+    }
+)
+"""Events that hold what newer dialects keep on the span itself."""
 _MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _TOOLS: Final = ("gen_ai.tool.name", "tool.name")
 _SOURCES: Final = ("gen_ai.data_source.id", "retrieval.source")
 
 
+Told = Sequence[tuple[str, Mapping[str, Any]]]
+"""The events of a span: their names and attributes."""
+
+
 class Evaluation(msgspec.Struct, frozen=True):
-    """A score that the trace itself carries."""
+    """A score that the trace itself carries; ``passed`` where its label is a verdict."""
 
     name: str
-    value: float
+    value: float | None
+    passed: bool | None = None
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -93,14 +120,50 @@ def kind_of(attributes: Mapping[str, Any]) -> StepKind | None:
     return _SPAN_KINDS.get(str(span_kind).upper()) if span_kind is not None else None
 
 
-def input_of(attributes: Mapping[str, Any]) -> Any:
+def input_of(attributes: Mapping[str, Any], events: Told = ()) -> Any:
     """What went in."""
-    return _first(attributes, _INPUTS)
+    asked = [
+        {"role": _MESSAGES[name], **values} for name, values in events if name in _MESSAGES
+    ] or None
+    return _content(attributes, events, _INPUTS, _INDEXED_INPUTS, asked)
 
 
-def output_of(attributes: Mapping[str, Any]) -> Any:
+def output_of(attributes: Mapping[str, Any], events: Told = ()) -> Any:
     """What came out."""
-    return _first(attributes, _OUTPUTS)
+    chosen = [dict(values) for name, values in events if name == _CHOICE] or None
+    return _content(attributes, events, _OUTPUTS, _INDEXED_OUTPUTS, chosen)
+
+
+def _content(
+    attributes: Mapping[str, Any],
+    events: Told,
+    names: Sequence[str],
+    prefixes: Sequence[str],
+    messages: list[dict[str, Any]] | None,
+) -> Any:
+    """The same thing in whichever dialect it was told."""
+    carried = [values for name, values in events if name in _CARRIERS]
+    for source in (attributes, *carried):
+        found = _first(source, names)
+        if found is not None:
+            return opened(found)
+    for prefix in prefixes:
+        indexed = _indexed(attributes, prefix)
+        if indexed:
+            return indexed
+    return messages
+
+
+def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Attributes such as ``llm.input_messages.0.message.role`` as a list of objects."""
+    found: dict[int, dict[str, Any]] = {}
+    for name in attributes:
+        index, _, rest = name.removeprefix(prefix).partition(".")
+        if name.startswith(prefix) and rest and index.isascii() and index.isdigit():
+            for wrapper in _WRAPPERS:
+                rest = rest.removeprefix(wrapper)
+            found.setdefault(int(index[:9]), {})[rest] = opened(attributes[name])
+    return [found[index] for index in sorted(found)]
 
 
 def model_of(attributes: Mapping[str, Any]) -> str | None:
@@ -138,7 +201,7 @@ def opened(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in "[{":
         try:
             return msgspec.json.decode(value)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return value
     return value
 
@@ -155,7 +218,22 @@ def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
 
 
 def root_of(spans: Sequence[Span]) -> Span | None:
-    """The one span that no other span of the trace holds; None when there is not just one."""
-    ids = {span.id for span in spans}
-    roots = [span for span in spans if span.parent is None or span.parent not in ids]
-    return roots[0] if len(roots) == 1 else None
+    """The one span that holds all others; None when there is not just one.
+
+    A parent that is not in the trace belongs to somebody else's trace, as behind a gateway.
+    """
+    parents = {span.id: span.parent for span in spans}
+    roots = [span for span in spans if span.parent is None or span.parent not in parents]
+    if len(roots) != 1:
+        return None
+    held = {roots[0].id}
+    for span in spans:
+        path: set[str] = set()
+        here: str | None = span.id
+        while here is not None and here not in held and here not in path:
+            path.add(here)
+            here = parents.get(here)
+        if here not in held:
+            return None
+        held.update(path)
+    return roots[0]

@@ -45,7 +45,7 @@ def parse_strictly(
         Problem("$", f"{f'key {shown(name)}' if show else 'a key'} appears more than once")
         for name in repeated
     ]
-    if _depth(value) > max_depth:
+    if depth(value) > max_depth:
         problems.append(Problem("$", f"nested deeper than {max_depth} levels"))
     return value, tuple(problems)
 
@@ -54,7 +54,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise _BadJSONError(f"{name} is not a JSON number")
 
 
-def _depth(value: Any) -> int:
+def depth(value: Any) -> int:
     """How many containers stand inside each other, found without recursion."""
     deepest = 0
     pending = [(value, 1)]

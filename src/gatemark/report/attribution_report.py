@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from gatemark import __version__
-from gatemark.core.attribution import Attribution
+from gatemark.core.attribution import Attribution, Proposal
 from gatemark.report import words
 from gatemark.report.plan_drawing import BOX_HEIGHT, BOX_WIDTH, draw
 
@@ -15,6 +18,61 @@ CATCH_WORDS: Final = {
     "no_rule": "has no rule that objects",
     "not_asked": "was not asked: no rule pack was given",
 }
+
+
+FOUND_WORDS: Final = {
+    "high": "CAUSE FOUND",
+    "medium": "LIKELY CAUSE",
+    "low": "A SUSPECT, NOT A CAUSE",
+    "none": "NO CAUSE SHOWN",
+}
+UPSTREAM: Final = "upstream "
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One question that an attribution answers; the first line is the answer itself."""
+
+    question: str
+    lines: tuple[str, ...]
+
+
+def answers(found: Attribution) -> tuple[Answer, ...]:
+    """The four questions in their order; nothing when no cause is shown."""
+    if found.cause is None or found.verifier is None:
+        return ()
+    first = found.suspects[0]
+    rules = tuple(f"{rule}: {why}" for rule, why in found.verifier.rules)
+    verifier = (f"It {CATCH_WORDS[found.verifier.catch]}", *rules)
+    return (
+        Answer(
+            "Which step caused it",
+            (f"{first.step} ({first.kind} {first.name})", f"{first.confidence} confidence"),
+        ),
+        Answer("Which model lineage was active", _versions(found, "model")),
+        Answer(
+            "Which prompt revision and retrieval snapshot",
+            _versions(found, "prompt", "retrieval"),
+        ),
+        Answer("Should the verifier have caught it", verifier),
+    )
+
+
+def _versions(found: Attribution, *kinds: str) -> tuple[str, ...]:
+    """The versions of some kinds at the cause, and where it has none, in the steps before it."""
+    own: list[str] = []
+    other: list[str] = []
+    for kind in kinds:
+        before: list[str] = []
+        here: list[str] = []
+        for name, version in found.active.items():
+            where = before if name.startswith(UPSTREAM) else here
+            what, _, called = name.removeprefix(UPSTREAM).partition(":")
+            if what == kind:
+                where.append(f"{kind} {called}: {version}")
+        own.extend(here)
+        if not here:
+            other.extend((f"no {kind} at this step", *(f"before it, {line}" for line in before)))
+    return (*own, *other)
 
 
 def headline(found: Attribution) -> str:
@@ -31,9 +89,16 @@ def headline(found: Attribution) -> str:
 def replay_words(found: Attribution) -> str:
     """How steps were run again, or why not."""
     replay = found.replay
+    said = f"Steps were run again {replay.repeats} times each, live, seed {replay.seed}"
+    if replay.mode == "recorded":
+        said = f"Steps were looked up in recorded decisions, at most {replay.repeats} runs of each"
+    if replay.calls:
+        said += f", {replay.calls} calls"
     if replay.mode == "none":
-        return f"No step was run again: {replay.reason}"
-    return f"Steps were run again {replay.repeats} times each, {replay.mode}, seed {replay.seed}"
+        said = f"No step was run again: {replay.reason}"
+    if replay.unused:
+        said += f"; no step has {', '.join(replay.unused)} of the reference"
+    return said
 
 
 def change_words(found: Attribution) -> str:
@@ -48,8 +113,8 @@ def change_words(found: Attribution) -> str:
     return f"{named} (of {len(changes.changed)} changed, {changes.tests} tests{sure})"
 
 
-def text(found: Attribution) -> str:
-    """What a terminal shows."""
+def text(found: Attribution, said: Mapping[str, str] | None = None) -> str:
+    """What a terminal shows; ``said`` tells what people made of the proposals."""
     lines = [words.clean(headline(found)), words.clean(replay_words(found)), ""]
     for line in found.suspects:
         share = words.NOT_MEASURED
@@ -66,13 +131,17 @@ def text(found: Attribution) -> str:
     if found.changes is not None:
         lines.append(words.clean(f"smallest change: {change_words(found)}"))
     lines.extend(
-        words.clean(f"proposed {one.kind.replace('_', ' ')}: {one.summary}")
+        words.clean(f"{_state(one, said)} {one.kind.replace('_', ' ')}: {one.summary}")
         for one in found.proposals
     )
     return "\n".join([*lines, "", found.id])
 
 
-def html(found: Attribution) -> bytes:
+def _state(proposal: Proposal, said: Mapping[str, str] | None) -> str:
+    return "proposed" if said is None else said.get(proposal.kind, "waiting:")
+
+
+def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
     """The page."""
     # Pages need the report extra; plain text does not.
     from gatemark.report.pages import page_environment  # noqa: PLC0415
@@ -81,10 +150,12 @@ def html(found: Attribution) -> bytes:
     return template.render(
         found=found,
         headline=headline(found),
+        verdict=FOUND_WORDS[found.suspects[0].confidence if found.cause else "none"],
+        answers=answers(found),
         replay=replay_words(found),
         changes=change_words(found),
-        catch="" if found.verifier is None else CATCH_WORDS[found.verifier.catch],
         drawing=draw(found.plan, found.cause),
+        said=said or {},
         box_width=BOX_WIDTH,
         box_height=BOX_HEIGHT,
         version=__version__,

@@ -9,12 +9,12 @@ import msgspec
 
 from gatemark.core.attribution import PlanStep
 
-BOX_WIDTH: Final = 168
+BOX_WIDTH: Final = 176
 BOX_HEIGHT: Final = 46
 GAP_X: Final = 24
 GAP_Y: Final = 40
 MARGIN: Final = 12
-LABEL_MAX: Final = 20
+LABEL_MAX: Final = 19
 
 
 class Box(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Langfuse's export of observations as JSON Lines."""
+"""Langfuse's export of observations, as JSON Lines or as one list."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _MARKS: Final = {"trace_id", "parent_observation_id", "start_time"}
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """Lines with an observation's own keys."""
-    return set(key_paths(head)) >= _MARKS
+    """Objects with an observation's own keys."""
+    paths = key_paths(head)
+    return any(paths >= {f"{prefix}{mark}" for mark in _MARKS} for prefix in ("", "[]."))
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[Arm, ...]:
@@ -31,7 +32,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
 
 IMPORTER = Importer(
     name=NAME,
-    summary="Langfuse's exported observations (JSON Lines): one sample per trace.",
+    summary="Langfuse's exported observations (JSON Lines or JSON): one sample per trace.",
     sniff=sniff,
     arms=arms,
     read=read,

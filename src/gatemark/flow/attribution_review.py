@@ -1,0 +1,157 @@
+"""What becomes of a sealed attribution: people accept or turn down what it proposes.
+
+An attribution feeds nothing by itself. A proposed item reaches a golden set only when a pack_owner
+accepts it who is not the one that judged the decision, so that nobody's own opinion becomes truth.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.attribution import Attribution, Proposal, ProposalKind, named
+from gatemark.core.decision import Decision
+from gatemark.core.errors import (
+    IntegrityError,
+    NotAllowedError,
+    RefusedError,
+    UnknownNameError,
+    UsageError,
+)
+from gatemark.core.event import EventDraft
+from gatemark.core.governance import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
+from gatemark.core.lifecycle import Role
+from gatemark.flow.books import read_state
+from gatemark.flow.house import House
+from gatemark.lifecycle.people import require_role
+from gatemark.review.plan import check_words
+
+Verdict = Literal["accepted", "rejected"]
+JUDGES: Final[dict[ProposalKind, tuple[Role, ...]]] = {
+    "golden_item": ("pack_owner",),
+    "adversarial_item": ("pack_owner",),
+    "rule_gap": ("pack_owner",),
+    "routing_note": ("pack_owner", "operator"),
+}
+ITEMS: Final = ("golden_item", "adversarial_item")
+SHORTEST: Final = len("sha256:") + 8
+
+
+class ReviewAttribution(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody says about the proposals of an attribution."""
+
+    attribution: str
+    accept: tuple[ProposalKind, ...] = ()
+    reject: tuple[ProposalKind, ...] = ()
+    note: str = ""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What one person said about one proposal."""
+
+    verdict: Verdict
+    by: str
+    note: str
+
+
+class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
+    """An attribution with what people said; proposals without a word still wait."""
+
+    attribution: Attribution
+    reviewer: str
+    said: dict[ProposalKind, Said]
+
+    @property
+    def accepted(self) -> tuple[Proposal, ...]:
+        """The proposals that somebody accepted."""
+        return tuple(
+            one
+            for one in self.attribution.proposals
+            if one.kind in self.said and self.said[one.kind].verdict == "accepted"
+        )
+
+
+def sealed_attribution(house: House, reference: str) -> ReviewedAttribution:
+    """A sealed attribution by its id or the beginning of it, checked against its digest."""
+    kept = {
+        str(payload["attribution"]): payload["blobs"]
+        for _, payload in house.events.events(kind=ATTRIBUTION_SEALED)
+        if payload is not None
+    }
+    matching = [name for name in kept if name.startswith(reference)]
+    if len(reference) < SHORTEST or len(matching) != 1:
+        found = "is not the beginning of one" if len(matching) != 1 else "is too short"
+        raise UnknownNameError(f"{reference!r} {found} of {len(kept)} sealed attributions")
+    (name,) = matching
+    attribution = msgspec.json.decode(house.blobs.get(kept[name]["attribution"]), type=Attribution)
+    if attribution.id != name or named(attribution).id != name:
+        raise IntegrityError(f"attribution {name} is not what was sealed under this id")
+    decision = msgspec.json.decode(house.blobs.get(kept[name]["decision"]), type=Decision)
+    judgement = decision.judgement
+    return ReviewedAttribution(
+        attribution=attribution,
+        reviewer="" if judgement is UNSET else judgement.reviewer,
+        said=_said(house, name),
+    )
+
+
+def review_attribution(house: House, request: ReviewAttribution) -> ReviewedAttribution:
+    """Accept or turn down proposals, in the ledger, once each."""
+    found = sealed_attribution(house, request.attribution)
+    verdicts: dict[ProposalKind, Verdict] = dict.fromkeys(request.accept, "accepted")
+    for kind in request.reject:
+        if kind in verdicts:
+            raise UsageError(f"{kind} cannot be accepted and rejected at once")
+        verdicts[kind] = "rejected"
+    if not verdicts:
+        raise UsageError("name proposals to accept or to reject")
+    check_words(request.note, "a note")
+    _check(house, found, verdicts)
+    payload = {
+        "attribution": found.attribution.id,
+        "decision": found.attribution.decision,
+        "verdicts": verdicts,
+        "note": request.note,
+    }
+    subject = f"attribution:{found.attribution.id}"
+    draft = EventDraft(ATTRIBUTION_REVIEWED, house.clock(), house.actor, subject, payload)
+    house.events.append([draft])
+    return msgspec.structs.replace(found, said=_said(house, found.attribution.id))
+
+
+def accepted_items(found: ReviewedAttribution) -> bytes:
+    """The accepted items as rows of a data set."""
+    items = [one for one in found.accepted if one.kind in ITEMS]
+    if not items:
+        raise RefusedError(f"no item of {found.attribution.id} is accepted; a pack_owner must")
+    return b"".join(msgspec.json.encode(one.content) + b"\n" for one in items)
+
+
+def _check(house: House, found: ReviewedAttribution, verdicts: dict[ProposalKind, Verdict]) -> None:
+    rules = read_state(house, "*").house
+    proposed = {one.kind for one in found.attribution.proposals}
+    for kind in verdicts:
+        if kind not in proposed:
+            named_kinds = ", ".join(sorted(proposed)) or "nothing"
+            raise UsageError(f"the attribution proposes {named_kinds}, not {kind}")
+        require_role(rules, house.actor, JUDGES[kind], f"judge a {kind.replace('_', ' ')}")
+        if kind in found.said:
+            before = found.said[kind]
+            raise RefusedError(f"{kind} was {before.verdict} by {before.by} already")
+    if house.actor == found.reviewer:
+        raise NotAllowedError(
+            f"{house.actor} judged the decision; somebody else must judge what follows from it"
+        )
+
+
+def _said(house: House, name: str) -> dict[ProposalKind, Said]:
+    said: dict[ProposalKind, Said] = {}
+    for event, payload in house.events.events(subject=f"attribution:{name}"):
+        if event.kind == ATTRIBUTION_REVIEWED and payload is not None:
+            for kind, verdict in payload["verdicts"].items():
+                said.setdefault(
+                    kind, Said(verdict=verdict, by=event.actor, note=str(payload["note"]))
+                )
+    return said

@@ -1,0 +1,82 @@
+"""Decisions in files: one JSON document, or one per line, each held against all of its rules."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.decision import NAME, Decision
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.flow.plugins import schemas
+from gatemark.intake.strict_json import parse_strictly
+
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+MAX_DEPTH: Final = 64
+SHOWN_PROBLEMS: Final = 20
+
+
+def read_decisions(path: str) -> tuple[Decision, ...]:
+    """The decisions of a file; everything that is wrong with a line is told at once."""
+    data = read_bounded(path).removeprefix(codecs.BOM_UTF8)
+    lines = data.splitlines() if _is_lines(data) else [data]
+    found = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        place = f"{path}:{number}" if len(lines) > 1 else path
+        record, problems = _record(line)
+        if record is None or problems:
+            raise BadInputError(
+                tuple(f"{place}: {problem}" for problem in problems[:SHOWN_PROBLEMS]),
+                unlisted_count=max(0, len(problems) - SHOWN_PROBLEMS),
+            )
+        found.append(record)
+    if not found:
+        raise BadInputError(f"{path}: holds no decision")
+    return tuple(found)
+
+
+def problems_of(decision: Decision) -> list[str]:
+    """What makes a decision illegal: its plan, its versions, or a number nobody can seal."""
+    form = schemas().get(NAME).form("decision")
+    found = [f"{one.message} at {one.path}" for rule in form.rules for one in rule(decision)]
+    try:
+        digest(decision)
+    except InvalidValueError as error:
+        found.append(str(error))
+    return found
+
+
+def read_bounded(path: str) -> bytes:
+    """The bytes of a file that is not too large."""
+    try:
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
+
+
+def _record(line: bytes) -> tuple[Decision | None, list[str]]:
+    value, problems = parse_strictly(line, max_depth=MAX_DEPTH)
+    if problems:
+        return None, [f"{one.message} at {one.path}" for one in problems]
+    try:
+        record = msgspec.convert(value, Decision)
+    except msgspec.ValidationError as error:
+        return None, [str(error)]
+    return record, problems_of(record)
+
+
+def _is_lines(data: bytes) -> bool:
+    """Whether the first line is a whole document of its own."""
+    first = data.lstrip().split(b"\n", 1)[0]
+    try:
+        msgspec.json.decode(first)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True

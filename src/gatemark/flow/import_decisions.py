@@ -1,0 +1,127 @@
+"""The journey of ``gatemark import --to decisions``: traces in, ``gatemark.decision/1`` out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.decision import Decision
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.disk.atomic import write_whole
+from gatemark.flow.decision_files import MAX_DEPTH, problems_of
+from gatemark.flow.import_logs import check_output
+from gatemark.flow.prepare_samples import without_private
+from gatemark.flow.samples import AUTO
+from gatemark.intake import langfuse, otlp
+from gatemark.intake.foreign import ReadOptions, detect, importers, open_foreign
+from gatemark.intake.gathering import shown
+from gatemark.intake.strict_json import depth
+from gatemark.intake.trace_samples import decisions
+
+READERS: Final = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
+LARGEST_EXACT: Final = 2**53
+MAX_CONTENT_DEPTH: Final = MAX_DEPTH - 4
+"""Contents lie inside a step inside the steps of a decision."""
+
+
+class DecisionsImported(msgspec.Struct, frozen=True, kw_only=True):
+    """What some traces turned into; ``output`` is null when nothing was written."""
+
+    decisions: int
+    refused: int
+    redacted: int
+    output: str | None
+    refusals: tuple[str, ...]
+
+
+def import_decisions(
+    paths: Sequence[str],
+    *,
+    tool: str = AUTO,
+    output: str | None = None,
+    redact: bool = False,
+    exclude_bad: bool = False,
+) -> DecisionsImported:
+    """Turn traces into decisions; one that cannot be read keeps all from being written.
+
+    ``exclude_bad`` goes on without such traces. ``redact`` replaces texts that show personal data
+    or secrets before anything is written.
+    """
+    check_output(paths, output)
+    files = [open_foreign(Path(path), ReadOptions().limits) for path in paths]
+    name = detect(files[0], importers()).name if tool == AUTO and files else tool
+    if name not in READERS:
+        raise UsageError(f"only traces become decisions ({', '.join(READERS)}), not {name} logs")
+    found = decisions(files, READERS[name])
+    refusals = [f"{refusal.place}: {refusal.reason}" for refusal in found.refused]
+    kept: list[Decision] = []
+    redacted = 0
+    for made in found.decisions:
+        problems = _depth_problems(made)
+        cleaned = made if problems else _with_contents(made, _exact)
+        if redact and not problems:
+            exact = cleaned
+            cleaned = _with_contents(exact, without_private)
+            redacted += cleaned != exact
+        problems = problems or _problems(cleaned)
+        if problems:
+            trace = shown(made.id)
+            refusals.extend(f"{paths[0]}: trace {trace}: {problem}" for problem in problems)
+        else:
+            kept.append(cleaned)
+    if not kept and not refusals:
+        raise BadInputError(f"{paths[0]}: holds no traces")
+    writes = output is not None and bool(kept) and (exclude_bad or not refusals)
+    if writes and output is not None:
+        write_whole(Path(output), [msgspec.json.encode(one) + b"\n" for one in kept])
+    return DecisionsImported(
+        decisions=len(kept),
+        refused=len(found.refused) + len(found.decisions) - len(kept),
+        redacted=redacted,
+        output=output if writes else None,
+        refusals=tuple(refusals),
+    )
+
+
+def _problems(decision: Decision) -> list[str]:
+    """What keeps a made decision from being read again."""
+    try:
+        again = msgspec.json.decode(msgspec.json.encode(decision), type=Decision)
+    except msgspec.DecodeError as error:
+        return [str(error)]
+    return problems_of(again)
+
+
+def _depth_problems(decision: Decision) -> list[str]:
+    contents = (decision.input, decision.output, *(step.output for step in decision.steps))
+    deepest = max(depth(content) for content in contents)
+    too_deep = deepest > MAX_CONTENT_DEPTH
+    return [f"a text holds JSON that is nested {deepest} levels deep"] if too_deep else []
+
+
+def _with_contents(decision: Decision, change: Callable[[Any], Any]) -> Decision:
+    """The decision with everything changed that people, models or tools said in it."""
+    steps = tuple(
+        msgspec.structs.replace(
+            step,
+            output=step.output if step.output is UNSET else change(step.output),
+            error=step.error if step.error is UNSET else change(step.error),
+        )
+        for step in decision.steps
+    )
+    return msgspec.structs.replace(
+        decision, input=change(decision.input), output=change(decision.output), steps=steps
+    )
+
+
+def _exact(value: Any) -> Any:
+    """The value with integers that lose digits in other programs as texts."""
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_exact(item) for item in value]
+    return str(value) if isinstance(value, int) and abs(value) > LARGEST_EXACT else value

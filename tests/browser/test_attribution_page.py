@@ -1,0 +1,76 @@
+"""The attribution page in a real browser: it stands alone, fits, and runs nothing of a model's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+from tests.browser.test_report_page import browser, pytestmark  # noqa: F401 - pytest finds them
+
+HOSTILE = "<script>document.title='owned'</script><img src=https://evil.example/x.png>"
+
+
+@pytest.fixture(scope="module")
+def why(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("why")
+    wide = [
+        {
+            "id": f"look-up-{number}-with-a-name-that-is-rather-long",
+            "kind": "retrieval",
+            "name": HOSTILE,
+            "sources": ["input"],
+            "output": HOSTILE,
+            "retrieval": {"name": f"facts-{number}", "version": "[x](javascript:alert(1))"},
+        }
+        for number in range(4)
+    ]
+    last = {
+        "id": "write",
+        "kind": "model",
+        "name": "writer",
+        "sources": [step["id"] for step in wide],
+        "output": "x",
+        "model": {"name": "writer", "version": "large-1" * 20},
+        "checks": [{"pack": HOSTILE, "rule": "tone", "verdict": "fail"}],
+    }
+    decision = {"id": HOSTILE, "input": "q", "output": "x", "steps": [*wide, last]}
+    decision["judgement"] = {"verdict": "wrong", "reviewer": "r", "expected": "y"}
+    (folder / "decision.json").write_text(json.dumps(decision))
+    page = folder / "why.html"
+    command = [sys.executable, "-m", "gatemark", "attribute", folder / "decision.json", "-o", page]
+    subprocess.run(command, check=True, capture_output=True)
+    return page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1000, 390])
+def test_the_page_stands_alone_fits_and_has_no_serious_barrier(
+    browser: Browser,  # noqa: F811
+    why: Path,
+    scheme: str,
+    width: int,
+) -> None:
+    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})  # type: ignore[arg-type]
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(why.as_uri())
+    assert page.title() != "owned"
+    assert [url for url in requested if not url.startswith("file:")] == []
+    assert page.locator("svg.plan rect").count() == 5
+    assert page.locator("svg.plan .cause").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator('a[href^="javascript:"]').count() == 0
+    page.close()
+    # The checker brings a script of its own, which the page's policy would refuse.
+    trusting = browser.new_context(bypass_csp=True, color_scheme=scheme)  # type: ignore[arg-type]
+    page = trusting.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(why.as_uri())
+    found = Axe().run(page).response["violations"]
+    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+    trusting.close()
