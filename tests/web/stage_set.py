@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lifecycle.sealed import result
+from tests.web.failures import add_failure
 from tests.web.review_set import add_reviews
 from tests.web.scene import ASSET, Clock, Scene
 
@@ -50,6 +51,7 @@ def build(folder: Path, **settings: Any) -> Scene:
     watched(scene, "router", folder)
     clock.now = NOW
     add_reviews(scene, folder)
+    add_failure(scene, folder)
     return scene
 
 

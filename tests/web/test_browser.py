@@ -21,6 +21,7 @@ from tests.web.take_pictures import sign_in
 from tests.web.test_oidc import settings_file
 
 from gatemark.flow.accounts import PageRun
+from gatemark.flow.attribution_desk import attribution_list
 
 CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))[
     "find_browser"
@@ -249,8 +250,11 @@ def test_every_page_fits_and_has_no_serious_barrier(
 ) -> None:
     scene, address = world
     results = scene.house.results.lines(2)
+    failure = attribution_list(scene.house).items[0].attribution
     pages = [
         *PAGES,
+        ("eve", "/attributions"),
+        ("eve", f"/attributions/{failure}"),
         ("bob", f"/results/{results[0].id}"),
         ("bob", f"/compare?before={results[0].id}&after={results[1].id}"),
         ("eve", f"/runs/{run_to_its_end(scene)}"),

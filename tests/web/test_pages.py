@@ -16,6 +16,7 @@ PAGES = (
     "/new-review",
     "/labels",
     "/new-labels",
+    "/attributions",
     "/tokens",
     "/compare",
     f"/assets/{ASSET}",

@@ -52,6 +52,7 @@ TWINS = {
     "/new-labels": ["POST /labels"],
     "/labels/{name}": ["POST /labels/{name}/marks"],
     "/labels/{name}/items": ["POST /labels/{name}/acceptance"],
+    "/attributions/{reference}": ["POST /attributions/{reference}/verdicts"],
 }
 """The forms of the page, and which routes of the interface do the same."""
 LOOKS = {
@@ -62,6 +63,9 @@ LOOKS = {
     "/assets/{asset}/history": "/assets/{asset}/history",
     "/assets/{asset}/drift": "/assets/{asset}/drift",
     "/assets/{asset}/versions/{version}": VERSION,
+    "/attributions": "/attributions",
+    "/attributions/{reference}": "/attributions/{reference}",
+    "/attributions/{reference}/items": "/attributions/{reference}/items",
     "/compare": "/comparison",
     "/labels": "/labels",
     "/labels/{name}": "/labels/{name}",

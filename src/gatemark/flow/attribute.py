@@ -215,7 +215,13 @@ def _sealed(house: House, found: Attribution, decision: Decision) -> Event:
         at=house.clock(),
         actor=house.actor,
         subject=asset,
-        payload={"attribution": found.id, "cause": found.cause, "blobs": kept},
+        payload={
+            "attribution": found.id,
+            "decision": found.decision,
+            "cause": found.cause,
+            "proposals": [one.kind for one in found.proposals],
+            "blobs": kept,
+        },
     )
     (event,) = house.events.append([draft])
     return event

@@ -16,6 +16,7 @@ from gatemark.flow.accounts import Identity
 from gatemark.flow.asset_history import asset_lines
 from gatemark.flow.asset_views import asset_rows
 from gatemark.flow.assets import asset_names
+from gatemark.flow.attribution_desk import waiting_attributions
 from gatemark.flow.books import read_state
 from gatemark.flow.house import House
 from gatemark.flow.label_desk import waiting_labels
@@ -76,7 +77,17 @@ def _desk(house: House, identity: Identity) -> tuple[DeskTask, ...]:
         )
         for line in waiting_labels(house, identity, DESK)
     ]
-    return (*reviews, *labels)
+    attributions = [
+        DeskTask(
+            kind="attribution",
+            name=line.attribution,
+            what=f"what follows from decision {line.decision}",
+            answered=line.proposed - line.waiting,
+            total=line.proposed,
+        )
+        for line in waiting_attributions(house, identity, DESK)
+    ]
+    return (*reviews, *labels, *attributions)
 
 
 def _stage_row(house: House, row: AssetRow) -> StageRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -147,16 +147,22 @@ def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
     from gatemark.report.pages import page_environment  # noqa: PLC0415
 
     template = page_environment().get_template("attribution.html")
-    return template.render(
-        found=found,
-        headline=headline(found),
-        verdict=FOUND_WORDS[found.suspects[0].confidence if found.cause else "none"],
-        answers=answers(found),
-        replay=replay_words(found),
-        changes=change_words(found),
-        drawing=draw(found.plan, found.cause),
-        said=said or {},
-        box_width=BOX_WIDTH,
-        box_height=BOX_HEIGHT,
-        version=__version__,
-    ).encode()
+    return template.render(attribution_context(found, said), version=__version__).encode()
+
+
+def attribution_context(
+    found: Attribution, said: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What the page of an attribution is filled with."""
+    return {
+        "found": found,
+        "headline": headline(found),
+        "verdict": FOUND_WORDS[found.suspects[0].confidence if found.cause else "none"],
+        "answers": answers(found),
+        "replay": replay_words(found),
+        "changes": change_words(found),
+        "drawing": draw(found.plan, found.cause),
+        "said": said or {},
+        "box_width": BOX_WIDTH,
+        "box_height": BOX_HEIGHT,
+    }

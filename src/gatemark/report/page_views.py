@@ -23,9 +23,9 @@ class Task(View, frozen=True, kw_only=True):
 
 
 class DeskTask(View, frozen=True, kw_only=True):
-    """A review or a label set that waits for a person, and how much of it they did."""
+    """A review, a label set or an attribution that waits for a person, and how much is done."""
 
-    kind: Literal["review", "labels"]
+    kind: Literal["review", "labels", "attribution"]
     name: str
     what: str
     answered: int

@@ -18,6 +18,7 @@ from gatemark.core.errors import GatemarkError
 from gatemark.flow.accounts import look_now
 from gatemark.web.api import accounts as accounts_api
 from gatemark.web.api import assets as assets_api
+from gatemark.web.api import attributions as attributions_api
 from gatemark.web.api import labels as labels_api
 from gatemark.web.api import ledger as ledger_api
 from gatemark.web.api import measurements as measurements_api
@@ -33,6 +34,7 @@ from gatemark.web.pages import (
     accounts,
     approvals,
     assets,
+    attributions,
     door,
     labels,
     ledger,
@@ -55,11 +57,12 @@ NOT_OURS: Final = {
 """What the framework refuses by itself, in our words."""
 PAGES: Final = (
     *(door, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
-    *(reviews, labels),
+    *(reviews, labels, attributions),
 )
 INTERFACES: Final = (
     *(accounts_api, assets_api, moves_api, rules_api, measurements_api),
     *(results_api, ledger_api, runs_api, reviews_api, labels_api),
+    attributions_api,
 )
 
 

@@ -21,7 +21,7 @@ from gatemark.report.pages import page_environment
 from gatemark.web.problems import Problem
 from gatemark.web.site import FORM_FIELD, check_mark, site_of, visitor
 
-STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "page.css")
+STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "attribution.css", "page.css")
 STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 PRE_COOKIE: Final = "gatemark-form"
 DONE: Final = {
@@ -38,6 +38,7 @@ DONE: Final = {
     "revoked": "The token was revoked.",
     "sealed": "The review is made; who sees what first is drawn and sealed.",
     "unblinded": "The review is closed; its key is in the ledger.",
+    "judged": "What you said about the proposals is in the ledger.",
     "accepted": "Accepted; the digest of the data set is in the ledger.",
 }
 

@@ -1,0 +1,147 @@
+"""Sealed attributions for people who are signed in: the list, one of them, and its proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from gatemark.core.attribution import ProposalKind
+from gatemark.core.event import Event
+from gatemark.core.governance import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
+from gatemark.flow.accounts import Identity
+from gatemark.flow.attribution_review import (
+    JUDGES,
+    ReviewAttribution,
+    ReviewedAttribution,
+    Verdict,
+    accepted_items,
+    review_attribution,
+    sealed_attribution,
+)
+from gatemark.flow.house import House
+
+__all__ = ["ReviewedAttribution", "accepted_items", "sealed_attribution"]
+
+
+class AttributionLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One attribution in a list; ``waiting`` proposals have not been judged by anybody."""
+
+    attribution: str
+    seq: int
+    decision: str
+    asset: str | None
+    cause: str | None
+    at: datetime
+    by: str
+    proposed: int
+    waiting: int
+
+
+class AttributionList(msgspec.Struct, frozen=True, kw_only=True):
+    """Some attributions, the newest first, and where the next ones begin."""
+
+    items: tuple[AttributionLine, ...]
+    next: str | None
+
+
+class AttributionCard(msgspec.Struct, frozen=True, kw_only=True):
+    """An attribution with what people said of its proposals, and what the reader may judge.
+
+    ``why_not`` says why somebody who has the role may not.
+    """
+
+    found: ReviewedAttribution
+    may_judge: tuple[ProposalKind, ...]
+    why_not: str | None
+
+
+def attribution_list(
+    house: House, *, before: int | None = None, limit: int = 50
+) -> AttributionList:
+    """Attributions whose events have smaller numbers than ``before``, the newest first."""
+    older = [one for one in _sealed(house) if before is None or one[0].seq < before]
+    shown = older[:limit]
+    judged = _judged(house)
+    items = tuple(_line(event, payload, judged) for event, payload in shown)
+    return AttributionList(items=items, next=str(items[-1].seq) if len(older) > limit else None)
+
+
+def waiting_attributions(
+    house: House, identity: Identity, limit: int
+) -> tuple[AttributionLine, ...]:
+    """Of the newest attributions, those with a proposal that somebody may judge."""
+    if not any(set(roles) & set(identity.roles) for roles in JUDGES.values()):
+        return ()
+    newest = attribution_list(house, limit=limit).items
+    return tuple(
+        line
+        for line in newest
+        if line.waiting and attribution_card(house, identity, line.attribution).may_judge
+    )
+
+
+def attribution_card(house: House, identity: Identity, reference: str) -> AttributionCard:
+    """One attribution, as somebody sees it."""
+    found = sealed_attribution(house, reference)
+    open_kinds = [one.kind for one in found.attribution.proposals if one.kind not in found.said]
+    held = [kind for kind in open_kinds if set(JUDGES[kind]) & set(identity.roles)]
+    why_not = None
+    if held and identity.person == found.reviewer:
+        why_not = "you judged the decision; somebody else must judge what follows from it"
+    return AttributionCard(found=found, may_judge=() if why_not else tuple(held), why_not=why_not)
+
+
+def judge_proposals(
+    house: House,
+    identity: Identity,
+    reference: str,
+    verdicts: Mapping[ProposalKind, Verdict],
+    note: str,
+) -> AttributionCard:
+    """Accept or reject proposals in somebody's name."""
+    request = ReviewAttribution(
+        attribution=reference,
+        accept=tuple(kind for kind, verdict in verdicts.items() if verdict == "accepted"),
+        reject=tuple(kind for kind, verdict in verdicts.items() if verdict == "rejected"),
+        note=note,
+    )
+    review_attribution(house.acting_as(identity.person), request)
+    return attribution_card(house, identity, reference)
+
+
+def _sealed(house: House) -> list[tuple[Event, Mapping[str, Any]]]:
+    """The newest first; what was sealed again counts where it was sealed last."""
+    found = {
+        payload["attribution"]: (event, payload)
+        for event, payload in house.events.events(kind=ATTRIBUTION_SEALED)
+        if payload is not None
+    }
+    return sorted(found.values(), key=lambda one: one[0].seq, reverse=True)
+
+
+def _judged(house: House) -> dict[str, set[str]]:
+    judged: dict[str, set[str]] = {}
+    for _, payload in house.events.events(kind=ATTRIBUTION_REVIEWED):
+        if payload is not None:
+            judged.setdefault(str(payload["attribution"]), set()).update(payload["verdicts"])
+    return judged
+
+
+def _line(
+    event: Event, payload: Mapping[str, Any], judged: Mapping[str, set[str]]
+) -> AttributionLine:
+    name, proposed = str(payload["attribution"]), set(payload["proposals"])
+    return AttributionLine(
+        attribution=name,
+        seq=event.seq,
+        decision=payload["decision"],
+        asset=event.subject,
+        cause=payload["cause"],
+        at=event.at,
+        by=event.actor,
+        proposed=len(proposed),
+        waiting=len(proposed - judged.get(name, set())),
+    )

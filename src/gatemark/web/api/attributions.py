@@ -1,0 +1,69 @@
+"""Sealed attributions for programs: the list, one of them, and what people say of its proposals."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import Field
+
+from gatemark.core.attribution import ProposalKind
+from gatemark.flow.attribution_desk import (
+    AttributionCard,
+    AttributionList,
+    accepted_items,
+    attribution_card,
+    attribution_list,
+    judge_proposals,
+    sealed_attribution,
+)
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.again import KeyedRoute
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.moves import Note
+from gatemark.web.api.reviews import Limit
+from gatemark.web.site import caller, site_of
+
+router = APIRouter(tags=["attributions"], route_class=KeyedRoute)
+Attributed = Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{8,64}$")]
+
+
+class ProposalsBody(Body):
+    """What somebody says about proposals, each once, and why."""
+
+    verdicts: dict[ProposalKind, Literal["accepted", "rejected"]] = Field(min_length=1)
+    note: Note = ""
+
+
+@router.get("/attributions", responses=answers(AttributionList))
+def list_attributions(
+    request: Request,
+    before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+    limit: Limit = 50,
+) -> Response:
+    """Attributions, the newest first."""
+    caller(request)
+    return reply(attribution_list(site_of(request).house, before=before, limit=limit))
+
+
+@router.get("/attributions/{reference}", responses=answers(AttributionCard))
+def one_attribution(request: Request, reference: Attributed) -> Response:
+    """One attribution with its proposals, and what whoever asks may judge of them."""
+    identity = caller(request)
+    return reply(attribution_card(site_of(request).house, identity, reference))
+
+
+@router.post("/attributions/{reference}/verdicts", responses=answers(AttributionCard))
+def post_verdicts(request: Request, reference: Attributed, body: ProposalsBody) -> Response:
+    """Accept or reject proposals, in person."""
+    identity = caller(request, "act", in_person=True)
+    house = site_of(request).house
+    return reply(judge_proposals(house, identity, reference, body.verdicts, body.note))
+
+
+@router.get("/attributions/{reference}/items", responses=answers(bytes))
+def get_items(request: Request, reference: Attributed) -> Response:
+    """The accepted items as rows of a data set."""
+    caller(request)
+    rows = accepted_items(sealed_attribution(site_of(request).house, reference))
+    return Response(rows, media_type="application/x-ndjson")

@@ -1,0 +1,74 @@
+"""Wrong decisions and what made them go wrong; what follows from it is for people to accept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from gatemark.core.attribution import ProposalKind
+from gatemark.flow.attribution_desk import (
+    accepted_items,
+    attribution_card,
+    attribution_list,
+    judge_proposals,
+    sealed_attribution,
+)
+from gatemark.flow.attribution_review import JUDGES, Verdict
+from gatemark.report.attribution_report import attribution_context
+from gatemark.web.pages.results import download
+from gatemark.web.pages.reviews import as_text
+from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.site import site_of
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+SHOWN = 50
+WORDS: dict[str, Verdict] = {"accept": "accepted", "reject": "rejected"}
+
+
+@router.get("/attributions")
+def attributions_page(request: Request, before: int | None = None) -> Response:
+    """Every sealed attribution, the newest first."""
+    identity = member(request)
+    view = attribution_list(site_of(request).house, before=before, limit=SHOWN)
+    return page(request, "attributions.html", identity, {"title": "Failures", "view": view})
+
+
+@router.get("/attributions/{reference}")
+def attribution_page(request: Request, reference: str) -> Response:
+    """One attribution with its plan drawn, and the form for its proposals."""
+    identity = member(request)
+    card = attribution_card(site_of(request).house, identity, reference)
+    found = card.found
+    told: dict[str, str] = {
+        kind: f"{said.verdict} by {said.by}" for kind, said in found.said.items()
+    }
+    context: dict[str, Any] = {
+        **attribution_context(found.attribution, told),
+        "title": f"Decision {found.attribution.decision}",
+        "card": card,
+        "contents": {one.kind: as_text(one.content) for one in found.attribution.proposals},
+        "has_items": any(one.kind.endswith("_item") for one in found.accepted),
+    }
+    return page(request, "attributed.html", identity, context)
+
+
+@router.post("/attributions/{reference}")
+def attribution_post(request: Request, reference: str, fields: Fields) -> Response:
+    """Accept or reject proposals."""
+    identity = member(request)
+    verdicts: dict[ProposalKind, Verdict] = {
+        kind: WORDS[said] for kind in JUDGES if (said := one(fields, kind)) in WORDS
+    }
+    house = site_of(request).house
+    card = judge_proposals(house, identity, reference, verdicts, one(fields, "note"))
+    return back(f"/attributions/{part(card.found.attribution.id)}", "judged")
+
+
+@router.get("/attributions/{reference}/items")
+def items_file(request: Request, reference: str) -> Response:
+    """The accepted items as rows of a data set."""
+    member(request)
+    found = sealed_attribution(site_of(request).house, reference)
+    return download(iter((accepted_items(found),)), found.attribution.id)
