@@ -150,8 +150,9 @@ def proof_fits_its_mode(record: Decision) -> list[Problem]:
         return [Problem("$.npu_proof.proof_ok", "must be true or false when inference ran")]
     if proof.proof_ok and not proof.inference_ran:
         return [Problem("$.npu_proof.proof_ok", "must not be true when no inference ran")]
-    if proof.proof_ok and delta == 0:
-        return [Problem("$.npu_proof.proof_ok", f"must not be true when {name} is 0")]
+    if proof.proof_ok and 0 in (delta, proof.busy_delta_us):
+        still = name if delta == 0 else "busy_delta_us"
+        return [Problem("$.npu_proof.proof_ok", f"must not be true when {still} is 0")]
     return []
 
 

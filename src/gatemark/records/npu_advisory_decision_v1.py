@@ -226,6 +226,11 @@ _BAD: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
         {"npu_proof.busy_delta_us": 0},
         "$.npu_proof.proof_ok",
     ),
+    (
+        "a service's proof against the counter",
+        {"npu_proof.proof_mode": "service_reported_delta", "npu_proof.busy_delta_us": 0},
+        "$.npu_proof.proof_ok",
+    ),
     ("a proof without inference", {"npu_proof.inference_ran": False}, "$.npu_proof.proof_ok"),
     ("a measured proof left open", {"npu_proof.proof_ok": None}, "$.npu_proof.proof_ok"),
     (

@@ -1,23 +1,38 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
+
+import pytest
+
+from gatemark.core.policy import Waiver
+from gatemark.gate.decide import decide
+from gatemark.suites.advisory.policy import loosened
 
 from .decisions import (
     LANE,
     NORMAL,
+    NOW,
     OTHER,
+    PROMISE,
     PROMOTION,
+    UNSURE,
     WRONG,
+    account,
     decision,
+    exam_of,
     good_lane,
     named,
     numbered,
     policy_of,
+    report_of,
     summary_of,
 )
 
-BOTH = policy_of(lanes={LANE: {"promotion": PROMOTION}, OTHER: {"promotion": PROMOTION}})
+BOTH = policy_of(
+    lane_defaults=PROMISE, lanes={LANE: {"promotion": PROMOTION}, OTHER: {"promotion": PROMOTION}}
+)
 
 
 def promotion(records: list[dict[str, Any]], policy: Any, **more: Any) -> dict[str, Any]:
@@ -42,6 +57,7 @@ def test_no_lane_is_listed_without_scope_rollback_plan_and_reviewer() -> None:
         found = promotion(good_lane(), policy)
         assert found["candidate_lanes"] == []
         assert found["lanes"][LANE]["status"].startswith("not scoped")
+        assert any("scopes no lane" in text for text in found["caveats"])
 
 
 def test_one_lane_never_speaks_for_another() -> None:
@@ -80,6 +96,60 @@ def test_a_lost_record_leaves_no_candidates() -> None:
     found = promotion(good_lane(), named(), lost=1)
     assert found["candidate_lanes"] == []
     assert found["lanes"][LANE]["status"] == "blocked"
+
+
+def test_a_lane_without_a_latency_bound_is_no_candidate() -> None:
+    found = promotion(good_lane(), policy_of(lanes={LANE: {"promotion": PROMOTION}}))
+    assert found["candidate_lanes"] == []
+    assert found["lanes"][LANE]["blockers"] == [
+        f"{LANE}: the policy names no latency bound (p95_total_ms_max)"
+    ]
+    assert any(text.startswith(f"{LANE} is no candidate: ") for text in found["caveats"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind"),
+    [
+        ("advisory.authority", {"authority_flags.can_execute_tools": True}),
+        ("advisory.privacy", {"privacy.payload_logged": True}),
+        ("advisory.side_effects", {"actual_action.performed": True}),
+    ],
+)
+def test_no_waiver_makes_candidates_of_violations(rule: str, kind: dict[str, Any]) -> None:
+    records = [*good_lane()[:-1], decision(119, UNSURE, kind, run="run:2")]
+    waiver = Waiver(
+        rule=rule, owner="Ada", reason="known", expires_at=datetime.max.replace(tzinfo=UTC)
+    )
+    exam = exam_of(named())
+    report = report_of(records, named())
+    evidence = account(len(records))
+    verdict = decide(exam.policy(), (evidence,), report.measurements, (waiver,), now=NOW)
+    assert verdict.outcome == "pass"
+    found = exam.summary(report, evidence, verdict)["promotion"]
+    assert found["candidate_lanes"] == []
+    assert found["lanes"][LANE]["status"] == "blocked"
+
+
+def test_a_policy_that_asks_for_less_says_so() -> None:
+    lax = named(bounds={"agreement_rate_min": 0.5, "conservative": True, "proof_required": True})
+    (text,) = [t for t in promotion(good_lane(), lax)["caveats"] if "asks for less" in t]
+    assert f"{LANE}.agreement_rate_min 0.5, default 0.9" in text
+    assert f"{LANE}.conservative true, default false" in text
+    assert "proof" not in text
+    strict = named(bounds={"agreement_rate_min": 0.99})
+    assert not [t for t in promotion(good_lane(), strict)["caveats"] if "asks for less" in t]
+    unbound = policy_of(
+        overall={"uncertain_rate_max": 0.9},
+        stability={"runs_min": 2},
+        lane_defaults={"p95_total_ms_max": 9, "proof_required": True},
+        lanes={LANE: {"bounds": {"p95_total_ms_max": None, "proof_required": False}}},
+    )
+    assert loosened(unbound) == [
+        "overall.uncertain_rate_max 0.9, default 0.15",
+        f"{LANE}.proof_required false, default true",
+        f"{LANE}.p95_total_ms_max none, default 9",
+        "stability.runs_min 2, default 3",
+    ]
 
 
 def test_caveats_tell_what_the_numbers_do_not() -> None:

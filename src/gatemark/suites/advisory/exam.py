@@ -30,7 +30,7 @@ from gatemark.suites.advisory.state import State, merged, note, settle
 from gatemark.suites.advisory.summary import facts_document, summary_document
 from gatemark.suites.advisory.tally import ALL, has_doubts, tallied
 
-FACTS_VERSION: Final = 1
+FACTS_VERSION: Final = 2
 """Changes whenever a state of the same records would hold something else."""
 
 

@@ -26,6 +26,7 @@ from gatemark.suites.advisory.stability import (
     LaneBuckets,
     PastRun,
     comparable_history,
+    inputs_number,
     runs_of,
     shift_number,
 )
@@ -109,7 +110,10 @@ def found_in(
             *(run.lanes.get(lane, {}) for run in past),
             *(run.get(lane, {}) for run in runs.values()),
         ]
-        numbers["bucket_shift", lane] = shift_number(lane, spread, policy.stability, lost)
+        numbers["bucket_shift", lane] = shift_number(
+            lane, spread, policy.stability, lost, same_inputs=bool(fixture_sets)
+        )
+        numbers["comparable_inputs", lane] = inputs_number(lane, tally, lost)
     others = _other_lanes(policy, lanes, numbers)
     numbers[OTHER_LANES_BELOW, None] = _other_lanes_number(others, len(lanes), lost)
     return Findings(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -183,3 +184,35 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The digest of what decides how records are read; bounds are not part of it."""
         own = {name: lane.labels for name, lane in self.lanes.items() if lane.labels is not None}
         return digest([self.labels, own, self.bucket_rules, self.privacy])
+
+
+def loosened(policy: AdvisoryPolicy) -> list[str]:
+    """The bounds by which a policy asks for less than the defaults do, overall and by lane."""
+    lanes = {name: policy.bounds(name) for name in sorted(policy.lanes)}
+    return [
+        *_looser("overall", policy.overall, OverallBounds()),
+        *_looser("lane_defaults", policy.lane_defaults, LaneBounds()),
+        *(text for name, own in lanes.items() for text in _looser(name, own, policy.lane_defaults)),
+        *_looser("stability", policy.stability, Stability()),
+    ]
+
+
+def _looser(place: str, own: msgspec.Struct, usual: msgspec.Struct) -> Iterator[str]:
+    for name in own.__struct_fields__:
+        value, default = getattr(own, name), getattr(usual, name)
+        if default is None or value == default or name == "alpha":
+            continue
+        if value is None or name == "proof_required":
+            less = bool(default)
+        elif name.endswith("_min"):
+            less = value < default
+        else:
+            less = value > default
+        if less:
+            yield f"{place}.{name} {_spelled(value)}, default {_spelled(default)}"
+
+
+def _spelled(value: float | bool | None) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

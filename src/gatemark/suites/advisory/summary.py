@@ -112,7 +112,7 @@ def counts_value(found: Findings, name: str, lane: str | None) -> int:
 
 def _lane(found: Findings, lane: str) -> dict[str, Any]:
     counts = found.counts("lane", lane)
-    shift = found.number("bucket_shift", lane)
+    shift, inputs = found.number("bucket_shift", lane), found.number("comparable_inputs", lane)
     return {
         **_group(found, lane, counts),
         "recommendation_counts": _prefixed(counts, "label."),
@@ -125,6 +125,7 @@ def _lane(found: Findings, lane: str) -> dict[str, Any]:
         "cases": {kind: counts.get(f"case.{kind}", 0) for kind in CASE_KINDS},
         "missing_cases": list(missing_cases(counts)),
         "atlas_shadow": _shadow(counts),
+        "comparable_inputs": None if inputs.value is None else int(inputs.value),
         "bucket_shift": shift.value,
         "bucket_shift_reason": shift.reason,
         "bounds": msgspec.to_builtins(found.policy.bounds(lane)),
