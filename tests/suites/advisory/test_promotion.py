@@ -8,6 +8,7 @@ import pytest
 
 from gatemark.core.policy import Waiver
 from gatemark.gate.decide import decide
+from gatemark.hygiene.private_text import PrivateTextRules
 from gatemark.suites.advisory.policy import loosened
 
 from .decisions import (
@@ -150,6 +151,23 @@ def test_a_policy_that_asks_for_less_says_so() -> None:
         f"{LANE}.p95_total_ms_max none, default 9",
         "stability.runs_min 2, default 3",
     ]
+    blind = policy_of(
+        privacy={
+            "note_chars_max": 9_000,
+            "private_roots": list(PrivateTextRules().private_roots[1:]),
+        },
+        labels={
+            "no_op": ["suppress", "escalate"],
+            "action": ["summarize"],
+            "deferred": ["unknown", "needs_human"],
+        },
+    )
+    assert loosened(blind) == [
+        "privacy leaves out /home/",
+        "privacy.note_chars_max 9000, default 280",
+        "labels.escalate means no_op, default action",
+    ]
+    assert loosened(policy_of()) == []
 
 
 def test_caveats_tell_what_the_numbers_do_not() -> None:

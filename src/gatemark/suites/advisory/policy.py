@@ -194,12 +194,23 @@ def loosened(policy: AdvisoryPolicy) -> list[str]:
         *_looser("lane_defaults", policy.lane_defaults, LaneBounds()),
         *(text for name, own in lanes.items() for text in _looser(name, own, policy.lane_defaults)),
         *_looser("stability", policy.stability, Stability()),
+        *_looser("privacy", policy.privacy, PrivateTextRules()),
+        *_other_meanings("labels", policy.labels),
+        *(
+            text
+            for name, lane in sorted(policy.lanes.items())
+            if lane.labels is not None
+            for text in _other_meanings(f"{name}.labels", lane.labels)
+        ),
     ]
 
 
 def _looser(place: str, own: msgspec.Struct, usual: msgspec.Struct) -> Iterator[str]:
     for name in own.__struct_fields__:
         value, default = getattr(own, name), getattr(usual, name)
+        if name == "private_roots":
+            yield from (f"{place} leaves out {root}" for root in default if root not in value)
+            continue
         if default is None or value == default or name == "alpha":
             continue
         if value is None or name == "proof_required":
@@ -210,6 +221,17 @@ def _looser(place: str, own: msgspec.Struct, usual: msgspec.Struct) -> Iterator[
             less = value > default
         if less:
             yield f"{place}.{name} {_spelled(value)}, default {_spelled(default)}"
+
+
+def _other_meanings(place: str, own: Taxonomy) -> Iterator[str]:
+    """Labels that mean something else than usual: errors of theirs may have another name, or none.
+
+    A label that is left out is refused where it comes up, so that nothing hides behind it.
+    """
+    usual = Taxonomy()
+    for label in usual.labels:
+        if own.knows(label) and own.kind(label) != usual.kind(label):
+            yield f"{place}.{label} means {own.kind(label)}, default {usual.kind(label)}"
 
 
 def _spelled(value: float | bool | None) -> str:
