@@ -175,7 +175,11 @@ def test_caveats_tell_what_the_numbers_do_not() -> None:
     expected = {"fallback": {"occurred": True, "kind": "cpu", "reason": "no_npu", "expected": True}}
     unproved = {"npu_proof": {"proof_mode": "unavailable", "inference_ran": True, "proof_ok": None}}
     records = numbered([NORMAL | unproved, shadow | unproved, expected | unproved])
+    own_word = {"npu_proof.proof_mode": "service_reported_delta"}
+    claimed = promotion([*records, decision(9, own_word)], named())["caveats"]
+    assert any(text.startswith("1 proofs are the services' own count") for text in claimed)
     caveats = promotion(records, named())["caveats"]
+    assert not any("own count" in text for text in caveats)
     assert any("not pinned" in text for text in caveats)
     assert "1 records have only an Atlas decision, which is a signal and no reference" in caveats
     assert "1 expected fallbacks (33.3% of all records)" in caveats

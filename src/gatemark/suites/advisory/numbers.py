@@ -85,6 +85,7 @@ _COUNTS: Final[tuple[tuple[str, str, Direction], ...]] = (
     ("npu_proof_missing_count", "proof.missing", WORSE_UP),
     ("npu_proof_not_applicable_count", "proof.not_applicable", NEUTRAL),
     ("contradicted_proof_count", "contradicted_proof", WORSE_UP),
+    ("self_reported_proof_count", "self_reported_proof", NEUTRAL),
     ("proof_required_records", "proof_required", NEUTRAL),
     ("timeout_count", "timeout", WORSE_UP),
     ("outcome_mismatch_count", "mismatch", WORSE_UP),

@@ -130,6 +130,8 @@ def _caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
         yield f"{stated} records say that they block promotion; the rules judge what they name"
     if torn := facts["contradicted_proof_count"]:
         yield f"{torn} records state a proof beside a fallback; it does not count for their lanes"
+    if own := facts["self_reported_proof_count"]:
+        yield f"{own} proofs are the services' own count, which no counter of the harness confirms"
     if facts["npu_proof_ok_count"] == 0:
         yield "no record proves that an NPU ran"
     if facts["latency"]["total_ms"]["method"] != "percentile_disc":

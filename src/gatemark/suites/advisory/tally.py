@@ -304,8 +304,11 @@ def _proof_names(kind: Kind, category: Category, bounds: LaneBounds) -> set[str]
         names.add("proof_required")
         if "proof.ok" in names and kind.fallback is None:
             names.add("proof_required_ok")
-    if "proof.ok" in names and kind.fallback is not None:
-        names.add("contradicted_proof")
+    if "proof.ok" in names:
+        if kind.fallback is not None:
+            names.add("contradicted_proof")
+        if kind.proof_mode == "service_reported_delta":
+            names.add("self_reported_proof")
     return names
 
 
