@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gatemark.core.exam import Closing
+from gatemark.core.exhibit import Table
 from gatemark.core.policy import Waiver
 from gatemark.gate.decide import decide
 from gatemark.hygiene.private_text import PrivateTextRules
@@ -29,6 +31,7 @@ from .decisions import (
     policy_of,
     report_of,
     summary_of,
+    verdict_of,
 )
 
 BOTH = policy_of(
@@ -184,6 +187,35 @@ def test_caveats_tell_what_the_numbers_do_not() -> None:
     assert "1 records have only an Atlas decision, which is a signal and no reference" in caveats
     assert "1 expected fallbacks (33.3% of all records)" in caveats
     assert "no record proves that an NPU ran" in caveats
+
+
+def test_the_report_for_people_tells_candidates_caveats_and_what_stands_against_a_lane() -> None:
+    def closing(policy: Any) -> Closing:
+        report = report_of(good_lane(), policy)
+        return exam_of(policy).closing(report, account(120), verdict_of(good_lane(), policy))
+
+    found = closing(named())
+    assert found.caveats[0] == (
+        f"candidates for discussion: {LANE}; no authority is granted by this run"
+    )
+    assert any("not pinned" in text for text in found.caveats)
+    (table,) = found.exhibits
+    assert isinstance(table, Table)
+    assert table.rows == ((LANE, "candidate for discussion", "nothing"),)
+    unbound = closing(policy_of(lanes={LANE: {"promotion": PROMOTION}}))
+    assert unbound.caveats[0].startswith("candidates for discussion: none;")
+    (table,) = unbound.exhibits
+    assert isinstance(table, Table)
+    assert table.rows[0][1:] == (
+        "blocked",
+        f"{LANE}: the policy names no latency bound (p95_total_ms_max)",
+    )
+
+
+def test_lanes_that_nobody_named_are_named_where_they_fail() -> None:
+    report = report_of(numbered([NORMAL] * 29), policy_of())
+    (number,) = [m for m in report.measurements if m.name == "other_lanes_below_count"]
+    assert number.caveats == (f"{LANE} breaks comparable, cases",)
 
 
 def test_no_word_says_that_authority_was_granted() -> None:

@@ -201,5 +201,12 @@ def _other_lanes_number(others: Mapping[str, OtherLane], lane_count: int, lost: 
         )
         found = unmeasured(OTHER_LANES_BELOW, why, direction=WORSE_UP, n=lane_count, unit="count")
         return Number(found, 0, None)
-    found = measured(OTHER_LANES_BELOW, len(broken), n=lane_count, direction=WORSE_UP, unit="count")
+    found = measured(
+        OTHER_LANES_BELOW,
+        len(broken),
+        n=lane_count,
+        direction=WORSE_UP,
+        unit="count",
+        caveats=tuple(f"{lane} breaks {', '.join(others[lane].broken)}" for lane in broken[:5]),
+    )
     return Number(found, len(broken), len(broken))

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Closing
+from gatemark.core.exhibit import Table
 from gatemark.core.policy import Policy
 from gatemark.core.verdict import Finding, Verdict
 from gatemark.suites.advisory.policy import AdvisoryPolicy, loosened
@@ -18,6 +20,8 @@ CANDIDATE: Final = "candidate for discussion"
 BLOCKED: Final = "blocked"
 NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
 UNBOUND: Final = "the policy names no latency bound (p95_total_ms_max)"
+TABLE_TITLE: Final = "Promotion: candidates for discussion, no authority is granted"
+SHOWN_LANES: Final = 200
 STATEMENT: Final = (
     "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
     "lane needs its own decision by people."
@@ -50,6 +54,30 @@ def promotion_section(
         "candidate_lanes": [lane for lane, found in lanes.items() if found["status"] == CANDIDATE],
         "lanes": lanes,
     }
+
+
+def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> Closing:
+    """The same for people: what each lane came to, and what the numbers do not tell."""
+    rows = tuple(
+        (lane, found["status"], _first(found["blockers"]))
+        for lane, found in section["lanes"].items()
+    )
+    table = Table(
+        TABLE_TITLE,
+        ("lane", "status", "what stands against it"),
+        rows[:SHOWN_LANES],
+        total_rows=len(rows),
+    )
+    candidates = section["candidate_lanes"]
+    named = ", ".join(candidates[:5]) + (f" and {len(candidates) - 5} more" * (len(candidates) > 5))
+    said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
+    caveats = (text for text in section["caveats"] if text not in verdict.caveats)
+    return Closing((said, *caveats), (table,) if rows else ())
+
+
+def _first(reasons: list[str]) -> str:
+    more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    return "; ".join(reasons[:2]) + more or "nothing"
 
 
 def _lane(
