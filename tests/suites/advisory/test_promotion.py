@@ -208,7 +208,7 @@ def test_the_report_for_people_tells_candidates_caveats_and_what_stands_against_
     assert isinstance(table, Table)
     assert table.rows[0][1:] == (
         "blocked",
-        f"{LANE}: the policy names no latency bound (p95_total_ms_max)",
+        "the policy names no latency bound (p95_total_ms_max)",
     )
 
 

@@ -59,7 +59,7 @@ def promotion_section(
 def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> Closing:
     """The same for people: what each lane came to, and what the numbers do not tell."""
     rows = tuple(
-        (lane, found["status"], _first(found["blockers"]))
+        (lane, found["status"].partition(":")[0], _first(lane, found["blockers"]))
         for lane, found in section["lanes"].items()
     )
     table = Table(
@@ -75,9 +75,11 @@ def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> Closing:
     return Closing((said, *caveats), (table,) if rows else ())
 
 
-def _first(reasons: list[str]) -> str:
+def _first(lane: str, reasons: list[str]) -> str:
+    """The first reasons, without the lane's name, which stands beside them."""
     more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
-    return "; ".join(reasons[:2]) + more or "nothing"
+    short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
+    return "; ".join(short) + more or "nothing"
 
 
 def _lane(
