@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from gatemark.core.advisory_record import SCHEMA_NAME, Decision
-from gatemark.core.advisory_rules import BREACHES, CONTRADICTIONS
+from gatemark.core.advisory_rules import BREACHES, CONTRADICTIONS, LOOKS
 from gatemark.core.advisory_survey import all_sound
 from gatemark.core.record import BadExample, Form, RecordSchema
 
@@ -292,6 +292,11 @@ _BREACHING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
         "$.source.privacy_class",
     ),
     (
+        "private input blocked and yet examined",
+        {"source.privacy_class": "private_disallowed", "privacy.redaction": "blocked_private"},
+        "$.npu_proof.inference_ran",
+    ),
+    (
         "stated privacy violation",
         {"outcome.error_type": "privacy_violation"},
         "$.outcome.error_type",
@@ -324,6 +329,7 @@ SCHEMA: Final = RecordSchema(
             breaches=BREACHES,
             proof=all_sound,
             shows_values=False,
+            looks=LOOKS,
         ),
     ),
 )

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from gatemark.core.exam import Closing
@@ -62,6 +63,19 @@ def test_no_lane_is_listed_without_scope_rollback_plan_and_reviewer() -> None:
         assert found["candidate_lanes"] == []
         assert found["lanes"][LANE]["status"].startswith("not scoped")
         assert any("scopes no lane" in text for text in found["caveats"])
+
+
+@pytest.mark.parametrize("name", PROMOTION)
+@pytest.mark.parametrize("text", ["TBD", "?", "n/a", " - ", "todo.", "None"])
+def test_a_placeholder_is_neither_a_scope_nor_a_plan_nor_a_person(name: str, text: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=f"promotion.{name} must say something"):
+        policy_of(lanes={LANE: {"promotion": PROMOTION | {name: text}}})
+
+
+def test_a_reviewer_who_approved_the_scope_is_a_caveat() -> None:
+    both = named(promotion=PROMOTION | {"reviewer": "ADA"})
+    assert any("reviews it as well" in text for text in promotion(good_lane(), both)["caveats"])
+    assert not any("reviews it" in text for text in promotion(good_lane(), named())["caveats"])
 
 
 def test_one_lane_never_speaks_for_another() -> None:

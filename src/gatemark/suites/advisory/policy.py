@@ -20,6 +20,9 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.hygiene.private_text import PrivateTextRules
 
 COMPARABLE_MIN: Final = 30
+PLACEHOLDERS: Final = frozenset(
+    ("", "tbd", "tba", "todo", "n/a", "na", "none", "null", "nobody", "unknown", "pending", "xxx")
+)
 LANES_MAX: Final = 1_000
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
@@ -71,6 +74,12 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     approved_by: Text
     rollback_plan: Text
     reviewer: Text
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            said = getattr(self, name).strip(" .?!-_").casefold()
+            if said in PLACEHOLDERS:
+                raise InvalidValueError(f"promotion.{name} must say something, not hold a place")
 
 
 class LanePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,6 +142,10 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     f"lane {name!r}: comparable_records_min must be >= {COMPARABLE_MIN} "
                     f"without a smaller_scope, got {bounds.comparable_records_min}"
                 )
+            if not math.isfinite(bounds.p95_total_ms_max or 0):
+                found.append(f"lane {name!r}: p95_total_ms_max must be finite")
+        if not math.isfinite(self.lane_defaults.p95_total_ms_max or 0):
+            found.append("lane_defaults.p95_total_ms_max must be finite")
         if self.lane_defaults.comparable_records_min < COMPARABLE_MIN:
             found.append(f"lane_defaults.comparable_records_min must be >= {COMPARABLE_MIN}")
         return found

@@ -126,6 +126,9 @@ def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
     for lane in scoped:
         if policy.bounds(lane).p95_total_ms_max is None:
             yield f"{lane} is no candidate: {UNBOUND}"
+        settled = policy.lanes[lane].promotion
+        if settled and settled.reviewer.casefold() == settled.approved_by.casefold():
+            yield f"{lane}: whoever approved its scope reviews it as well"
     less = loosened(policy)
     if less:
         more = f" and {len(less) - 5} more" if len(less) > 5 else ""
