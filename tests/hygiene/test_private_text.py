@@ -96,6 +96,14 @@ def test_texts_that_differ_in_digits_are_alike(scan: PrivateTextScan) -> None:
     assert not scan.all_alike(["sample 123"])
 
 
+def test_a_digest_that_is_known_is_alike_and_another_is_not(scan: PrivateTextScan) -> None:
+    digest = "model_digest:sha256:" + "0f3a" * 16
+    assert not scan.all_alike(["sample 1", digest])
+    assert (scan.kinds("sample 1"), scan.kinds(digest)) == ((), ())
+    assert scan.all_alike(["sample 2", digest, digest])
+    assert not scan.all_alike(["sample 2", digest.replace("0", "1")])
+
+
 def test_two_texts_in_one_are_not_alike_to_two(scan: PrivateTextScan) -> None:
     assert (scan.kinds("{"), scan.kinds('"a": 1}')) == ((), ())
     assert scan.kinds('{\n"a": 1}') == ("embedded_json",)

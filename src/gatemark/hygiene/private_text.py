@@ -79,11 +79,18 @@ class PrivateTextScan:
         return self._clean.issuperset(texts)
 
     def all_alike(self, texts: Sequence[str]) -> bool:
-        """Whether every one of these texts differs only in digits from one that is clean."""
+        """Whether every one of these texts is clean itself, or differs only in digits from one."""
         if not texts:
             return True
         forms = "\n".join(texts).encode("utf-8", "replace").translate(_ALIKE).split(b"\n")
-        return len(forms) == len(texts) and self._clean_forms.issuperset(forms)
+        if len(forms) != len(texts):
+            return False
+        if self._clean_forms.issuperset(forms):
+            return True
+        new = {
+            text for text, form in zip(texts, forms, strict=True) if form not in self._clean_forms
+        }
+        return self._clean.issuperset(new)
 
     def kinds(self, text: str, *, note: bool = False) -> tuple[str, ...]:
         """The kinds of private content in a text; empty when it is clean."""
