@@ -192,6 +192,9 @@ def test_caveats_tell_what_the_numbers_do_not() -> None:
     expected = {"fallback": {"occurred": True, "kind": "cpu", "reason": "no_npu", "expected": True}}
     unproved = {"npu_proof": {"proof_mode": "unavailable", "inference_ran": True, "proof_ok": None}}
     records = numbered([NORMAL | unproved, shadow | unproved, expected | unproved])
+    stated = {"outcome.promotion_blocker": True, "outcome.error_type": "npu_proof_missing"}
+    blocked = promotion([*records, decision(9, stated)], named())["caveats"]
+    assert any(text.endswith("no bound judges: npu_proof_missing 1") for text in blocked)
     own_word = {"npu_proof.proof_mode": "service_reported_delta"}
     claimed = promotion([*records, decision(9, own_word)], named())["caveats"]
     assert any(text.startswith("1 proofs are the services' own count") for text in claimed)

@@ -159,6 +159,9 @@ def _caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
     if expected:
         share = expected / facts["total_records"]
         yield f"{expected} expected fallbacks ({share:.1%} of all records)"
+    if odd := facts["unexplained_blockers"]:
+        told = ", ".join(f"{error} {count}" for error, count in odd.items())
+        yield f"records say that they block promotion for what no bound judges: {told}"
     if stated := facts["stated_blocker_count"] - facts["unexplained_blocker_count"]:
         yield f"{stated} records say that they block promotion; the rules judge what they name"
     if torn := facts["contradicted_proof_count"]:

@@ -37,6 +37,7 @@ def facts_document(found: Findings) -> dict[str, Any]:
         "records_by_service": _records(found, "service"),
         "records_by_lane": _records(found, "lane"),
         "recommendation_counts": _prefixed(everything, "label."),
+        "unexplained_blockers": _prefixed(everything, "unexplained."),
         "latency": _latency(found.times),
         "lanes": {lane: _lane(found, lane) for lane in found.lanes},
         "buckets": {bucket: _bucket(found.counts("bucket", bucket)) for bucket in BUCKETS},

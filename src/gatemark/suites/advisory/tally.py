@@ -225,7 +225,7 @@ def _statement_names(
     if kind.promotion_blocker:
         names.add("stated_blocker")
         if category != "missing_reference" and not _is_judged(kind, bounds):
-            names.add("unexplained_blocker")
+            names |= {"unexplained_blocker", f"unexplained.{kind.error_type or 'no error named'}"}
     if kind.human_review_required:
         names.add("human_review")
     return names
