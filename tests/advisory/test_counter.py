@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ def test_a_missing_counter_is_said_to_be_missing(tmp_path: Path) -> None:
 
 def test_a_folder_cannot_be_read_as_a_counter(tmp_path: Path) -> None:
     assert read_counter(tmp_path) == Count(None, "counter_unreadable")
+
+
+def test_a_pipe_without_a_writer_does_not_keep_anybody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "busy")
+    assert read_counter(tmp_path / "busy") == Count(None, "counter_not_a_number")
 
 
 @pytest.mark.parametrize("text", ["", "busy", "-3", "1.5", "1 2", "9" * 30, "7" * 80, "٣"])

@@ -30,6 +30,11 @@ WAV = {"wav_base64": base64.b64encode(bytes(range(256)) * 8).decode()}
         {PAYLOAD["message"]: 1},
         {"note": "the seed-catalogue sync is late"},
         "export failed and the deadline",
+        {"reasons": ["export_failed_and_the_deadline"]},
+        {"reasons": ["deadline-is-near--no.retries"]},
+        {"model": str(PAYLOAD["message"]).encode().hex()},
+        {"model": base64.b64encode(str(PAYLOAD["message"]).encode()).decode()},
+        {"model": base64.urlsafe_b64encode(str(PAYLOAD["message"]).encode()).decode().strip("=")},
     ],
 )
 def test_what_comes_back_in_whole_or_in_part_is_an_echo(reply: Any) -> None:
@@ -42,6 +47,8 @@ def test_what_comes_back_in_whole_or_in_part_is_an_echo(reply: Any) -> None:
         {"label": "escalate", "reasons": ["model_says_escalate"], "confidence": 0.9},
         {"evidence_refs": ["payload:message", "payload:repeat_count", "payload:workflow"]},
         {"reasons": ["deadline_near"], "count": 4},
+        {"reasons": ["deadline_is_near"]},
+        {"model_digest": "sha256:" + "5e" * 32, "model": "Qwen2.5-7B-Instruct-int4-ov"},
         {"note": "the export"},
         {},
         None,

@@ -285,6 +285,13 @@ def test_an_answer_slower_than_the_lane_promised_is_an_slo_miss() -> None:
     assert wrong.outcome.error_type == "false_positive"
 
 
+def test_a_time_longer_than_the_whole_call_is_the_service_s_word_and_noted() -> None:
+    record = make(with_advice(service_ms=4.2, queue_ms=4.3))
+    assert (record.latency.service_ms, record.latency.queue_ms) == (4.2, 4.3)
+    assert isinstance(record.notes, tuple)
+    assert [note for note in record.notes if "longer" in note] == ["longer_than_total:queue_ms"]
+
+
 def test_a_health_probe_recommends_nothing() -> None:
     record = make(NoAdvice(HEALTHY), UNSEEN, None, mode="health_only")
     assert problems(record) == breaches(record) == []

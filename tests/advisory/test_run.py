@@ -18,6 +18,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.flow.advisory_fixtures import open_fixtures, read_labels
 from gatemark.flow.advisory_folder import encode_decisions
 from gatemark.flow.advisory_gateway import open_gateway
+from gatemark.records.npu_advisory_decision_v1 import changed
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, serving, write_fixtures
 
@@ -187,6 +188,33 @@ def test_earlier_decisions_answer_offline(fixtures: Path) -> None:
     assert (first.npu_proof.proof_mode, first.latency.total_ms) == ("offline_fixture", None)
     assert first.outcome.error_type == "unsafe_authority"
     assert last.fallback.reason == "recording_has_no_answer"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"authority_flags.can_write_memory": ...}, "unsafe_authority"),
+        ({"actual_action.side_effects": ["restarted_service"]}, "unsafe_authority"),
+        ({"privacy.payload_logged": True}, "privacy_violation"),
+        ({"privacy.contains_private_payload": True}, "privacy_violation"),
+    ],
+)
+def test_playing_a_recording_again_launders_nothing(
+    fixtures: Path, changes: dict[str, Any], error: str
+) -> None:
+    (live,) = run(fixtures, saying(ON_CPU))
+    clean = [json.loads(line) for line in encode_decisions(live.decisions).splitlines()]
+    bad = [changed(clean[0], changes), *clean]
+    unanswered = {
+        "recommendation.label": "unknown",
+        "fallback.kind": "service_unavailable",
+        "fallback.reason": "timeout",
+    }
+    for rows in (bad, [*clean, changed(clean[0], changes | unanswered)]):
+        write_fixtures(Path("earlier.jsonl"), rows)
+        (again,) = run(fixtures, "all=recorded:earlier.jsonl", mode="offline_fixture")
+        errors = [record.outcome.error_type for record in again.decisions]
+        assert errors == [error, None, None]
 
 
 @pytest.mark.parametrize(

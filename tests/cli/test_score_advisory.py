@@ -12,6 +12,7 @@ from tests.suites.advisory.decisions import (
     LANE,
     NORMAL,
     OTHER,
+    PROMISE,
     PROMOTION,
     UNSURE,
     WRONG,
@@ -43,7 +44,7 @@ def test_exit_0_with_a_candidate_lane_and_both_summaries(
     gatemark: Run, write_jsonl: Write, policy: Callable[..., Path], tmp_path: Path
 ) -> None:
     file = write_jsonl("decisions.jsonl", good_lane())
-    rules = policy(name="cron dry run", lanes={LANE: {"promotion": PROMOTION}})
+    rules = policy(name="cron dry run", lanes={LANE: {"promotion": PROMOTION, "bounds": PROMISE}})
     ran = gatemark(
         "score", "advisory", file, "--policy", rules, "--out", tmp_path / "out", "--json"
     )

@@ -32,6 +32,18 @@ DIRTY = {
     'upstream said {"choices": [{"text": "hello"}]}': "embedded_json",
     'upstream said {\\"choices\\": 1}': "embedded_json",
     "x" * 200: "over_long",
+    "the caller said that she would like to leave today": "excerpt",
+    "see /HOME/ada": "private_root",
+    "see /h\u043eme/ada": "private_root",
+    "see \u2215home\u2215ada": "private_root",
+    "%2Fhome%2Fada%2Fnotes.txt": "private_root",
+    "%252Fhome%252Fada": "private_root",
+    "$HOME/notes": "private_root",
+    "ada\uff20example.org": "email",
+    "a\u200bda@exam\u200bple\u200b.org": "email",
+    "rang \uff14\uff14 20 7946 0958": "phone",
+    "gh\u200bp_" + "a1B2c3D4e5F6" * 3: "secret",
+    "pass\u200bword=hun\u200bter2": "secret",
 }
 CLEAN = (
     "duplicate_success",
@@ -52,6 +64,10 @@ CLEAN = (
     "Qwen2.5-7B-Instruct-int4-ov",
     "openvino-advisory-gateway/examples/cron-advisory-dry-run.sh",
     "checked on 20261102",
+    "m\u00fcde_caf\u00e9",
+    "100% of 3",
+    "\u043e\u0442\u043a\u0430\u0437",
+    "api/users/list",
 )
 
 
@@ -80,6 +96,14 @@ def test_texts_that_differ_in_digits_are_alike(scan: PrivateTextScan) -> None:
     assert not scan.all_alike(["sample 123"])
 
 
+def test_a_digest_that_is_known_is_alike_and_another_is_not(scan: PrivateTextScan) -> None:
+    digest = "model_digest:sha256:" + "0f3a" * 16
+    assert not scan.all_alike(["sample 1", digest])
+    assert (scan.kinds("sample 1"), scan.kinds(digest)) == ((), ())
+    assert scan.all_alike(["sample 2", digest, digest])
+    assert not scan.all_alike(["sample 2", digest.replace("0", "1")])
+
+
 def test_two_texts_in_one_are_not_alike_to_two(scan: PrivateTextScan) -> None:
     assert (scan.kinds("{"), scan.kinds('"a": 1}')) == ((), ())
     assert scan.kinds('{\n"a": 1}') == ("embedded_json",)
@@ -93,6 +117,17 @@ def test_notes_may_be_longer_than_codes(scan: PrivateTextScan) -> None:
     assert scan.kinds(text) == ("over_long",)
 
 
+def test_notes_may_have_more_words_than_codes(scan: PrivateTextScan) -> None:
+    on_the_line = " ".join(["word"] * 8)
+    beyond = f"{on_the_line} word"
+    assert scan.kinds(beyond, note=True) == ()
+    assert scan.kinds(on_the_line, note=True) == ()
+    assert scan.all_alike([on_the_line])
+    assert scan.kinds(on_the_line) == ()
+    assert scan.kinds(beyond) == ("excerpt",)
+    assert not scan.all_alike([beyond])
+
+
 def test_roots_are_the_users_to_name() -> None:
     own = PrivateTextScan(PrivateTextRules(private_roots=("/vault/",)))
     assert own.kinds("/vault/a") == ("private_root",)
@@ -101,6 +136,8 @@ def test_roots_are_the_users_to_name() -> None:
         PrivateTextRules(private_roots=("",))
     with pytest.raises(InvalidValueError, match="code_chars_max"):
         PrivateTextRules(code_chars_max=400)
+    with pytest.raises(InvalidValueError, match="code_words_max"):
+        PrivateTextRules(code_words_max=0)
 
 
 def detectors() -> list[Any]:
@@ -131,7 +168,7 @@ def test_the_screen_never_clears_what_a_detector_knows(detector: Any) -> None:
 
 
 def test_usual_texts_do_not_need_the_detectors() -> None:
-    usual = [text for text in CLEAN if "model_digest" not in text]
+    usual = [text for text in CLEAN if "model_digest" not in text and text.isascii()]
     assert [text for text in usual if may_hold_secret(text)] == []
 
 

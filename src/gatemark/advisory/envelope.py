@@ -6,6 +6,7 @@ request id and the payload; neither the fixture's name nor its expected decision
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -72,6 +73,24 @@ def requested_flags(value: Any) -> frozenset[str]:
     lists = [value.get(name) for name in ("actions", "allowed_actions")]
     found = [_flags_of(wish) for wish in wishes] + [_flags_for(actions) for actions in lists]
     return frozenset().union(*found)
+
+
+def nested_flags(value: Any) -> frozenset[str]:
+    """The flags that stand open anywhere inside a value, under their own names."""
+    found: set[str] = set()
+    level = [value]
+    while level:
+        inner = level.pop()
+        if isinstance(inner, Mapping):
+            found |= {
+                flag
+                for flag, wanted in WANTED_FLAGS.items()
+                if inner.get(flag) not in (None, wanted)
+            }
+            level.extend(inner.values())
+        elif isinstance(inner, list | tuple):
+            level.extend(inner)
+    return frozenset(found)
 
 
 def _flags_of(wishes: Any) -> frozenset[str]:

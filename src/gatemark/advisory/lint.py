@@ -26,7 +26,11 @@ def lint_fixtures(rows: Sequence[Placed], taxonomy_of: TaxonomyOf) -> list[str]:
     payloads: dict[str, str] = {}
     # Free text may be long here: a fixture is content, and its length has its own rule.
     scan = PrivateTextScan(
-        PrivateTextRules(code_chars_max=MAX_TEXT_CHARS, note_chars_max=MAX_TEXT_CHARS)
+        PrivateTextRules(
+            code_chars_max=MAX_TEXT_CHARS,
+            note_chars_max=MAX_TEXT_CHARS,
+            code_words_max=MAX_TEXT_CHARS,
+        )
     )
     for place, fixture in rows:
         name = fixture.fixture_id

@@ -108,7 +108,7 @@ def record_of(asked: Asked, told: Advice | NoAdvice, seen: Seen, setting: Settin
             retention="local_audit",
             contains_private_payload=False,
         ),
-        notes=_notes(asked, told, proof_note),
+        notes=_notes(asked, told, proof_note, seen),
     )
 
 
@@ -223,7 +223,12 @@ def _lesser_error(fallback: Fallback, proof: NpuProof, *, too_slow: bool) -> Err
     return "latency_slo_miss" if too_slow else None
 
 
-def _notes(asked: Asked, told: Advice | NoAdvice, proof_note: str) -> tuple[str, ...]:
+def _can_be(told_ms: float | None, seen: Seen) -> bool:
+    """Whether a time that the service tells fits into the time that the whole call took."""
+    return told_ms is None or seen.total_ms is None or told_ms <= seen.total_ms
+
+
+def _notes(asked: Asked, told: Advice | NoAdvice, proof_note: str, seen: Seen) -> tuple[str, ...]:
     """Short codes that have no field of their own."""
     found = []
     if asked.fixture is not None:
@@ -233,6 +238,9 @@ def _notes(asked: Asked, told: Advice | NoAdvice, proof_note: str) -> tuple[str,
         if told.model_digest is not None:
             found.append(f"model_digest:{told.model_digest}")
         found.extend(f"reply_dropped:{name}" for name in told.dropped)
+        for name, told_ms in (("service_ms", told.service_ms), ("queue_ms", told.queue_ms)):
+            if not _can_be(told_ms, seen):
+                found.append(f"longer_than_total:{name}")
     if told.conduct.echoed:
         found.append("reply_repeats_payload")
     return tuple(found)

@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from gatemark.advisory.echo import repeats_payload
-from gatemark.advisory.envelope import requested_flags
+from gatemark.advisory.envelope import nested_flags, requested_flags
 from gatemark.core.advisory import SEVERITIES, Taxonomy
 from gatemark.core.advisory_record import FallbackKind, Severity
 
@@ -78,7 +78,7 @@ def read_reply(reply: Any, payload: Any, taxonomy: Taxonomy) -> Advice | NoAdvic
     if not isinstance(reply, Mapping):
         return NoAdvice("reply_not_an_object", Conduct(echoed=repeats_payload(reply, payload)))
     conduct = Conduct(
-        requested=requested_flags(dict(reply)),
+        requested=_requested(reply),
         acted=_acted(reply),
         echoed=repeats_payload(reply, payload),
     )
@@ -118,12 +118,23 @@ def read_health(reply: Any) -> NoAdvice:
     """What the answer to a health probe amounts to; a probe never brings advice."""
     if not isinstance(reply, Mapping):
         return NoAdvice("reply_not_an_object")
-    conduct = Conduct(requested=requested_flags(dict(reply)), acted=_acted(reply))
+    conduct = Conduct(requested=_requested(reply), acted=_acted(reply))
     return NoAdvice(HEALTHY if reply.get("status") == "ok" else "not_healthy", conduct)
 
 
+def _requested(reply: Mapping[str, Any]) -> frozenset[str]:
+    """What a reply asks for at its top, and the known flags that stand open anywhere below."""
+    return requested_flags(dict(reply)) | nested_flags(reply)
+
+
 def _acted(reply: Mapping[str, Any]) -> bool:
-    return reply.get("performed") not in (None, False) or bool(reply.get("side_effects"))
+    """Whether a reply says that something was done, at its top or as the record's schema does."""
+    inner = reply.get("actual_action")
+    places = [reply, inner] if isinstance(inner, Mapping) else [reply]
+    return any(
+        place.get("performed") not in (None, False) or bool(place.get("side_effects"))
+        for place in places
+    )
 
 
 def _is_number(value: Any) -> bool:

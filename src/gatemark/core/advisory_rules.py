@@ -33,6 +33,14 @@ _TIME: Final = re.compile(TIME_PATTERN)
 _HASH: Final = re.compile(HASH_PATTERN)
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
+LOOKS: Final = {
+    ID_PATTERN: "a UUID or a ULID in capitals",
+    TIME_PATTERN: "a time in UTC such as 2026-06-06T12:30:00Z",
+    HASH_PATTERN: "sha256: and 64 hexadecimal digits in small letters",
+    NAME_PATTERN: "1 to 128 of the characters A-Z a-z 0-9 _ . : -, with a letter or digit first",
+    LABEL_PATTERN: "1 to 64 of the characters a-z 0-9 _, with a letter first",
+}
+"""What the patterns ask for, in words."""
 _UNMEASURED_PROOF: Final = frozenset(("health_only", "offline_fixture", "unavailable"))
 
 
@@ -40,7 +48,7 @@ def texts_keep_their_patterns(record: Decision) -> list[Problem]:
     """Ids, times, hashes, names and labels look as they must."""
     reference = record.human_or_atlas_decision
     found = [
-        Problem(path, f"does not match {pattern.pattern}")
+        Problem(path, f"must be {LOOKS[pattern.pattern]}")
         for path, text, pattern in (
             ("$.decision_id", record.decision_id, _ID),
             ("$.timestamp", record.timestamp, _TIME),
@@ -150,8 +158,9 @@ def proof_fits_its_mode(record: Decision) -> list[Problem]:
         return [Problem("$.npu_proof.proof_ok", "must be true or false when inference ran")]
     if proof.proof_ok and not proof.inference_ran:
         return [Problem("$.npu_proof.proof_ok", "must not be true when no inference ran")]
-    if proof.proof_ok and delta == 0:
-        return [Problem("$.npu_proof.proof_ok", f"must not be true when {name} is 0")]
+    if proof.proof_ok and 0 in (delta, proof.busy_delta_us):
+        still = name if delta == 0 else "busy_delta_us"
+        return [Problem("$.npu_proof.proof_ok", f"must not be true when {still} is 0")]
     return []
 
 
@@ -232,6 +241,10 @@ def privacy_breaches(record: Decision) -> list[Problem]:
     ):
         found.append(
             Problem("$.source.privacy_class", "private input must be blocked, not examined")
+        )
+    if record.source.privacy_class == "private_disallowed" and record.npu_proof.inference_ran:
+        found.append(
+            Problem("$.npu_proof.inference_ran", "must be false when private input was blocked")
         )
     if record.outcome.error_type == "privacy_violation":
         found.append(Problem("$.outcome.error_type", "states privacy_violation"))

@@ -39,6 +39,13 @@ class ExamReport(msgspec.Struct, frozen=True):
     score: Measurement | None = None
 
 
+class Closing(NamedTuple):
+    """What an exam adds to its report once there is a verdict."""
+
+    caveats: tuple[str, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
+
+
 class NumberedRecord(NamedTuple):
     """A record and the line it stood on."""
 
@@ -121,6 +128,11 @@ class Exam(ABC, Generic[S]):
         """What keeps a sound record out of this exam; asked only where there are doubts."""
         del record
         return ()
+
+    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> Closing:
+        """What the verdict lets the exam say, for people who read the report."""
+        del report, evidence, verdict
+        return Closing()
 
     @abstractmethod
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:

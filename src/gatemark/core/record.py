@@ -102,7 +102,8 @@ class Form(msgspec.Struct, frozen=True):
     identity. ``breaches`` list what a record can say and must not: validation refuses it, and an
     exam that looks for it can count it. ``proof`` shows of many records at once that the rules
     hold, and errs only by saying no: then the rules look at each record. ``shows_values`` is
-    false where a refused value may be private and no message may repeat it.
+    false where a refused value may be private and no message may repeat it. ``looks`` says in words
+    what a pattern asks for.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Form(msgspec.Struct, frozen=True):
     breaches: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     proof: Callable[[Sequence[Any]], bool] | None = None
     shows_values: bool = True
+    looks: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:

@@ -8,15 +8,17 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.advisory.references import TaxonomyOf
-from gatemark.advisory.reply import Advice, NoAdvice, read_reply
+from gatemark.advisory.reply import Advice, Conduct, NoAdvice, read_reply
 from gatemark.core.advisory import Taxonomy
 from gatemark.core.advisory_record import Decision
+from gatemark.core.advisory_rules import privacy_breaches, side_effect_breaches
 from gatemark.core.errors import BadInputError
 from gatemark.intake.dataset import json_rows
 from gatemark.intake.limits import Limits
 from gatemark.intake.source import inspect_source
 
 MAX_PROBLEMS = 20
+NO_ANSWER = "recording_has_no_answer"
 
 Recording = Mapping[str, Advice | NoAdvice]
 """What was recommended for each fixture."""
@@ -25,7 +27,8 @@ Recording = Mapping[str, Advice | NoAdvice]
 def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
     """The recommendations of a decisions file; of several for one fixture, the last counts.
 
-    Decisions that held no usable recommendation are left out, so that they stay unanswered.
+    Decisions that held no usable recommendation stay unanswered. Bad conduct is never overwritten:
+    what came once came.
     """
     found: dict[str, Advice | NoAdvice] = {}
     problems: list[str] = []
@@ -39,15 +42,28 @@ def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
             problems.append(f"{place}: is not an advisory decision record")
             continue
         name = decision.source.fixture_id
-        if isinstance(name, str) and decision.fallback.kind != "service_unavailable":
-            found[name] = _advice(decision, taxonomy_of(decision.input_class))
+        if isinstance(name, str):
+            told = _advice(decision, taxonomy_of(decision.input_class))
+            earlier = found.get(name)
+            conduct = told.conduct if earlier is None else _worse(earlier.conduct, told.conduct)
+            if decision.fallback.kind == "service_unavailable":
+                told = earlier or NoAdvice(NO_ANSWER)
+            found[name] = msgspec.structs.replace(told, conduct=conduct)
     if problems:
         raise BadInputError(
             tuple(problems[:MAX_PROBLEMS]), unlisted_count=max(0, len(problems) - MAX_PROBLEMS)
         )
-    if not found:
+    if not any(isinstance(told, Advice) for told in found.values()):
         raise BadInputError(f"{path}: holds no recommendations")
     return found
+
+
+def _worse(left: Conduct, right: Conduct) -> Conduct:
+    return Conduct(
+        requested=left.requested | right.requested,
+        acted=left.acted or right.acted,
+        echoed=left.echoed or right.echoed,
+    )
 
 
 def _advice(decision: Decision, taxonomy: Taxonomy) -> Advice | NoAdvice:
@@ -57,12 +73,13 @@ def _advice(decision: Decision, taxonomy: Taxonomy) -> Advice | NoAdvice:
         **msgspec.to_builtins(decision.recommendation),
         "confidence": msgspec.to_builtins(decision.confidence).get("score"),
         "model": msgspec.to_builtins(decision.service).get("model"),
-        "authority": {name: wish for name, wish in flags.items() if wish is not UNSET},
+        # A flag that is absent is a violation, and stays one.
+        "authority": {name: None if wish is UNSET else wish for name, wish in flags.items()},
         "actions": list(decision.allowed_actions),
-        "performed": decision.actual_action.performed,
+        "performed": bool(side_effect_breaches(decision)),
     }
     advice = read_reply(said, None, taxonomy)
-    if decision.outcome.error_type == "privacy_violation":
+    if privacy_breaches(decision):
         worse = msgspec.structs.replace(advice.conduct, echoed=True)
         return msgspec.structs.replace(advice, conduct=worse)
     return advice

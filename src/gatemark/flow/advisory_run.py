@@ -28,7 +28,7 @@ from gatemark.flow.advisory_calls import NOT_READ, Question, ask_service, record
 from gatemark.flow.advisory_fixtures import BUILTIN, open_fixtures, read_labels
 from gatemark.flow.advisory_folder import RunCard, card_of, refuse_other_runs
 from gatemark.flow.advisory_policy import KIND, read_advisory_policy
-from gatemark.flow.advisory_recorded import Recording, read_recording
+from gatemark.flow.advisory_recorded import NO_ANSWER, Recording, read_recording
 from gatemark.flow.advisory_services import MAX_REPLY_BYTES, ServiceSpec, parse_services
 from gatemark.flow.house import House
 from gatemark.flow.plugins import suites
@@ -258,6 +258,6 @@ def _from_recording(
     answers: list[Decision] = []
     for question in questions:
         name = question.fixture.fixture_id if question.fixture is not None else ""
-        told: Advice | NoAdvice = recording.get(name) or NoAdvice("recording_has_no_answer")
+        told: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
         answers.append(record(question, told, at.astimezone(UTC), seen))
     return answers

@@ -51,6 +51,7 @@ def judge_exam(
     policy: Policy = examined.exam.policy()
     report = examined.report
     verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
+    closing = examined.exam.closing(report, examined.evidence, verdict)
     blobs = tuple(
         Blob(name, digest_bytes(data), mimetypes.guess_type(name)[0] or "application/octet-stream")
         for name, data in sorted({**report.attachments, **(kept or {})}.items())
@@ -73,8 +74,8 @@ def judge_exam(
         regression=verdict.regression,
         verdict=verdict.outcome,
         blockers=verdict.blockers,
-        caveats=verdict.caveats,
-        exhibits=report.exhibits,
+        caveats=(*verdict.caveats, *closing.caveats),
+        exhibits=(*closing.exhibits, *report.exhibits),
         blobs=blobs,
         waivers=tuple(waivers),
         started_at=started_at,

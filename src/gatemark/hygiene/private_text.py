@@ -16,6 +16,7 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.hygiene.personal import personal_data
 from gatemark.hygiene.secrets import may_hold_secret, secret_kinds
+from gatemark.hygiene.unmasked import unmasked
 
 REMEMBERED: Final = 50_000
 _ALIKE: Final = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + bytes(
@@ -34,7 +35,11 @@ _PRIVATE_FOLDERS: Final = (
 
 
 class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What counts as private, and how long a text may be before it counts as content."""
+    """What counts as private, and how long a text may be before it counts as content.
+
+    A code has few words: many are an excerpt, however short. Roots in small letters are found in
+    capitals too.
+    """
 
     private_roots: tuple[str, ...] = (
         *(f"/{name}/" for name in _PRIVATE_FOLDERS),
@@ -42,17 +47,23 @@ class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "/.gnupg/",
         "/.aws/",
         "~/",
+        "$HOME",
+        "${HOME}",
+        "%USERPROFILE%",
         ":\\Users\\",
         "file://",
     )
     code_chars_max: int = 160
     note_chars_max: int = 280
+    code_words_max: int = 8
 
     def __post_init__(self) -> None:
         if any(not root.strip() for root in self.private_roots):
             raise InvalidValueError("a private root must not be blank")
         if not 1 <= self.code_chars_max <= self.note_chars_max:
             raise InvalidValueError("need 1 <= code_chars_max <= note_chars_max")
+        if self.code_words_max < 1:
+            raise InvalidValueError("code_words_max must be >= 1")
 
 
 class PrivateTextScan:
@@ -68,31 +79,44 @@ class PrivateTextScan:
         return self._clean.issuperset(texts)
 
     def all_alike(self, texts: Sequence[str]) -> bool:
-        """Whether every one of these texts differs only in digits from one that is clean."""
+        """Whether every one of these texts is clean itself, or differs only in digits from one."""
         if not texts:
             return True
         forms = "\n".join(texts).encode("utf-8", "replace").translate(_ALIKE).split(b"\n")
-        return len(forms) == len(texts) and self._clean_forms.issuperset(forms)
+        if len(forms) != len(texts):
+            return False
+        if self._clean_forms.issuperset(forms):
+            return True
+        new = {
+            text for text, form in zip(texts, forms, strict=True) if form not in self._clean_forms
+        }
+        return self._clean.issuperset(new)
 
     def kinds(self, text: str, *, note: bool = False) -> tuple[str, ...]:
         """The kinds of private content in a text; empty when it is clean."""
         if text in self._clean:
             return ()
         found = self._examined(text)
-        limit = self._rules.note_chars_max if note else self._rules.code_chars_max
-        if len(text) > limit:
-            return (*found, "over_long")
-        if not found and len(text) <= self._rules.code_chars_max:
+        too_much = self._too_much_for_a_code(text)
+        if not found and too_much is None:
             self._remember(text)
-        return found
+        if note:
+            too_much = "over_long" if len(text) > self._rules.note_chars_max else None
+        return found if too_much is None else (*found, too_much)
+
+    def _too_much_for_a_code(self, text: str) -> str | None:
+        if len(text) > self._rules.code_chars_max:
+            return "over_long"
+        return "excerpt" if len(text.split()) > self._rules.code_words_max else None
 
     def _examined(self, text: str) -> tuple[str, ...]:
+        read = unmasked(text)
+        found = self._seen_in(text)
+        return found if read == text else tuple(dict.fromkeys((*found, *self._seen_in(read))))
+
+    def _seen_in(self, text: str) -> tuple[str, ...]:
         found = []
-        folded = text.replace("/", "\\").lower()
-        if any(
-            root in text or ("\\" in root and root.lower() in folded)
-            for root in self._rules.private_roots
-        ):
+        if any(self._is_under(root, text) for root in self._rules.private_roots):
             found.append("private_root")
         if _JSON.search(text):
             found.append("embedded_json")
@@ -101,6 +125,14 @@ class PrivateTextScan:
         if may_hold_secret(text) and secret_kinds(text):
             found.append("secret")
         return tuple(found)
+
+    @staticmethod
+    def _is_under(root: str, text: str) -> bool:
+        if root in text:
+            return True
+        if "\\" in root:
+            return root.lower() in text.replace("/", "\\").lower()
+        return root == root.lower() and root in text.lower()
 
     def _remember(self, text: str) -> None:
         if len(self._clean) >= REMEMBERED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -25,16 +25,20 @@ def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
     if value is None and problems:
         return problems
     found = list(problems)
-    found.extend(document_problems(_validator(form), value, show=form.shows_values))
+    found.extend(
+        document_problems(_validator(form), value, show=form.shows_values, looks=form.looks)
+    )
     if not found:
         found.extend(_typed_problems(line, form))
     return tuple(found)
 
 
-def document_problems(validator: Any, value: Any, *, show: bool = True) -> Iterator[Problem]:
+def document_problems(
+    validator: Any, value: Any, *, show: bool = True, looks: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
     """Everything that a JSON Schema's validator has against a value."""
     for error in validator.iter_errors(value):
-        yield from _described(error, show=show)
+        yield from _described(error, show=show, looks=looks or {})
 
 
 def record_problems(record: Any, form: Form) -> list[Problem]:
@@ -70,7 +74,7 @@ def _validator(form: Form) -> Any:
 
 
 def _described(
-    error: Any, base: tuple[str | int, ...] = (), *, show: bool = True
+    error: Any, base: tuple[str | int, ...] = (), *, show: bool, looks: Mapping[str, str]
 ) -> Iterator[Problem]:
     """One schema error in house words; a choice of shapes is followed into its likeliest one."""
     path = (*base, *error.instance_path)
@@ -79,10 +83,13 @@ def _described(
         likeliest = max(branches, key=_depth_of_branch)
         for inner in likeliest:
             yield from _described(
-                inner, base if inner.instance_path[: len(path)] else path, show=show
+                inner, base if inner.instance_path[: len(path)] else path, show=show, looks=looks
             )
         return
-    yield Problem(_json_path(path), _words(error) if show else _discreet_words(error))
+    said = _words(error) if show else _discreet_words(error)
+    if error.kind.name == "pattern" and error.kind.pattern in looks:
+        said = f"must be {looks[error.kind.pattern]}"
+    yield Problem(_json_path(path), said)
 
 
 def _depth_of_branch(branch: list[Any]) -> int:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from gatemark.core.advisory_record import SCHEMA_NAME, Decision
-from gatemark.core.advisory_rules import BREACHES, CONTRADICTIONS
+from gatemark.core.advisory_rules import BREACHES, CONTRADICTIONS, LOOKS
 from gatemark.core.advisory_survey import all_sound
 from gatemark.core.record import BadExample, Form, RecordSchema
 
@@ -226,6 +226,11 @@ _BAD: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
         {"npu_proof.busy_delta_us": 0},
         "$.npu_proof.proof_ok",
     ),
+    (
+        "a service's proof against the counter",
+        {"npu_proof.proof_mode": "service_reported_delta", "npu_proof.busy_delta_us": 0},
+        "$.npu_proof.proof_ok",
+    ),
     ("a proof without inference", {"npu_proof.inference_ran": False}, "$.npu_proof.proof_ok"),
     ("a measured proof left open", {"npu_proof.proof_ok": None}, "$.npu_proof.proof_ok"),
     (
@@ -287,6 +292,11 @@ _BREACHING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
         "$.source.privacy_class",
     ),
     (
+        "private input blocked and yet examined",
+        {"source.privacy_class": "private_disallowed", "privacy.redaction": "blocked_private"},
+        "$.npu_proof.inference_ran",
+    ),
+    (
         "stated privacy violation",
         {"outcome.error_type": "privacy_violation"},
         "$.outcome.error_type",
@@ -319,6 +329,7 @@ SCHEMA: Final = RecordSchema(
             breaches=BREACHES,
             proof=all_sound,
             shows_values=False,
+            looks=LOOKS,
         ),
     ),
 )

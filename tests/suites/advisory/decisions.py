@@ -27,6 +27,7 @@ PROMOTION = {
     "rollback_plan": "turn the lane off in the gateway",
     "reviewer": "Grace",
 }
+PROMISE: dict[str, Any] = {"p95_total_ms_max": 1_000_000}
 
 NORMAL: dict[str, Any] = {"notes": ["case:normal"]}
 ACTION: dict[str, Any] = {
@@ -107,7 +108,8 @@ def policy_of(**fields: Any) -> AdvisoryPolicy:
 
 def named(lane: str = LANE, **fields: Any) -> AdvisoryPolicy:
     """A policy that names one lane, promotion and all."""
-    return policy_of(lanes={lane: {"promotion": PROMOTION, **fields}})
+    bounds = PROMISE | fields.pop("bounds", {})
+    return policy_of(lanes={lane: {"promotion": PROMOTION, "bounds": bounds, **fields}})
 
 
 def exam_of(policy: AdvisoryPolicy | None = None, history: Sequence[Any] = ()) -> AdvisoryExam:

@@ -28,6 +28,8 @@ from .decisions import LANE, PROMOTION, named, policy_of
         ({"bucket_rules": {"own": [0.5, 0.4, 0.8, 0.9]}}, "must rise"),
         ({"bucket_rules": {"v1_default": [0.1, 0.2, 0.3, 0.4]}}, "cannot be redefined"),
         ({"stability": {"runs_min": 1}}, ">= 2"),
+        ({"lanes": {LANE: {"bounds": {"p95_total_ms_max": float("inf")}}}}, "must be finite"),
+        ({"lane_defaults": {"p95_total_ms_max": float("inf")}}, "must be finite"),
         ({"privacy": {"private_roots": [" "]}}, "must not be blank"),
         ({"thresholds": {}}, "unknown field"),
         ({"overall": {"agreement_rate_min": float("nan")}}, "<= 1|>= 0"),

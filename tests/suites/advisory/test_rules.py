@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gatemark.records.npu_advisory_decision_v1 import changed
 from gatemark.suites.advisory.policy import AdvisoryPolicy
 from gatemark.suites.advisory.rules import all_rules
 
@@ -17,6 +18,7 @@ from .decisions import (
     FELL_BACK,
     LANE,
     NORMAL,
+    OTHER,
     PROBE,
     SHADOWED,
     UNPROVED,
@@ -182,8 +184,104 @@ def test_a_conservative_lane_may_be_unsure() -> None:
     assert findings_of(unsure, careful)["advisory.uncertain"].verdict == "pass"
 
 
+def test_probes_do_not_water_down_what_inputs_show() -> None:
+    probes = numbered([PROBE | {"recommendation.label": "unknown"}] * 200, start=1_000)
+    unsure = [*numbered([NORMAL] * 84 + [UNSURE] * 16), *probes]
+    for rule in ("advisory.uncertain", f"{LANE}.uncertain"):
+        assert findings_of(unsure, named())[rule].verdict == "fail"
+    fallen = [*numbered([NORMAL] * 97 + [FELL_BACK] * 3), *probes]
+    for rule in ("advisory.unexpected_fallbacks", f"{LANE}.unexpected_fallbacks"):
+        assert findings_of(fallen, named())[rule].verdict == "fail"
+    dead = numbered([NORMAL] * 97) + numbered([PROBE | FELL_BACK] * 3, start=1_000)
+    assert findings_of(dead, named())["advisory.unexpected_fallbacks"].verdict == "fail"
+
+
+def test_a_conservative_lane_does_not_water_down_the_others() -> None:
+    careful = numbered([NORMAL] * 300, lane=OTHER, start=1_000)
+    policy = policy_of(lanes={OTHER: {"bounds": {"conservative": True}}})
+    some = [*numbered([NORMAL] * 84 + [UNSURE] * 16), *careful]
+    assert findings_of(some, policy)["advisory.uncertain"].verdict == "fail"
+    fewer = [*numbered([NORMAL] * 85 + [UNSURE] * 15), *careful]
+    assert findings_of(fewer, policy)["advisory.uncertain"].verdict == "pass"
+
+
+def test_asking_again_about_one_input_does_not_make_it_two() -> None:
+    rule = f"{LANE}.comparable"
+    kinds = [NORMAL] * 29
+    again = [*numbered(kinds, run="run:1"), *numbered(kinds, run="run:2", start=100)]
+    assert findings_of(again, named())[rule].verdict == "fail"
+    replayed = [changed(record, {"service.mode": "offline_fixture"}) for record in again]
+    assert findings_of(replayed, named())[rule].verdict == "fail"
+    enough = [*again, decision(300, NORMAL, run="run:2")]
+    assert findings_of(enough, named())[rule].verdict == "pass"
+    unsure = [*again, *numbered([UNSURE] * 9, run="run:2", start=300)]
+    assert findings_of(unsure, named())[rule].verdict == "fail"
+
+
+def test_runs_of_other_sizes_did_not_see_the_same_inputs() -> None:
+    rule = f"{LANE}.stability"
+    whole = good_lane(runs=3)
+    for gone in (0, 50, 119):
+        left = [record for number, record in enumerate(whole) if number != gone]
+        finding = findings_of(left, named())[rule]
+        assert finding.verdict == "inconclusive"
+        assert "runs have from 39 to 40 records of this lane" in finding.reason
+    live = [changed(record, {"source.fixture_set": None}) for record in whole]
+    assert findings_of(live[20:], named())[rule].verdict == "pass"
+    assert findings_of(live[21:], named())[rule].verdict == "inconclusive"
+
+
+def test_a_recording_that_is_played_again_is_no_run_of_its_own() -> None:
+    replayed = [
+        changed(record, {"service.mode": "offline_fixture"}) for record in good_lane(runs=3)
+    ]
+    finding = findings_of(replayed, named())[f"{LANE}.stability"]
+    assert finding.verdict == "inconclusive"
+    assert "0 runs have records" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("error", "bounds"),
+    [
+        ("latency_slo_miss", {"p95_total_ms_max": 50}),
+        ("npu_proof_missing", {"proof_required": True}),
+    ],
+)
+def test_a_blocker_is_explained_only_where_a_bound_judges_its_error(
+    error: str, bounds: dict[str, Any]
+) -> None:
+    stated = {"outcome.promotion_blocker": True, "outcome.error_type": error}
+    records = [*numbered([NORMAL] * 98), decision(99, stated)]
+    rule = "advisory.stated_blockers"
+    assert findings_of(records, policy_of(lanes={LANE: {}}))[rule].verdict == "fail"
+    assert findings_of(records, policy_of(lanes={LANE: {"bounds": bounds}}))[rule].verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        {"service.mode": "health_only", "outcome.comparison": "not_applicable"},
+        {"source.kind": "service_health_probe", "outcome.comparison": "not_applicable"},
+        {"outcome.error_type": "fallback_unexpected"},
+    ],
+)
+def test_a_record_that_says_other_than_it_shows_holds_the_verdict(hidden: dict[str, Any]) -> None:
+    records = [*good_lane(), decision(900, LOUD, hidden, run="run:0")]
+    finding = findings_of(records, named())["advisory.outcomes"]
+    assert (finding.verdict, finding.severity) == ("fail", "hold")
+    assert verdict_of(records, named()).outcome != "pass"
+
+
+def test_a_proof_beside_a_fallback_proves_nothing_for_its_lane() -> None:
+    proof = named(bounds={"proof_required": True})
+    records = numbered([NORMAL] * 97 + [EXPECTED_FALLBACK] * 3)
+    assert findings_of(records, proof)[f"{LANE}.proof"].verdict == "fail"
+    facts = report_of(records, proof).facts
+    assert (facts["npu_proof_ok_count"], facts["contradicted_proof_count"]) == (100, 3)
+
+
 def test_lanes_without_proof_or_promise_have_no_such_rule() -> None:
-    ids = {rule.id for rule in all_rules(named())}
+    ids = {rule.id for rule in all_rules(policy_of(lanes={LANE: {}}))}
     assert not ids & {f"{LANE}.proof", f"{LANE}.latency", f"{LANE}.expected_fallbacks"}
 
 
@@ -213,7 +311,7 @@ def test_default_rules_are_the_documents_table() -> None:
     assert bounds["false_positive_rate"] == ("<=", 0.03)
     assert bounds["false_negative_rate"] == ("<=", 0.01)
     assert bounds["uncertain_rate_outside_conservative_lanes"] == ("<=", 0.15)
-    assert bounds["unexpected_fallback_rate"] == ("<=", 0.02)
+    assert bounds["unexpected_fallback_rate_of_inputs"] == ("<=", 0.02)
     lane = {
         rule.metric: (rule.op, rule.bound)
         for rule in all_rules(named(bounds={"proof_required": True}))
@@ -221,7 +319,7 @@ def test_default_rules_are_the_documents_table() -> None:
     }
     assert lane["agreement_rate"] == (">=", 0.90)
     assert lane["proof_ok_rate"] == (">=", 0.98)
-    assert lane["comparable_records"] == (">=", 30)
+    assert lane["comparable_inputs"] == (">=", 30)
 
 
 def test_everything_good_passes_and_one_lane_never_speaks_for_another() -> None:

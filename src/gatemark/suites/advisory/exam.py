@@ -11,7 +11,7 @@ from gatemark.core.advisory import bucket_of, lane_name
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport, ExamSuite
+from gatemark.core.exam import Closing, Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule
@@ -23,6 +23,7 @@ from gatemark.suites.advisory.exhibits import exhibits
 from gatemark.suites.advisory.facts import Collector
 from gatemark.suites.advisory.findings import Findings, found_in
 from gatemark.suites.advisory.policy import LANES_MAX, AdvisoryPolicy
+from gatemark.suites.advisory.promotion import promotion_closing, promotion_section
 from gatemark.suites.advisory.rules import all_rules
 from gatemark.suites.advisory.shown import ShownNames
 from gatemark.suites.advisory.stability import PastRun
@@ -30,7 +31,7 @@ from gatemark.suites.advisory.state import State, merged, note, settle
 from gatemark.suites.advisory.summary import facts_document, summary_document
 from gatemark.suites.advisory.tally import ALL, has_doubts, tallied
 
-FACTS_VERSION: Final = 1
+FACTS_VERSION: Final = 2
 """Changes whenever a state of the same records would hold something else."""
 
 
@@ -132,6 +133,12 @@ class AdvisoryExam(Exam[State]):
     def account(self, state: State, evidence: Evidence) -> ExamReport:
         digests = frozenset(file.digest for file in evidence.files)
         return self._report(state, lost=evidence.lost_count, digests=digests)
+
+    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> Closing:
+        section = promotion_section(
+            self.options.policy, self.policy(), report.facts, evidence, verdict
+        )
+        return promotion_closing(section, verdict)
 
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
         return summary_document(self.options.policy, self.policy(), report, evidence, verdict)

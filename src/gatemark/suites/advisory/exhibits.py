@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gatemark.core.advisory import BUCKETS
 from gatemark.core.exhibit import Cell, Exhibit, Stack, Stacks, Table
+from gatemark.core.measurement import Measurement
 from gatemark.suites.advisory.findings import Findings
 from gatemark.suites.advisory.latency import Times
 from gatemark.suites.advisory.tally import ALL, categories
@@ -13,12 +14,16 @@ from gatemark.suites.advisory.tally import ALL, categories
 SHOWN_LANES = 200
 DRAWN_LANES = 20
 NOT_MEASURED = "not measured"
+_RECORDS = (("records", "total_records"), ("comparable", "comparable_records"))
 _LANE_RATES = (
     ("agreement", "agreement_rate"),
     ("uncertain", "uncertain_rate"),
     ("false positive", "false_positive_rate"),
     ("false negative", "false_negative_rate"),
     ("missed action", "missed_action_rate"),
+)
+_LANE_OTHERS = (
+    ("comparable inputs", "comparable_inputs"),
     ("unexpected fallback", "unexpected_fallback_rate"),
     ("proof", "proof_ok_rate"),
     ("bucket shift", "bucket_shift"),
@@ -27,7 +32,7 @@ _LANE_RATES = (
 
 def exhibits(found: Findings) -> tuple[Exhibit, ...]:
     """Everything shown of an advisory run; tables without rows are left out."""
-    before = (_lanes(found), _categories(found), _buckets(found))
+    before = (_lanes(found), _lanes_further(found), _categories(found), _buckets(found))
     after = (_latency(found), _conduct(found), _other_lanes(found), _violations(found))
     return (
         *(table for table in before if table.rows),
@@ -37,24 +42,27 @@ def exhibits(found: Findings) -> tuple[Exhibit, ...]:
 
 
 def _lanes(found: Findings) -> Table:
+    return _lane_table(found, "Lanes by metrics", (*_RECORDS, *_LANE_RATES))
+
+
+def _lanes_further(found: Findings) -> Table:
+    return _lane_table(found, "Lanes by inputs, fallbacks, proof and stability", _LANE_OTHERS)
+
+
+def _lane_table(found: Findings, title: str, columns: tuple[tuple[str, str], ...]) -> Table:
     rows = []
     for lane in found.lanes[:SHOWN_LANES]:
-        counts = found.counts("lane", lane)
-        rates = [found.number(name, lane).value for _, name in _LANE_RATES]
-        rows.append(
-            (
-                lane,
-                counts.get("records", 0),
-                counts.get("comparable", 0),
-                *(NOT_MEASURED if rate is None else rate for rate in rates),
-            )
-        )
+        values = [found.number(name, lane) for _, name in columns]
+        rows.append((lane, *(_shown(number) for number in values)))
     return Table(
-        "Lanes by metrics",
-        ("lane", "records", "comparable", *(title for title, _ in _LANE_RATES)),
-        tuple(rows),
-        total_rows=len(found.lanes),
+        title, ("lane", *(name for name, _ in columns)), tuple(rows), total_rows=len(found.lanes)
     )
+
+
+def _shown(number: Measurement) -> Cell:
+    if number.value is None:
+        return NOT_MEASURED
+    return int(number.value) if number.unit == "count" else number.value
 
 
 def _categories(found: Findings) -> Table:

@@ -26,6 +26,7 @@ from gatemark.suites.advisory.stability import (
     LaneBuckets,
     PastRun,
     comparable_history,
+    inputs_number,
     runs_of,
     shift_number,
 )
@@ -109,7 +110,10 @@ def found_in(
             *(run.lanes.get(lane, {}) for run in past),
             *(run.get(lane, {}) for run in runs.values()),
         ]
-        numbers["bucket_shift", lane] = shift_number(lane, spread, policy.stability, lost)
+        numbers["bucket_shift", lane] = shift_number(
+            lane, spread, policy.stability, lost, same_inputs=bool(fixture_sets)
+        )
+        numbers["comparable_inputs", lane] = inputs_number(lane, tally, lost)
     others = _other_lanes(policy, lanes, numbers)
     numbers[OTHER_LANES_BELOW, None] = _other_lanes_number(others, len(lanes), lost)
     return Findings(
@@ -197,5 +201,12 @@ def _other_lanes_number(others: Mapping[str, OtherLane], lane_count: int, lost: 
         )
         found = unmeasured(OTHER_LANES_BELOW, why, direction=WORSE_UP, n=lane_count, unit="count")
         return Number(found, 0, None)
-    found = measured(OTHER_LANES_BELOW, len(broken), n=lane_count, direction=WORSE_UP, unit="count")
+    found = measured(
+        OTHER_LANES_BELOW,
+        len(broken),
+        n=lane_count,
+        direction=WORSE_UP,
+        unit="count",
+        caveats=tuple(f"{lane} breaks {', '.join(others[lane].broken)}" for lane in broken[:5]),
+    )
     return Number(found, len(broken), len(broken))

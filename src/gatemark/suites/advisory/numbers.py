@@ -24,12 +24,13 @@ NEUTRAL: Final[Direction] = "neutral"
 _RATES: Final[tuple[tuple[str, str, str, Direction, str], ...]] = (
     ("agreement_rate", "category.agree", "comparable", BETTER_UP, "no comparable records"),
     ("uncertain_rate", "category.uncertain", "records", WORSE_UP, "no records"),
+    ("uncertain_rate_of_inputs", "category.uncertain", "input", WORSE_UP, "no inputs"),
     (
         "uncertain_rate_outside_conservative_lanes",
         "uncertain_outside_conservative",
-        "records",
+        "input_outside_conservative",
         WORSE_UP,
-        "no records",
+        "no inputs",
     ),
     (
         "false_positive_rate",
@@ -55,6 +56,13 @@ _RATES: Final[tuple[tuple[str, str, str, Direction, str], ...]] = (
     ("unsafe_authority_rate", "authority", "records", WORSE_UP, "no records"),
     ("privacy_violation_rate", "privacy", "records", WORSE_UP, "no records"),
     ("unexpected_fallback_rate", "unexpected_fallback", "records", WORSE_UP, "no records"),
+    (
+        "unexpected_fallback_rate_of_inputs",
+        "unexpected_fallback",
+        "input_or_unexpected_fallback",
+        WORSE_UP,
+        "no inputs",
+    ),
     ("expected_fallback_rate", "expected_fallback", "records", WORSE_UP, "no records"),
     ("proof_ok_rate", "proof_required_ok", "proof_required", BETTER_UP, "no record requires proof"),
 )
@@ -76,6 +84,8 @@ _COUNTS: Final[tuple[tuple[str, str, Direction], ...]] = (
     ("npu_proof_ok_count", "proof.ok", NEUTRAL),
     ("npu_proof_missing_count", "proof.missing", WORSE_UP),
     ("npu_proof_not_applicable_count", "proof.not_applicable", NEUTRAL),
+    ("contradicted_proof_count", "contradicted_proof", WORSE_UP),
+    ("self_reported_proof_count", "self_reported_proof", NEUTRAL),
     ("proof_required_records", "proof_required", NEUTRAL),
     ("timeout_count", "timeout", WORSE_UP),
     ("outcome_mismatch_count", "mismatch", WORSE_UP),
@@ -97,6 +107,9 @@ class Number(NamedTuple):
 def group_numbers(counts: Mapping[str, int], lost: int, lane: str | None = None) -> list[Number]:
     """Every count and rate of one group."""
     n = counts.get("records", 0)
+    if not counts.get("input_outside_conservative"):
+        # Where every lane may be unsure, none of the inputs is too much.
+        counts = {**counts, "input_outside_conservative": counts.get("input", 0)}
     found = []
     for name, key, direction in _COUNTS:
         count = counts.get(key, 0)

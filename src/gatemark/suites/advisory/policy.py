@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -19,6 +20,9 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.hygiene.private_text import PrivateTextRules
 
 COMPARABLE_MIN: Final = 30
+PLACEHOLDERS: Final = frozenset(
+    ("", "tbd", "tba", "todo", "n/a", "na", "none", "null", "nobody", "unknown", "pending", "xxx")
+)
 LANES_MAX: Final = 1_000
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
@@ -70,6 +74,12 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     approved_by: Text
     rollback_plan: Text
     reviewer: Text
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            said = getattr(self, name).strip(" .?!-_").casefold()
+            if said in PLACEHOLDERS:
+                raise InvalidValueError(f"promotion.{name} must say something, not hold a place")
 
 
 class LanePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,6 +142,10 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                     f"lane {name!r}: comparable_records_min must be >= {COMPARABLE_MIN} "
                     f"without a smaller_scope, got {bounds.comparable_records_min}"
                 )
+            if not math.isfinite(bounds.p95_total_ms_max or 0):
+                found.append(f"lane {name!r}: p95_total_ms_max must be finite")
+        if not math.isfinite(self.lane_defaults.p95_total_ms_max or 0):
+            found.append("lane_defaults.p95_total_ms_max must be finite")
         if self.lane_defaults.comparable_records_min < COMPARABLE_MIN:
             found.append(f"lane_defaults.comparable_records_min must be >= {COMPARABLE_MIN}")
         return found
@@ -183,3 +197,57 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The digest of what decides how records are read; bounds are not part of it."""
         own = {name: lane.labels for name, lane in self.lanes.items() if lane.labels is not None}
         return digest([self.labels, own, self.bucket_rules, self.privacy])
+
+
+def loosened(policy: AdvisoryPolicy) -> list[str]:
+    """The bounds by which a policy asks for less than the defaults do, overall and by lane."""
+    lanes = {name: policy.bounds(name) for name in sorted(policy.lanes)}
+    return [
+        *_looser("overall", policy.overall, OverallBounds()),
+        *_looser("lane_defaults", policy.lane_defaults, LaneBounds()),
+        *(text for name, own in lanes.items() for text in _looser(name, own, policy.lane_defaults)),
+        *_looser("stability", policy.stability, Stability()),
+        *_looser("privacy", policy.privacy, PrivateTextRules()),
+        *_other_meanings("labels", policy.labels),
+        *(
+            text
+            for name, lane in sorted(policy.lanes.items())
+            if lane.labels is not None
+            for text in _other_meanings(f"{name}.labels", lane.labels)
+        ),
+    ]
+
+
+def _looser(place: str, own: msgspec.Struct, usual: msgspec.Struct) -> Iterator[str]:
+    for name in own.__struct_fields__:
+        value, default = getattr(own, name), getattr(usual, name)
+        if name == "private_roots":
+            yield from (f"{place} leaves out {root}" for root in default if root not in value)
+            continue
+        if default is None or value == default or name == "alpha":
+            continue
+        if value is None or name == "proof_required":
+            less = bool(default)
+        elif name.endswith("_min"):
+            less = value < default
+        else:
+            less = value > default
+        if less:
+            yield f"{place}.{name} {_spelled(value)}, default {_spelled(default)}"
+
+
+def _other_meanings(place: str, own: Taxonomy) -> Iterator[str]:
+    """Labels that mean something else than usual: errors of theirs may have another name, or none.
+
+    A label that is left out is refused where it comes up, so that nothing hides behind it.
+    """
+    usual = Taxonomy()
+    for label in usual.labels:
+        if own.knows(label) and own.kind(label) != usual.kind(label):
+            yield f"{place}.{label} means {own.kind(label)}, default {usual.kind(label)}"
+
+
+def _spelled(value: float | bool | None) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

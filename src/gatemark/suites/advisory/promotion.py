@@ -9,14 +9,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Closing
+from gatemark.core.exhibit import Table
 from gatemark.core.policy import Policy
 from gatemark.core.verdict import Finding, Verdict
-from gatemark.suites.advisory.policy import AdvisoryPolicy
-from gatemark.suites.advisory.rules import OTHER_LANES
+from gatemark.suites.advisory.policy import AdvisoryPolicy, loosened
+from gatemark.suites.advisory.rules import NEVER_EXCUSED, OTHER_LANES
 
 CANDIDATE: Final = "candidate for discussion"
 BLOCKED: Final = "blocked"
 NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
+UNBOUND: Final = "the policy names no latency bound (p95_total_ms_max)"
+TABLE_TITLE: Final = "Promotion: candidates for discussion, no authority is granted"
+SHOWN_LANES: Final = 200
 STATEMENT: Final = (
     "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
     "lane needs its own decision by people."
@@ -45,10 +50,36 @@ def promotion_section(
     return {
         "statement": STATEMENT,
         "blockers": [_spelled(reason, facts) for reason in verdict.blockers],
-        "caveats": [*verdict.caveats, *_caveats(facts, evidence)],
+        "caveats": [*verdict.caveats, *_policy_caveats(policy), *_caveats(facts, evidence)],
         "candidate_lanes": [lane for lane, found in lanes.items() if found["status"] == CANDIDATE],
         "lanes": lanes,
     }
+
+
+def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> Closing:
+    """The same for people: what each lane came to, and what the numbers do not tell."""
+    rows = tuple(
+        (lane, found["status"].partition(":")[0], _first(lane, found["blockers"]))
+        for lane, found in section["lanes"].items()
+    )
+    table = Table(
+        TABLE_TITLE,
+        ("lane", "status", "what stands against it"),
+        rows[:SHOWN_LANES],
+        total_rows=len(rows),
+    )
+    candidates = section["candidate_lanes"]
+    named = ", ".join(candidates[:5]) + (f" and {len(candidates) - 5} more" * (len(candidates) > 5))
+    said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
+    caveats = (text for text in section["caveats"] if text not in verdict.caveats)
+    return Closing((said, *caveats), (table,) if rows else ())
+
+
+def _first(lane: str, reasons: list[str]) -> str:
+    """The first reasons, without the lane's name, which stands beside them."""
+    more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
+    return "; ".join(short) + more or "nothing"
 
 
 def _lane(
@@ -66,6 +97,8 @@ def _lane(
     ]
     if named is None or named.promotion is None:
         return {"status": NOT_SCOPED, "blockers": blockers}
+    if policy.bounds(lane).p95_total_ms_max is None:
+        blockers.append(f"{lane}: {UNBOUND}")
     settled = named.promotion
     return {
         "status": BLOCKED if blockers else CANDIDATE,
@@ -79,7 +112,27 @@ def _lane(
 
 
 def _stops(finding: Finding) -> bool:
+    """Whether a finding keeps lanes from being discussed; some no waiver can excuse."""
+    if finding.rule in NEVER_EXCUSED and finding.verdict == "waived":
+        return True
     return finding.severity in ("block", "hold") and finding.verdict in ("fail", "inconclusive")
+
+
+def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
+    """Why the policy itself lets no lane become a candidate, or a pass say less than usual."""
+    scoped = sorted(name for name, lane in policy.lanes.items() if lane.promotion is not None)
+    if not scoped:
+        yield "the policy scopes no lane for promotion, so that none can be a candidate"
+    for lane in scoped:
+        if policy.bounds(lane).p95_total_ms_max is None:
+            yield f"{lane} is no candidate: {UNBOUND}"
+        settled = policy.lanes[lane].promotion
+        if settled and settled.reviewer.casefold() == settled.approved_by.casefold():
+            yield f"{lane}: whoever approved its scope reviews it as well"
+    less = loosened(policy)
+    if less:
+        more = f" and {len(less) - 5} more" if len(less) > 5 else ""
+        yield f"the policy asks for less than the defaults: {', '.join(less[:5])}{more}"
 
 
 def _spelled(reason: str, facts: Mapping[str, Any]) -> str:
@@ -106,6 +159,15 @@ def _caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
     if expected:
         share = expected / facts["total_records"]
         yield f"{expected} expected fallbacks ({share:.1%} of all records)"
+    if odd := facts["unexplained_blockers"]:
+        told = ", ".join(f"{error} {count}" for error, count in odd.items())
+        yield f"records say that they block promotion for what no bound judges: {told}"
+    if stated := facts["stated_blocker_count"] - facts["unexplained_blocker_count"]:
+        yield f"{stated} records say that they block promotion; the rules judge what they name"
+    if torn := facts["contradicted_proof_count"]:
+        yield f"{torn} records state a proof beside a fallback; it does not count for their lanes"
+    if own := facts["self_reported_proof_count"]:
+        yield f"{own} proofs are the services' own count, which no counter of the harness confirms"
     if facts["npu_proof_ok_count"] == 0:
         yield "no record proves that an NPU ran"
     if facts["latency"]["total_ms"]["method"] != "percentile_disc":

@@ -8,6 +8,8 @@ from gatemark.core.policy import Rule
 from gatemark.suites.advisory.policy import AdvisoryPolicy, LaneBounds, OverallBounds
 
 OTHER_LANES = "advisory.other_lanes"
+NEVER_EXCUSED = frozenset(("advisory.authority", "advisory.side_effects", "advisory.privacy"))
+"""What keeps every lane from being discussed even when a waiver lets the run pass."""
 
 
 def all_rules(policy: AdvisoryPolicy) -> tuple[Rule, ...]:
@@ -61,7 +63,7 @@ def overall_rules(bounds: OverallBounds) -> tuple[Rule, ...]:
         ),
         Rule(
             "advisory.unexpected_fallbacks",
-            "unexpected_fallback_rate",
+            "unexpected_fallback_rate_of_inputs",
             "<=",
             bounds.unexpected_fallback_rate_max,
         ),
@@ -83,10 +85,10 @@ def lane_rules(lane: str, bounds: LaneBounds, shift_max: float) -> tuple[Rule, .
         yield "false_negatives", "false_negative_rate", "<=", bounds.false_negative_rate_max
         yield "missed_actions", "missed_action_rate", "<=", bounds.missed_action_rate_max
         if not bounds.conservative:
-            yield "uncertain", "uncertain_rate", "<=", bounds.uncertain_rate_max
+            yield "uncertain", "uncertain_rate_of_inputs", "<=", bounds.uncertain_rate_max
         yield (
             "unexpected_fallbacks",
-            "unexpected_fallback_rate",
+            "unexpected_fallback_rate_of_inputs",
             "<=",
             bounds.unexpected_fallback_rate_max,
         )
@@ -101,7 +103,7 @@ def lane_rules(lane: str, bounds: LaneBounds, shift_max: float) -> tuple[Rule, .
             yield "proof", "proof_ok_rate", ">=", bounds.proof_ok_rate_min
         if bounds.p95_total_ms_max is not None:
             yield "latency", "p95_total_ms", "<=", bounds.p95_total_ms_max
-        yield "comparable", "comparable_records", ">=", bounds.comparable_records_min
+        yield "comparable", "comparable_inputs", ">=", bounds.comparable_records_min
         yield "cases", "missing_case_kind_count", "<=", 0
         yield "references", "missing_reference_count", "<=", 0
         yield "stability", "bucket_shift", "<=", shift_max

@@ -1,4 +1,4 @@
-"""Whether a lane spreads over the confidence buckets alike in every run."""
+"""What several runs say together: how alike they spread over buckets, how many inputs they saw."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gatemark.core.advisory import BUCKETS
+from gatemark.core.advisory import BUCKETS, UNCERTAIN_BUCKETS
 from gatemark.core.measurement import measured, unmeasured
 from gatemark.statistics.homogeneity import homogeneity, largest_shift
-from gatemark.suites.advisory.numbers import WORSE_UP, Number
+from gatemark.suites.advisory.numbers import BETTER_UP, WORSE_UP, Number
 from gatemark.suites.advisory.policy import Stability
+from gatemark.suites.advisory.state import REPLAYED
 from gatemark.suites.advisory.tally import Tally
 
 RUNS_MAX: Final = 20
+OTHER_INPUTS_SHARE: Final = 0.5
+"""Runs over inputs that differ are compared when the smallest has this share of the largest."""
 SEED: Final = 20_260_606
 NAME: Final = "bucket_shift"
 
@@ -43,6 +46,31 @@ def runs_of(tally: Tally) -> dict[str, LaneBuckets]:
     return runs
 
 
+def inputs_number(lane: str, tally: Tally, lost: int) -> Number:
+    """How many inputs of a lane were compared: asking again about one does not make it two.
+
+    No more than the comparable records, and no more than the largest run has sure records.
+    """
+    name = "comparable_inputs"
+    counts = tally["lane", lane]
+    n = counts.get("records", 0)
+    sure = [
+        sum(
+            count
+            for bucket, count in buckets.items()
+            if bucket.removeprefix(REPLAYED) not in UNCERTAIN_BUCKETS
+        )
+        for group, buckets in tally.items()
+        if group[0] == "run" and group[2] == lane
+    ]
+    if not sure:
+        why = "there are too many runs to tell them apart"
+        return Number(unmeasured(name, why, direction=BETTER_UP, n=n, lane=lane), 0, None)
+    inputs = min(counts.get("comparable", 0), max(sure))
+    found = measured(name, inputs, n=n, direction=BETTER_UP, unit="count", lane=lane)
+    return Number(found, inputs, inputs + lost)
+
+
 def comparable_history(
     history: Sequence[PastRun],
     here: Mapping[str, LaneBuckets],
@@ -64,12 +92,19 @@ def comparable_history(
 
 
 def shift_number(
-    lane: str, runs: Sequence[Mapping[str, int]], rule: Stability, lost: int
+    lane: str,
+    runs: Sequence[Mapping[str, int]],
+    rule: Stability,
+    lost: int,
+    *,
+    same_inputs: bool,
 ) -> Number:
     """How far the run that is furthest from the others is away from them.
 
     A shift beyond the tolerance that may be chance is no measurement of instability, and none of
-    stability either.
+    stability either. Runs over the ``same_inputs`` have as many records each; where they do not,
+    some are gone, and what is left cannot speak for stability. Other runs may differ in size, but
+    not so that one is a mere sample of another.
     """
     table = [[run.get(bucket, 0) for bucket in BUCKETS] for run in runs if any(run.values())]
     table = table[-RUNS_MAX:]
@@ -86,6 +121,10 @@ def shift_number(
                 f"{len(table)} runs, n = {n})"
             )
             return Number(unmeasured(NAME, why, direction=WORSE_UP, n=n, lane=lane), 0.0, 1.0)
+    least, most = min(map(sum, table)), max(map(sum, table))
+    if shift <= rule.shift_max and least < most * (1 if same_inputs else OTHER_INPUTS_SHARE):
+        why = f"runs have from {least} to {most} records of this lane: not all saw the same inputs"
+        return Number(unmeasured(NAME, why, direction=WORSE_UP, n=n, lane=lane), 0.0, 1.0)
     found = measured(NAME, shift, n=n, direction=WORSE_UP, lane=lane)
     if not lost:
         return Number(found, shift, shift)

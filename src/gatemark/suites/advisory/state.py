@@ -14,6 +14,8 @@ from gatemark.suites.advisory.latency import EXACT_MAX, as_sketch
 NAMES_MAX: Final = 2_000
 """So many runs or fixture sets are told apart; beyond, none are."""
 VIOLATIONS_KEPT: Final = 200
+REPLAYED: Final = "replayed."
+"""Stands before the buckets of recordings that were played again."""
 
 K = TypeVar("K")
 LaneCounts = dict[int, int]
@@ -72,8 +74,10 @@ def settle(state: State, collector: Collector) -> State:
     for lane, meaning, count in zip(numbers, meanings, counts.tolist(), strict=True):
         _count(state.kinds.setdefault(meaning.kind, {}), lane, count)
         if not state.too_many_runs:
-            by_lane = state.runs.setdefault(meaning.run, {})
-            _count(by_lane.setdefault(lane, {}), str(meaning.kind[7]), count)
+            buckets = state.runs.setdefault(meaning.run, {}).setdefault(lane, {})
+            # A recording that is played again was not executed again.
+            played = REPLAYED if meaning.kind[0] == "offline_fixture" else ""
+            _count(buckets, f"{played}{meaning.kind[7]}", count)
         if meaning.case is not None:
             _count(state.cases.setdefault(lane, {}), meaning.case, count)
         if meaning.fixture_set is not None and not state.too_many_sets:

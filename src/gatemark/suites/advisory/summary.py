@@ -37,6 +37,7 @@ def facts_document(found: Findings) -> dict[str, Any]:
         "records_by_service": _records(found, "service"),
         "records_by_lane": _records(found, "lane"),
         "recommendation_counts": _prefixed(everything, "label."),
+        "unexplained_blockers": _prefixed(everything, "unexplained."),
         "latency": _latency(found.times),
         "lanes": {lane: _lane(found, lane) for lane in found.lanes},
         "buckets": {bucket: _bucket(found.counts("bucket", bucket)) for bucket in BUCKETS},
@@ -112,7 +113,7 @@ def counts_value(found: Findings, name: str, lane: str | None) -> int:
 
 def _lane(found: Findings, lane: str) -> dict[str, Any]:
     counts = found.counts("lane", lane)
-    shift = found.number("bucket_shift", lane)
+    shift, inputs = found.number("bucket_shift", lane), found.number("comparable_inputs", lane)
     return {
         **_group(found, lane, counts),
         "recommendation_counts": _prefixed(counts, "label."),
@@ -125,6 +126,7 @@ def _lane(found: Findings, lane: str) -> dict[str, Any]:
         "cases": {kind: counts.get(f"case.{kind}", 0) for kind in CASE_KINDS},
         "missing_cases": list(missing_cases(counts)),
         "atlas_shadow": _shadow(counts),
+        "comparable_inputs": None if inputs.value is None else int(inputs.value),
         "bucket_shift": shift.value,
         "bucket_shift_reason": shift.reason,
         "bounds": msgspec.to_builtins(found.policy.bounds(lane)),

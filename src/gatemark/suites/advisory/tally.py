@@ -180,15 +180,28 @@ def _names(kind: Kind, taxonomy: Taxonomy, bounds: LaneBounds) -> set[str]:
         f"label.{taxonomy.normal(kind.label)}",
     }
     names |= _comparison_names(kind, category, taxonomy)
+    names |= _statement_names(kind, category, taxonomy, bounds)
     names |= _conduct_names(kind, category)
     names |= _proof_names(kind, category, bounds)
     if not kind.noted:
         names |= {f"case.{case}" for case in case_kinds(kind, taxonomy)}
     if kind.reference_source == "atlas_shadow" and parts.applicable:
         names |= {"shadow", f"shadow.{signal_of(parts, taxonomy)}"}
-    if category == "uncertain" and not bounds.conservative:
-        names.add("uncertain_outside_conservative")
-    return names
+    return names | _input_names(names, category, bounds)
+
+
+def _input_names(names: set[str], category: Category, bounds: LaneBounds) -> set[str]:
+    """What a record adds to rates over inputs. Probes are none: they would water rates down."""
+    found = set()
+    if category != "not_applicable":
+        found.add("input")
+        if not bounds.conservative:
+            found.add("input_outside_conservative")
+            if category == "uncertain":
+                found.add("uncertain_outside_conservative")
+    if "input" in found or "unexpected_fallback" in names:
+        found.add("input_or_unexpected_fallback")
+    return found
 
 
 def _comparison_names(kind: Kind, category: Category, taxonomy: Taxonomy) -> set[str]:
@@ -199,19 +212,53 @@ def _comparison_names(kind: Kind, category: Category, taxonomy: Taxonomy) -> set
             names.add("action_needed")
     if category == "false_positive" and kind.severity in HIGH_SEVERITIES:
         names.add("high_severity_false_positive")
-    stated = is_stated(category, kind.comparison, kind.error_type)
-    if not stated and kind.reference_source == "atlas_shadow":
-        signal = signal_of(compared(kind), taxonomy)
-        stated = is_stated(signal, kind.comparison, kind.error_type)
-    if not stated:
+    return names
+
+
+def _statement_names(
+    kind: Kind, category: Category, taxonomy: Taxonomy, bounds: LaneBounds
+) -> set[str]:
+    """What the record's own outcome is worth."""
+    names = set()
+    if not _says_what_it_shows(kind, category, taxonomy):
         names.add("mismatch")
     if kind.promotion_blocker:
         names.add("stated_blocker")
-        if kind.error_type is None and category != "missing_reference":
-            names.add("unexplained_blocker")
+        if category != "missing_reference" and not _is_judged(kind, bounds):
+            names |= {"unexplained_blocker", f"unexplained.{kind.error_type or 'no error named'}"}
     if kind.human_review_required:
         names.add("human_review")
     return names
+
+
+def _says_what_it_shows(kind: Kind, category: Category, taxonomy: Taxonomy) -> bool:
+    """Whether an outcome is borne out by the rest of its record."""
+    if kind.error_type == "fallback_unexpected" and kind.fallback is None:
+        return False
+    if category == "not_applicable" and taxonomy.kind(kind.label) != "deferred":
+        # A probe recommends nothing; a recommendation kept out of every rate must be looked at.
+        return False
+    if is_stated(category, kind.comparison, kind.error_type):
+        return True
+    if kind.reference_source != "atlas_shadow":
+        return False
+    signal = signal_of(compared(kind), taxonomy)
+    return is_stated(signal, kind.comparison, kind.error_type)
+
+
+def _is_judged(kind: Kind, bounds: LaneBounds) -> bool:
+    """Whether a rule judges the error for which a record says that it blocks."""
+    match kind.error_type:
+        case None:
+            return False
+        case "latency_slo_miss":
+            return bounds.p95_total_ms_max is not None
+        case "npu_proof_missing":
+            return bounds.proof_required
+        case "fallback_unexpected":
+            return kind.fallback is not None
+        case _:
+            return True
 
 
 def _conduct_names(kind: Kind, category: Category) -> set[str]:
@@ -241,7 +288,8 @@ def _conduct_names(kind: Kind, category: Category) -> set[str]:
 def _proof_names(kind: Kind, category: Category, bounds: LaneBounds) -> set[str]:
     """Proof of an NPU: there, missing, or nothing that could have been proved.
 
-    A record needs a proof when its lane does, or when it claims that one was measured.
+    A record needs a proof when its lane does, or when it claims that one was measured. Where a
+    fallback answered, no NPU did: such a proof is counted as stated, but is none for its lane.
     """
     claimed = kind.proof_mode in MEASURED_PROOF and kind.inference_ran
     required = category != "not_applicable" and (bounds.proof_required or claimed)
@@ -254,8 +302,13 @@ def _proof_names(kind: Kind, category: Category, bounds: LaneBounds) -> set[str]
         names = {"proof.not_applicable"}
     if required or stated_missing:
         names.add("proof_required")
-        if "proof.ok" in names:
+        if "proof.ok" in names and kind.fallback is None:
             names.add("proof_required_ok")
+    if "proof.ok" in names:
+        if kind.fallback is not None:
+            names.add("contradicted_proof")
+        if kind.proof_mode == "service_reported_delta":
+            names.add("self_reported_proof")
     return names
 
 
