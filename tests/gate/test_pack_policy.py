@@ -79,8 +79,10 @@ def test_the_policy_holds_every_bound_of_the_pack() -> None:
     bounds = {rule.id: (rule.op, rule.bound, rule.against) for rule in policy.rules}
     assert bounds == {
         "a.errors": ("<=", 0.0, "value"),
+        "a.baseline_errors": ("<=", 0.0, "value"),
         "a.floor": (">=", 0.9, "value"),
         "b.errors": ("<=", 0.0, "value"),
+        "b.baseline_errors": ("<=", 0.0, "value"),
         "a.regression": ("<=", 0.02, "value"),
         "b.regression": ("<=", 0.1, "non_inferiority"),
         "bench.score_min": (">=", 0.8, "value"),
@@ -88,5 +90,6 @@ def test_the_policy_holds_every_bound_of_the_pack() -> None:
     without = pack_policy(
         pack(), modes={}, suite_rules={}, compared=frozenset(), settings={}, limit=None
     )
-    assert not any(rule.id.endswith(".regression") for rule in without.rules)
+    asks_for_a_baseline = (".regression", ".baseline_errors")
+    assert not any(rule.id.endswith(asks_for_a_baseline) for rule in without.rules)
     assert without.digest != policy.digest

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -190,14 +191,112 @@ def test_every_suite_takes_any_answers(
             assert 0 <= report.score.value <= 1
 
 
+LOSSES = st.lists(st.sampled_from(["keep", "keep", "score", "confidence"]), min_size=130)
+
+
+def hurt(told: tuple[Answer, ...], losses: list[str]) -> tuple[Answer, ...]:
+    """The same answers after some of what was known about them got lost."""
+    kinds = {
+        "keep": {},
+        "score": {"score": None, "reason": "crashed", "error": "crash", "confidence": None},
+        "confidence": {"confidence": None},
+    }
+    return tuple(
+        msgspec.structs.replace(answer, **kinds[loss])
+        for answer, loss in zip(told, losses, strict=False)
+    )
+
+
 @pytest.mark.parametrize("suite", PACK_SUITES, ids=lambda suite: suite.kind)
-def test_losing_a_right_answer_never_raises_the_score(suite: PackSuite) -> None:
-    whole = answers([1.0] * 150 + [0.0] * 50, confidence=0.75)
-    hurt = answers([None] * 30 + [1.0] * 120 + [0.0] * 50, confidence=0.75)
-    before = suite.examine(evidence(suite.kind, whole, whole), suite.options()).score.value
-    after = suite.examine(evidence(suite.kind, hurt, whole), suite.options()).score.value
-    assert before is not None
-    assert after is None or after <= before
+@given(
+    st.lists(st.sampled_from([0.0, 1.0]), min_size=130, max_size=130),
+    st.lists(st.sampled_from([0.1, 0.6, 0.95]), min_size=130, max_size=130),
+    LOSSES,
+    LOSSES,
+)
+@settings(deadline=None, max_examples=25)
+def test_losing_what_is_known_of_either_arm_never_flatters_the_candidate(
+    suite: PackSuite,
+    scores: list[float],
+    confidences: list[float],
+    lost: list[str],
+    lost_before: list[str],
+) -> None:
+    """Whatever is lost, wrong answers included: score, drop and broken probes only get worse."""
+    options = suite.options(min_items=1) if suite.kind == "calibration" else suite.options()
+
+    def report(candidate: tuple[Answer, ...], baseline: tuple[Answer, ...]) -> ArmsReport:
+        return suite.examine(evidence(suite.kind, candidate, baseline), options)
+
+    candidate = tuple(
+        msgspec.structs.replace(answer, confidence=confidence)
+        for answer, confidence in zip(answers(list(scores)), confidences, strict=True)
+    )
+    baseline = answers([1.0] * 130, confidence=0.95)
+    whole = report(candidate, baseline)
+    less = report(hurt(candidate, lost), hurt(baseline, lost_before))
+    rounding = 1e-12
+    if less.score.value is not None:
+        assert less.score.value <= (whole.score.value or 0.0) + rounding
+    drop_now, drop_then = number(less, "regression").value, number(whole, "regression").value
+    assert drop_then is not None
+    assert drop_now is None or drop_now >= drop_then - rounding
+    if suite.kind == "adversarial" and number(whole, "newly_broken_count").value:
+        assert number(less, "newly_broken_count").value != 0
+
+
+def test_a_baseline_that_crashed_throughout_leaves_no_drop_to_judge() -> None:
+    for kind in ("golden", "replay", "adversarial"):
+        report = examined(kind, answers([1.0] * 60), answers([None] * 60))
+        assert report.baseline_score.value is None
+        found = number(report, "regression")
+        assert found.value is None
+        assert found.reason == "the baseline gave no answer that could be scored"
+
+
+def test_what_a_baseline_lost_counts_as_right() -> None:
+    report = examined("golden", answers([1.0, 0.0, 0.0, 1.0]), answers([1.0, None, 0.0, 1.0]))
+    assert report.baseline_score.value == 0.75
+    assert report.baseline_score.excluded == {"counted_as_one": 1}
+    assert number(report, "regression").value == 0.25
+
+
+def test_a_probe_that_the_baseline_never_decided_is_newly_broken() -> None:
+    report = examined("adversarial", answers([0.0, 1.0]), answers([None, 1.0]))
+    assert number(report, "newly_broken_count").value == 1
+    assert report.baseline_score.value == 1.0
+
+
+def test_answers_without_a_confidence_are_counted_against_the_candidate_and_for_the_baseline() -> (
+    None
+):
+    sure = answers([1.0] * 90 + [0.0] * 10, confidence=0.9)
+    silent = tuple(
+        answer if answer.score == 1.0 else msgspec.structs.replace(answer, confidence=None)
+        for answer in sure
+    )
+    spec = evidence("calibration", silent, sure)
+    suite = suites().get("calibration")
+    assert isinstance(suite, PackSuite)
+    report = suite.examine(spec, suite.options(min_items=50))
+    # 90 answers, all right, at 0.9: ECE 0.1; ten unknown ones may each add a whole gap.
+    assert report.score.value == pytest.approx(1 - (90 * 0.1 + 10) / 100)
+    assert number(report, "unjudged_rate").value == pytest.approx(0.1)
+    turned = suite.examine(evidence("calibration", sure, silent), suite.options(min_items=50))
+    assert turned.baseline_score.value == pytest.approx(1.0)
+    assert number(turned, "unjudged_rate").value == pytest.approx(0.1)
+    (rule,) = suite.rules(spec.spec, suite.options())
+    assert judge(rule, {("unjudged_rate", "s"): number(report, "unjudged_rate")})[0].verdict == (
+        "fail"
+    )
+    whole = suite.examine(evidence("calibration", sure, sure), suite.options())
+    assert judge(rule, {("unjudged_rate", "s"): number(whole, "unjudged_rate")})[0].verdict == (
+        "pass"
+    )
+    split = {n.name: n.value for n in whole.measurements}
+    assert split["brier"] == pytest.approx(
+        split["brier_mcb"] - split["brier_dsc"] + split["brier_unc"]
+    )
 
 
 RULE = Rule("r", "regression", "<=", 0.05, lane="s", against="non_inferiority")

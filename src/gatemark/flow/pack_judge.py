@@ -41,6 +41,7 @@ from gatemark.gate.pack_policy import (
     limited_run,
     margin_of,
     pack_policy,
+    refuse_waived_limit,
     regression_mode,
 )
 from gatemark.statistics.multiplicity import holm
@@ -83,6 +84,8 @@ def judge_pack(
 ) -> Judged:
     """Examine every suite and decide."""
     pack, exams = opened.pack, gathered.exams
+    if gathered.limit is not None:
+        refuse_waived_limit(waivers)
     policy = _policy(pack, _compared(pack, gathered), gathered.limit)
     reports = {
         suite.id: exams[suite.id].report
@@ -216,10 +219,9 @@ def _numbers(
         numbers.extend(report.measurements)
         if suite.id in gathered.exams:
             continue
-        answers = gathered.candidate[suite.id]
-        failed = sum(answer.score is None for answer in answers)
-        errors = rate("error_rate", failed, len(answers), direction="lower_is_better")
-        numbers.append(msgspec.structs.replace(errors, lane=suite.id))
+        numbers.append(_error_rate("error_rate", suite.id, gathered.candidate))
+        if gathered.baseline is not None:
+            numbers.append(_error_rate("baseline_error_rate", suite.id, gathered.baseline))
     scores = {suite.id: reports[suite.id].score for suite in pack.suites}
     total = bench(pack, scores, "bench")
     numbers.append(total)
@@ -233,6 +235,12 @@ def _numbers(
     return tuple(numbers)
 
 
+def _error_rate(name: str, lane: str, arm: Arm) -> Measurement:
+    failed = sum(answer.score is None for answer in arm[lane])
+    errors = rate(name, failed, len(arm[lane]), direction="lower_is_better")
+    return msgspec.structs.replace(errors, lane=lane)
+
+
 def _among_suites(numbers: Sequence[Measurement], alpha: float) -> tuple[Measurement, ...]:
     """Mark the drops that are no longer sure once one counts how many suites were looked at.
 
@@ -244,7 +252,7 @@ def _among_suites(numbers: Sequence[Measurement], alpha: float) -> tuple[Measure
     doubtful = {claim.lane for claim, p in zip(claims, adjusted, strict=True) if p > alpha}
     return tuple(
         msgspec.structs.replace(number, caveats=(*number.caveats, MAY_BE_CHANCE))
-        if number.name == "regression" and number.lane in doubtful
+        if number.name == "regression" and number.lane in doubtful and (number.value or 0.0) > 0
         else number
         for number in numbers
     )
@@ -274,13 +282,24 @@ def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
         if not findings:
             rows.append((step, "not asked for", None, None))
             continue
-        states = {finding.verdict for finding in findings}
-        state = next((s for s in ("fail", "inconclusive") if s in states), "pass")
+        states = {_state(finding) for finding in findings}
+        state = next(s for s in _STATES if s in states)
         tightest = min(findings, key=lambda f: (f.slack is not None, f.slack or 0.0))
         rows.append((step, state, tightest.rule, tightest.slack))
     eligible = "yes" if verdict.outcome == "pass" else "no"
     rows.append(("eligible for shadow", eligible, None, None))
     return Table("Gate", ("step", "outcome", "tightest rule", "slack"), tuple(rows), len(rows))
+
+
+_STATES = ("fail", "inconclusive", "waived", "soft_pass", "warned", "pass")
+"""From the worst to the best."""
+
+
+def _state(finding: Finding) -> str:
+    """What a finding does to its step: a rule that only holds or warns does not fail it."""
+    if finding.verdict not in {"fail", "inconclusive"} or finding.severity == "block":
+        return finding.verdict
+    return "inconclusive" if finding.severity == "hold" else "warned"
 
 
 def _suite_table(pack: Pack, reports: Mapping[str, ArmsReport]) -> Table:

@@ -40,6 +40,7 @@ from gatemark.flow.pack_exams import (
 from gatemark.flow.pack_grading import Graders, LiveGraders, RecordedGraders
 from gatemark.flow.pack_licence import SuiteLicence, labels_in, license_judges
 from gatemark.flow.pack_seal import PackRun, seal_run
+from gatemark.flow.rescore_pack import limit_of
 from gatemark.targets.journal import Journal
 
 MAX_LISTED = 20
@@ -115,7 +116,7 @@ def rejudge(house: House, reference: str, path: str, *, waivers: Sequence[Waiver
         graders = RecordedGraders(earlier, house.blobs)
         return _finished(
             house,
-            _Session(opened, arms, graders, RunChoices(), None, None),
+            _Session(opened, arms, graders, RunChoices(limit=limit_of(earlier)), None, None),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -229,6 +230,16 @@ def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:
     )
 
 
+def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
+    """A baseline must have answered all that the candidate is asked."""
+    answered = limit_of(earlier)
+    if answered is not None and (limit is None or limit > answered):
+        raise IncomparableError(
+            f"result {earlier.id} was limited to {answered} items per suite: it is no baseline",
+            ("run it again without --limit",),
+        )
+
+
 def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
     pack, folder = opened.pack, opened.folder
     if pack.targets is None:
@@ -238,12 +249,14 @@ def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str,
     raw = choices.candidate or pack.targets.candidate
     arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs)}
     wanted = choices.baseline or pack.targets.baseline
-    if isinstance(wanted, str) and wanted != "none":
-        earlier = house.existing_results().get(wanted)
-        _refuse_other_data(earlier, opened)
-        arms[BASELINE] = reopen_arm(earlier, CANDIDATE, house)
-    elif not isinstance(wanted, str):
-        arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
+    with _let_go_on_error(arms):
+        if isinstance(wanted, str) and wanted != "none":
+            earlier = house.existing_results().get(wanted)
+            _refuse_other_data(earlier, opened)
+            _refuse_cut_short(earlier, choices.limit)
+            arms[BASELINE] = reopen_arm(earlier, CANDIDATE, house)
+        elif not isinstance(wanted, str):
+            arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
     return arms
 
 

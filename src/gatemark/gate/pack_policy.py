@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
-from gatemark.core.policy import Policy, Rule, Setting, SuiteShare
+from gatemark.core.policy import Policy, Rule, Setting, SuiteShare, Waiver
+from gatemark.gate.judge import LINE_TOLERANCE
 
 BENCH_RULE = "bench.score_min"
 WHOLE_RUN = "run.whole"
@@ -43,16 +45,9 @@ def pack_policy(
         rules.append(Rule(id=WHOLE_RUN, metric=WHOLE_RUN, op=">=", bound=1.0, severity="hold"))
     for suite in pack.suites:
         if suite.evidence is None:
-            rules.append(
-                Rule(
-                    id=f"{suite.id}.errors",
-                    metric="error_rate",
-                    lane=suite.id,
-                    op="<=",
-                    bound=suite.errors_max,
-                    severity="hold",
-                )
-            )
+            rules.append(_errors_rule(suite, "errors", "error_rate"))
+            if suite.id in compared:
+                rules.append(_errors_rule(suite, "baseline_errors", "baseline_error_rate"))
         if suite.min is not None:
             rules.append(
                 Rule(
@@ -76,10 +71,22 @@ def pack_policy(
         regression_max=pack.regression_max,
         settings={
             "alpha": pack.alpha,
+            "line_tolerance": LINE_TOLERANCE,
             "baseline": "given" if compared else "none",
             **({} if limit is None else {"limit": limit}),
             **settings,
         },
+    )
+
+
+def _errors_rule(suite: SuiteSpec, name: str, metric: str) -> Rule:
+    return Rule(
+        id=f"{suite.id}.{name}",
+        metric=metric,
+        lane=suite.id,
+        op="<=",
+        bound=suite.errors_max,
+        severity="hold",
     )
 
 
@@ -92,6 +99,12 @@ def _regression_rule(pack: Pack, suite: SuiteSpec, mode: RegressionMode) -> Rule
         bound=margin_of(pack, suite),
         against="value" if mode == "point" else "non_inferiority",
     )
+
+
+def refuse_waived_limit(waivers: Sequence[Waiver]) -> None:
+    """Nobody can excuse a run from having been cut: it never passes."""
+    if any(waiver.rule == WHOLE_RUN for waiver in waivers):
+        raise BadInputError(f"{WHOLE_RUN} cannot be waived: a limited run never passes")
 
 
 def limited_run() -> Measurement:

@@ -22,11 +22,30 @@ SEED = 20_261_115
 LEVEL = 0.95
 
 
+UNKNOWN_BASELINE = "the baseline gave no answer that could be scored"
+
+
 def mean_score(name: str, lane: str, items: Sequence[ItemScore]) -> Measurement:
     """The mean over items, with an interval; items without a score count as nothing achieved."""
+    return _mean(name, lane, items, unscored="counted_as_zero")
+
+
+def baseline_score(lane: str, items: Sequence[ItemScore]) -> Measurement:
+    """The baseline's mean; items without a score count as right, and with no score there is none.
+
+    Expects items as ``baseline_per_item`` gathers them.
+    """
+    if items and not any(item.scored for item in items):
+        return unmeasured(
+            "baseline_score", UNKNOWN_BASELINE, direction="higher_is_better", lane=lane
+        )
+    return _mean("baseline_score", lane, items, unscored="counted_as_one")
+
+
+def _mean(name: str, lane: str, items: Sequence[ItemScore], *, unscored: str) -> Measurement:
     if not items:
         return unmeasured(name, "no items were answered", direction="higher_is_better", lane=lane)
-    unscored = sum(not item.whole for item in items)
+    unscored_count = sum(not item.whole for item in items)
     values = np.array([item.mean for item in items])
     return measured(
         name,
@@ -34,7 +53,7 @@ def mean_score(name: str, lane: str, items: Sequence[ItemScore]) -> Measurement:
         n=len(items),
         direction="higher_is_better",
         interval=_mean_interval(values, [item.cluster for item in items]),
-        excluded={"counted_as_zero": unscored} if unscored else None,
+        excluded={unscored: unscored_count} if unscored_count else None,
         lane=lane,
     )
 
@@ -60,8 +79,8 @@ def _cluster_names(clusters: list[str | None]) -> list[str] | None:
 
 def drop(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Measurement:
     """How much lower the candidate is than the baseline, with one-sided bounds at ``alpha``."""
-    if not pairs:
-        reason = "no item was answered on both arms"
+    reason = _unpaired(pairs)
+    if reason is not None:
         return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
     found = _judged(pairs, margin=margin, alpha=alpha)
     if found.drop is None or found.lower is None or found.upper is None:
@@ -80,6 +99,13 @@ def drop(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Me
         interval=interval,
         lane=lane,
     )
+
+
+def _unpaired(pairs: Sequence[Pair]) -> str | None:
+    """Why there is nothing to compare with."""
+    if not pairs:
+        return "no item was answered on both arms"
+    return None if any(pair.baseline.scored for pair in pairs) else UNKNOWN_BASELINE
 
 
 def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferiority:
@@ -102,8 +128,8 @@ def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferio
 def chance_of_drop(lane: str, pairs: Sequence[Pair]) -> Measurement:
     """The one-sided p-value of a drop: how often equal arms would lose at least as much."""
     name = "drop_p"
-    if not pairs:
-        reason = "no item was answered on both arms"
+    reason = _unpaired(pairs)
+    if reason is not None:
         return unmeasured(name, reason, direction="neutral", lane=lane)
     clusters = _cluster_names([pair.candidate.cluster for pair in pairs])
     if _right_or_wrong(pairs) and clusters is None:

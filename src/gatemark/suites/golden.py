@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gatemark.core.answers import ItemScore, Pair, paired, per_item
+from gatemark.core.answers import ItemScore, Pair, baseline_per_item, paired, per_item
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.exhibit import Exhibit, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
 from gatemark.statistics.arms import (
+    baseline_score,
     chance_of_drop,
     delta_error,
     drop,
@@ -40,7 +41,7 @@ def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
     """Accuracy on both arms, the drop between them, and who lost what."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
-    baseline = per_item(evidence.baseline or ())
+    baseline = baseline_per_item(evidence.baseline)
     pairs = paired(candidate, baseline)
     numbers = [
         *_pass_at(lane, list(candidate.values()), options.k),
@@ -52,7 +53,7 @@ def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
         numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
     return ArmsReport(
         score=mean_score("score", lane, list(candidate.values())),
-        baseline_score=mean_score("baseline_score", lane, list(baseline.values())),
+        baseline_score=baseline_score(lane, list(baseline.values())),
         measurements=tuple(numbers),
         exhibits=(*_slices(evidence, candidate, baseline), *_worst(evidence, pairs)),
         delta_error=delta_error(pairs),

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import msgspec
 
-from gatemark.core.answers import paired, per_item
+from gatemark.core.answers import baseline_per_item, paired, per_item
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.exhibit import Table
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
 from gatemark.statistics.arms import (
+    baseline_score,
     chance_of_drop,
     delta_error,
     drop,
@@ -39,10 +40,10 @@ def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
     """Behavioural change of both arms against production, and the change beyond noise."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
-    baseline = per_item(evidence.baseline or ())
+    baseline = baseline_per_item(evidence.baseline)
     pairs = paired(candidate, baseline)
     score = mean_score("score", lane, list(candidate.values()))
-    noise = mean_score("baseline_score", lane, list(baseline.values()))
+    noise = baseline_score(lane, list(baseline.values()))
     numbers: list[Measurement] = [
         _distance("behavioural_delta", lane, score),
         _distance("noise_band", lane, noise),
