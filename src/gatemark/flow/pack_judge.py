@@ -32,7 +32,7 @@ from gatemark.flow.pack_exams import SatSuite, exam_rules
 from gatemark.flow.pack_grading import Graded
 from gatemark.flow.pack_licence import SuiteLicence, licence_rule, with_licence
 from gatemark.flow.runtime import runtime_versions
-from gatemark.gate.decide import decide
+from gatemark.gate.decide import decide, refuse_strays
 from gatemark.gate.judge import MAY_BE_CHANCE
 from gatemark.gate.pack_policy import (
     BENCH_RULE,
@@ -114,6 +114,17 @@ def judge_pack(
         verdict=verdict,
         evidence=accounts,
     )
+
+
+def check_rules(
+    pack: Pack, *, has_baseline: bool, limit: int | None, waivers: Sequence[Waiver]
+) -> None:
+    """Refuse options, rules and waivers that could not be judged by, before anybody is asked."""
+    if limit is not None:
+        refuse_waived_limit(waivers)
+    # A result as baseline may bring evidence that the pack itself does without.
+    compared = {s.id for s in pack.suites if has_baseline or s.evidence is not None}
+    refuse_strays(waivers, _policy(pack, frozenset(compared), limit))
 
 
 def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:

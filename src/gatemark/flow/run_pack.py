@@ -38,6 +38,7 @@ from gatemark.flow.pack_exams import (
     sit_suite,
 )
 from gatemark.flow.pack_grading import Graders, LiveGraders, RecordedGraders
+from gatemark.flow.pack_judge import check_rules
 from gatemark.flow.pack_licence import SuiteLicence, labels_in, license_judges
 from gatemark.flow.pack_seal import PackRun, seal_run
 from gatemark.flow.rescore_pack import limit_of
@@ -73,6 +74,12 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = house.clock()
     opened = open_pack(path)
+    check_rules(
+        opened.pack,
+        has_baseline=_wanted_baseline(opened, choices) != "none",
+        limit=choices.limit,
+        waivers=waivers,
+    )
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         exams = _sit(house, opened, _exam_files(house, opened, choices, Path(folder)))
         scoring = scoring_of(opened)
@@ -240,6 +247,12 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
         )
 
 
+def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, Any] | str:
+    """What the candidate is compared with; the word ``none`` when there is nothing."""
+    targets = opened.pack.targets
+    return choices.baseline or ("none" if targets is None else targets.baseline)
+
+
 def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
     pack, folder = opened.pack, opened.folder
     if pack.targets is None:
@@ -248,7 +261,7 @@ def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str,
         return {}
     raw = choices.candidate or pack.targets.candidate
     arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs)}
-    wanted = choices.baseline or pack.targets.baseline
+    wanted = _wanted_baseline(opened, choices)
     with _let_go_on_error(arms):
         if isinstance(wanted, str) and wanted != "none":
             earlier = house.existing_results().get(wanted)

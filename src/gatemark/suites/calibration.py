@@ -9,7 +9,7 @@ score.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,8 +29,8 @@ RESAMPLES = 999
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many bins, and how many judged answers it takes to speak of calibration at all."""
 
-    bins: int = 15
-    min_items: int = 100
+    bins: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 15
+    min_items: Annotated[int, msgspec.Meta(ge=1)] = 100
 
 
 class Judged(NamedTuple):

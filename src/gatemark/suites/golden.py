@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from gatemark.core.answers import ItemScore, Pair, baseline_per_item, paired, per_item
+from gatemark.core.errors import UsageError
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.exhibit import Exhibit, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
@@ -29,11 +31,15 @@ SHOWN_ITEMS = 50
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
 
-    k: int | None = None
+    k: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-def rules(_spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+def rules(spec: SuiteSpec, options: Options) -> tuple[Rule, ...]:
     """A golden suite has no rules besides those of every suite."""
+    if options.k is not None and options.k > spec.repeats:
+        raise UsageError(
+            f"suite {spec.id}: k must be <= its {spec.repeats} epochs or reruns, got {options.k}"
+        )
     return ()
 
 
