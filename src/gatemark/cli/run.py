@@ -41,6 +41,11 @@ from gatemark.report.terminal import verdict_table
 @engine_option
 @click.option("--resume", is_flag=True, help="Go on where an interrupted run of this pack stopped.")
 @click.option(
+    "--cache",
+    is_flag=True,
+    help="Keep replies, and take them from earlier runs that asked the same target the same.",
+)
+@click.option(
     "--limit",
     type=click.IntRange(1),
     help="Answer only that many items per suite; such a run never passes.",
@@ -75,6 +80,7 @@ def run_command(**flags: Any) -> int:
     choices = RunChoices(
         jobs=flags["jobs"],
         resume=flags["resume"],
+        cache=flags["cache"],
         limit=flags["limit"],
         candidate=None if flags["candidate"] is None else _recorded(flags["candidate"]),
         baseline=_baseline(flags["baseline"]),
@@ -153,7 +159,12 @@ def _call_progress() -> Iterator[Any]:
         def update(name: str, progress: Any) -> None:
             if name not in tasks:
                 tasks[name] = bars.add_task(name, total=progress.total, counts="")
-            counts = f"{progress.ok} ok, {progress.error} errors, {progress.retry} retries"
+            counts = f"{progress.error} errors, {progress.retry} retries"
+            if progress.passed is None:
+                counts = f"{progress.ok} ok, {counts}"
+            else:
+                failed = progress.ok - progress.passed
+                counts = f"{progress.passed} pass, {failed} fail, {counts}"
             if progress.cached:
                 counts += f", {progress.cached} from the journal"
             bars.update(tasks[name], completed=progress.done, counts=counts)

@@ -38,11 +38,11 @@ from gatemark.flow.pack_exams import (
     sit_suite,
 )
 from gatemark.flow.pack_grading import Graders, LiveGraders, RecordedGraders
+from gatemark.flow.pack_journals import Journals
 from gatemark.flow.pack_judge import check_rules
 from gatemark.flow.pack_licence import SuiteLicence, labels_in, license_judges
 from gatemark.flow.pack_seal import PackRun, seal_run
 from gatemark.flow.rescore_pack import limit_of
-from gatemark.targets.journal import Journal
 
 MAX_LISTED = 20
 SET_ASIDE = ".interrupted"
@@ -55,6 +55,7 @@ class RunChoices(msgspec.Struct, frozen=True):
 
     jobs: int = 1
     resume: bool = False
+    cache: bool = False
     limit: int | None = None
     candidate: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | str | None = None
@@ -88,17 +89,18 @@ def run_pack(
             journals = house.run_folder(_run_key(opened, arms, scoring))
             if not choices.resume:
                 _set_aside(journals, on_notice)
+            kept = Journals(journals, house.cache_folder if choices.cache else None)
             graders = LiveGraders(
                 opened.pack,
                 opened.folder,
                 jobs=choices.jobs,
-                journals=journals,
+                journals=kept,
                 open_recording=open_recording,
                 on_progress=on_progress,
             )
         result = _finished(
             house,
-            _Session(opened, arms, graders, choices, journals, on_progress),
+            _Session(opened, arms, graders, choices, kept, on_progress),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -137,7 +139,7 @@ class _Session(msgspec.Struct, frozen=True):
     arms: Mapping[str, ArmSource]
     graders: Graders
     choices: RunChoices
-    journals: Path | None
+    journals: Journals | None
     on_progress: OnProgress | None
 
 
@@ -312,8 +314,7 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
         for name, arm in session.arms.items():
             journal = None
             if session.journals is not None:
-                session.journals.mkdir(parents=True, exist_ok=True)
-                journal = Journal(session.journals / f"{name}.journal", clock=time.monotonic)
+                journal = session.journals.open(name, arm.identity)
             try:
                 told[name] = await answer_all(
                     session.opened,
@@ -325,6 +326,7 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
                     clock=time.monotonic,
                     limit=session.choices.limit,
                     on_progress=_labelled(session.on_progress, name),
+                    reuse="resume" if session.journals is None else session.journals.reuse,
                 )
             finally:
                 if journal is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.verdict import Finding, FindingVerdict
 
@@ -123,7 +123,7 @@ def _subject(rule: Rule) -> str:
 
 
 def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
-    subject, size = _subject(rule), f"(n={measurement.n})"
+    subject, size = _subject(rule), f"(n={measurement.n}){'' if held else _unscored(measurement)}"
     if rule.against == "non_inferiority" and not held:
         return (
             f"{subject} is {measurement.value:.6g} and may be as large as {observed:.6g}, "
@@ -135,6 +135,16 @@ def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: 
     low = LOW_INFORMATION in measurement.caveats and not held
     flag = "; low information: one label dominates" if low else ""
     return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
+
+
+def _unscored(measurement: Measurement) -> str:
+    """Errors that went into a number: a reader must not take a crash for a wrong answer."""
+    told = ""
+    if lost := measurement.excluded.get(COUNTED_AS_ZERO):
+        told += f"; {lost} items without a score count as 0"
+    if lost := measurement.excluded.get(COUNTED_AS_ONE):
+        told += f"; {lost} that the baseline lost count as 1"
+    return told
 
 
 def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:

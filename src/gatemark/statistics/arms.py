@@ -7,7 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from gatemark.core.answers import ItemScore, Pair
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
+from gatemark.core.measurement import (
+    COUNTED_AS_ONE,
+    COUNTED_AS_ZERO,
+    Interval,
+    Measurement,
+    measured,
+    unmeasured,
+)
 from gatemark.statistics.cluster import mean_estimate
 from gatemark.statistics.mcnemar import detectable_effect, loss_p_value
 from gatemark.statistics.noninferiority import (
@@ -27,7 +34,7 @@ UNKNOWN_BASELINE = "the baseline gave no answer that could be scored"
 
 def mean_score(name: str, lane: str, items: Sequence[ItemScore]) -> Measurement:
     """The mean over items, with an interval; items without a score count as nothing achieved."""
-    return _mean(name, lane, items, unscored="counted_as_zero")
+    return _mean(name, lane, items, unscored=COUNTED_AS_ZERO)
 
 
 def baseline_score(lane: str, items: Sequence[ItemScore]) -> Measurement:
@@ -39,7 +46,7 @@ def baseline_score(lane: str, items: Sequence[ItemScore]) -> Measurement:
         return unmeasured(
             "baseline_score", UNKNOWN_BASELINE, direction="higher_is_better", lane=lane
         )
-    return _mean("baseline_score", lane, items, unscored="counted_as_one")
+    return _mean("baseline_score", lane, items, unscored=COUNTED_AS_ONE)
 
 
 def _mean(name: str, lane: str, items: Sequence[ItemScore], *, unscored: str) -> Measurement:
@@ -91,12 +98,17 @@ def drop(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Me
         level=1 - 2 * alpha,
         method=found.method,
     )
+    unscored = {
+        COUNTED_AS_ZERO: sum(not pair.candidate.whole for pair in pairs),
+        COUNTED_AS_ONE: sum(not pair.baseline.whole for pair in pairs),
+    }
     return measured(
         "regression",
         found.drop,
         n=found.n,
         direction="lower_is_better",
         interval=interval,
+        excluded={how: count for how, count in unscored.items() if count},
         lane=lane,
     )
 

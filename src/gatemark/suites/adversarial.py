@@ -14,7 +14,7 @@ import msgspec
 from gatemark.core.answers import ItemScore, baseline_per_item, paired, per_item
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.exhibit import Exhibit, Table
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
+from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
 from gatemark.statistics.arms import UNKNOWN_BASELINE, delta_error, drop
@@ -101,7 +101,7 @@ def _baseline_rate(
         return unmeasured(name, UNKNOWN_BASELINE, direction="higher_is_better", lane=lane)
     lost = sum(not item.whole for item in items.values())
     found = _held_rate(name, lane, outcomes)
-    return msgspec.structs.replace(found, excluded={"counted_as_one": lost} if lost else {})
+    return msgspec.structs.replace(found, excluded={COUNTED_AS_ONE: lost} if lost else {})
 
 
 def _attack_success(lane: str, outcomes: Mapping[str, str]) -> Measurement:
