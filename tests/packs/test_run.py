@@ -175,6 +175,28 @@ def test_errors_stay_in_the_denominator_and_hold_the_verdict(gatemark: Run, fold
     assert numbers["score", "golden"]["value"] == pytest.approx(199 / 200)
     assert numbers["error_rate", "golden"]["value"] == pytest.approx(1 / 200)
     assert findings(ran.json)["golden.errors"] == "fail"
+    assert numbers["error_rate", "golden"]["caveats"] == [
+        "1 crash, such as r007: app:crashing raised RuntimeError: no sevens today (app.py:13)"
+    ]
+    assert gate(gatemark, folder, ran.json["id"]).json["id"] == ran.json["id"]
+
+
+def gate(gatemark: Run, folder: Path, result: str, name: str = "pack.yaml") -> Any:
+    place = ("--pack", folder / name, "--store", folder / "store")
+    return gatemark("gate", result, *place, "--json")
+
+
+def test_answers_that_one_scorer_could_not_read_are_answers_to_another(
+    gatemark: Run, folder: Path
+) -> None:
+    path = pack(folder)
+    text = path.read_text()
+    path.write_text(text.replace("    slices", "    scorer: choice\n    slices"))
+    unread = run(gatemark, folder, path)
+    assert findings(unread.json)["golden.errors"] == "fail"
+    (folder / "other.yaml").write_text(text)
+    again = gate(gatemark, folder, unread.json["id"], "other.yaml")
+    assert again.code == 0
 
 
 def test_a_baseline_that_crashes_cannot_make_a_worse_candidate_pass(

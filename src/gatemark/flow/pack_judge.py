@@ -20,7 +20,7 @@ from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsEvidence, ArmsReport
 from gatemark.core.exhibit import Cell, Exhibit, Table
-from gatemark.core.measurement import Measurement, rate
+from gatemark.core.measurement import Measurement
 from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
 from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
@@ -28,6 +28,7 @@ from gatemark.core.verdict import Bench, Finding, Verdict
 from gatemark.flow.house import House
 from gatemark.flow.pack_arms import suite_plugin
 from gatemark.flow.pack_data import OpenPack
+from gatemark.flow.pack_errors import error_rate
 from gatemark.flow.pack_exams import SatSuite, exam_rules
 from gatemark.flow.pack_grading import Graded
 from gatemark.flow.pack_licence import SuiteLicence, licence_rule, with_licence
@@ -230,9 +231,9 @@ def _numbers(
         numbers.extend(report.measurements)
         if suite.id in gathered.exams:
             continue
-        numbers.append(_error_rate("error_rate", suite.id, gathered.candidate))
+        numbers.append(error_rate("error_rate", suite.id, gathered.candidate[suite.id]))
         if gathered.baseline is not None:
-            numbers.append(_error_rate("baseline_error_rate", suite.id, gathered.baseline))
+            numbers.append(error_rate("baseline_error_rate", suite.id, gathered.baseline[suite.id]))
     scores = {suite.id: reports[suite.id].score for suite in pack.suites}
     total = bench(pack, scores, "bench")
     numbers.append(total)
@@ -244,12 +245,6 @@ def _numbers(
         numbers.append(before)
         numbers.append(bench_delta(pack, total, before, errors_by_suite, two_sided_z(0.95)))
     return tuple(numbers)
-
-
-def _error_rate(name: str, lane: str, arm: Arm) -> Measurement:
-    failed = sum(answer.score is None for answer in arm[lane])
-    errors = rate(name, failed, len(arm[lane]), direction="lower_is_better")
-    return msgspec.structs.replace(errors, lane=lane)
 
 
 def _among_suites(numbers: Sequence[Measurement], alpha: float) -> tuple[Measurement, ...]:

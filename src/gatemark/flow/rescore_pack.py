@@ -33,10 +33,11 @@ from gatemark.flow.pack_grading import Graded, RecordedGraders, read_graded, rep
 from gatemark.flow.pack_judge import Gathered, Judged, judge_pack
 from gatemark.flow.pack_licence import LabelledSet, SuiteLicence, labelled_set, license_judges
 from gatemark.flow.plugins import scorers
-from gatemark.flow.sample_lines import UNSCORED, read_sample_lines, sample_of
+from gatemark.flow.sample_lines import read_sample_lines, sample_of
 from gatemark.intake.dataset import read_dataset
 from gatemark.ledger.port import BlobStore
 from gatemark.scorers.judge import JudgeOptions
+from gatemark.targets.recorded import UNSCORED
 
 PACK_BLOB: Final = "pack.json"
 ROWS_SUFFIX: Final = ".rows.jsonl"
