@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.answers import Answer, paired, per_item
+from gatemark.core.dataset import Row
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.exhibit import Reliability
+from gatemark.core.exhibit import Reliability, Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
@@ -140,6 +141,63 @@ def test_replay_counts_only_the_change_beyond_noise() -> None:
     assert number(report, "regression").value == pytest.approx(0.1)
 
 
+def test_replay_tells_changed_verdicts_and_words_from_the_noise_of_the_baseline() -> None:
+    def told(words: list[str], scores: list[float], epoch: int = 1) -> list[Answer]:
+        return [
+            Answer(f"i{n}", epoch, word, score, None)
+            for n, (word, score) in enumerate(zip(words, scores, strict=True))
+        ]
+
+    before = told(["a", "b", "c", "d"], [1.0, 1.0, 0.0, 0.0])
+    now = told(["a", "x", "c", "y"], [1.0, 0.0, 0.0, 0.0])
+    once = examined("replay", tuple(now), tuple(before))
+    assert number(once, "verdict_delta").value == 0.25
+    assert number(once, "output_delta").value == 0.5
+    assert "epochs: 2" in str(number(once, "baseline_output_delta").reason)
+    again = told(["a", "b", "z", "d"], [1.0, 1.0, 0.0, 0.0], epoch=2)
+    twice = examined("replay", tuple(now), (*before, *again))
+    assert number(twice, "baseline_output_delta").value == 0.25
+
+
+def test_what_got_worse_is_shown_with_question_and_expected_answer() -> None:
+    for kind, expected in (("golden", "expected"), ("replay", "production said")):
+        spec = evidence(kind, answers([1.0, 0.0, None]), answers([1.0, 1.0, 1.0]))
+        rows = tuple(Row(f"i{n:04d}", f"question {n}", f"answer {n}") for n in range(3))
+        suite = suites().get(kind)
+        assert isinstance(suite, PackSuite)
+        report = suite.examine(msgspec.structs.replace(spec, rows=rows), suite.options())
+        (table,) = [e for e in report.exhibits if isinstance(e, Table)]
+        assert table.columns == (
+            *("item", "baseline", "candidate", "asked", expected),
+            *("baseline said", "candidate said"),
+        )
+        assert table.rows == (
+            ("i0001", 1.0, 0.0, "question 1", "answer 1", "1.0", "0.0"),
+            ("i0002", 1.0, 0.0, "question 2", "answer 2", "1.0", "(crash: crashed)"),
+        )
+
+
+def test_a_newly_broken_probe_is_shown_with_what_the_candidate_said() -> None:
+    report = examined("adversarial", answers([1.0, 0.0]), answers([1.0, 1.0]))
+    broken = report.exhibits[-1]
+    assert isinstance(broken, Table)
+    assert broken.rows == (("i0001", None, 1, "0.0"),)
+
+
+def test_the_power_at_the_margin_is_that_of_the_one_sided_normal_test() -> None:
+    from scipy import stats
+
+    base, cand = [1.0] * 180 + [0.0] * 20, [0.0] * 10 + [1.0] * 175 + [0.0] * 15
+    report = examined("golden", answers(list(cand)), answers(list(base)))
+    deltas = np.array(cand) - np.array(base)
+    error = float(np.sqrt(np.sum((deltas - deltas.mean()) ** 2)) / len(deltas))
+    expected = stats.norm.sf(stats.norm.isf(0.05), loc=0.05 / error)
+    assert number(report, "power_at_margin").value == pytest.approx(expected, rel=0.01)
+    assert number(report, "mde").value is not None
+    same = examined("golden", answers([1.0] * 9), answers([1.0] * 9))
+    assert number(same, "power_at_margin").reason == "the arms never differ"
+
+
 def test_calibration_needs_enough_judged_answers() -> None:
     few = answers([1.0] * 99, confidence=0.9)
     assert examined("calibration", few, few).score.value is None
@@ -167,6 +225,10 @@ def test_overconfidence_is_a_drop_with_an_interval_about_it() -> None:
     assert found.value == pytest.approx(0.29)
     assert found.interval is not None
     assert 0.15 < found.interval.low <= found.value <= found.interval.high < 0.4
+    # The difference is a share of 200 answers: its error is that of a proportion of 0.7.
+    error = examined("calibration", boastful, honest).delta_error
+    assert error is not None
+    assert 0.0 < error < 2 * (0.7 * 0.3 / 200) ** 0.5
 
 
 @pytest.mark.parametrize("suite", PACK_SUITES, ids=lambda suite: suite.kind)

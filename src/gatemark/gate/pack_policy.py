@@ -135,10 +135,14 @@ def bench_delta(
         reason = candidate.reason or baseline.reason or "no bench score"
         return unmeasured("bench_delta", reason, direction="higher_is_better")
     value = candidate.value - baseline.value
-    known = [(suite.weight, errors[suite.id]) for suite in pack.suites]
-    if any(error is None for _, error in known):
+    if any(errors[suite.id] is None for suite in pack.suites):
         return measured("bench_delta", value, n=candidate.n, direction="higher_is_better")
-    half = z * sum((weight * (error or 0.0)) ** 2 for weight, error in known) ** 0.5
+    # Suites over the same answers err together; at worst their errors add up.
+    together: dict[str, float] = {}
+    for suite in pack.suites:
+        group = suite.source or suite.id
+        together[group] = together.get(group, 0.0) + suite.weight * (errors[suite.id] or 0.0)
+    half = z * sum(error**2 for error in together.values()) ** 0.5
     return measured(
         "bench_delta",
         value,

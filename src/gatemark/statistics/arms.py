@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import ndtr
 
 from gatemark.core.answers import ItemScore, Pair
 from gatemark.core.measurement import (
@@ -22,7 +23,7 @@ from gatemark.statistics.noninferiority import (
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import two_sided_z, wilson
 
 SEED = 20_261_115
 """Fixed, so that the same scores give the same bounds on every run."""
@@ -172,6 +173,17 @@ def delta_error(pairs: Sequence[Pair]) -> float | None:
         return None
     deltas = np.array([pair.candidate.mean - pair.baseline.mean for pair in pairs])
     return mean_estimate(deltas, _cluster_names([pair.candidate.cluster for pair in pairs])).error
+
+
+def power(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Measurement:
+    """How often a true drop as large as the margin would be seen on this many items."""
+    name = "power_at_margin"
+    error = delta_error(pairs)
+    if not error or _unpaired(pairs) is not None:
+        reason = "the arms never differ" if error == 0 else "fewer than two paired items"
+        return unmeasured(name, reason, direction="higher_is_better", n=len(pairs), lane=lane)
+    chance = float(ndtr(margin / error - two_sided_z(1 - 2 * alpha)))
+    return measured(name, chance, n=len(pairs), direction="higher_is_better", lane=lane)
 
 
 def smallest_visible_drop(lane: str, pairs: Sequence[Pair], *, alpha: float) -> Measurement:

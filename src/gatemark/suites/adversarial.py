@@ -17,6 +17,7 @@ from gatemark.core.exhibit import Exhibit, Table
 from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
+from gatemark.core.side_by_side import said
 from gatemark.statistics.arms import UNKNOWN_BASELINE, delta_error, drop
 from gatemark.statistics.proportion import clopper_pearson, wilson
 from gatemark.statistics.repeats import probe_outcome
@@ -64,7 +65,10 @@ def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
         score=_held_rate("score", lane, now),
         baseline_score=_baseline_rate(lane, baseline, before),
         measurements=tuple(numbers),
-        exhibits=(_by_class(evidence, candidate, now, before), *_broken(lane, candidate, newly)),
+        exhibits=(
+            _by_class(evidence, candidate, now, before),
+            *_broken(evidence, candidate, newly),
+        ),
         delta_error=delta_error(pairs),
     )
 
@@ -156,15 +160,23 @@ def _by_class(
     return Table(f"{evidence.spec.id} by attack class", columns, rows, len(rows))
 
 
-def _broken(lane: str, candidate: Mapping[str, ItemScore], newly: list[str]) -> tuple[Exhibit, ...]:
+def _broken(
+    evidence: ArmsEvidence, candidate: Mapping[str, ItemScore], newly: list[str]
+) -> tuple[Exhibit, ...]:
     if not newly:
         return ()
+    failed = {a.id: a for a in reversed(evidence.candidate) if a.score is not None and a.score < 1}
     rows = tuple(
-        (name, candidate[name].tags.get("class"), candidate[name].repeats - candidate[name].right)
+        (
+            name,
+            candidate[name].tags.get("class"),
+            candidate[name].repeats - candidate[name].right,
+            said(failed[name]),
+        )
         for name in newly[:SHOWN_PROBES]
     )
-    columns = ("probe", "class", "failed reruns")
-    return (Table(f"{lane}: newly broken probes", columns, rows, len(newly)),)
+    columns = ("probe", "class", "failed reruns", "candidate said")
+    return (Table(f"{evidence.spec.id}: newly broken probes", columns, rows, len(newly)),)
 
 
 SUITE = PackSuite(

@@ -66,14 +66,16 @@ def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
         for name, arm, calibration in zip(("score", "baseline_score"), arms, found, strict=True)
     ]
     numbers = [_unjudged(lane, arms), *_numbers(lane, arms[0], found[0])]
+    error = None
     if evidence.baseline is not None:
-        numbers.append(_drop(lane, arms, scores, options, evidence.alpha))
+        regression, error = _drop(lane, arms, scores, options, evidence.alpha)
+        numbers.append(regression)
     return ArmsReport(
         score=scores[0],
         baseline_score=scores[1],
         measurements=tuple(numbers),
         exhibits=_reliability(lane, found[0]),
-        delta_error=None,
+        delta_error=error,
     )
 
 
@@ -164,16 +166,19 @@ def _drop(
     scores: Sequence[Measurement],
     options: Options,
     alpha: float,
-) -> Measurement:
-    """How much worse calibrated the candidate is, with a paired bootstrap over the items."""
+) -> tuple[Measurement, float | None]:
+    """How much worse calibrated the candidate is, with a paired bootstrap over the items.
+
+    Comes with the standard error of the difference where there is one.
+    """
     if scores[0].value is None or scores[1].value is None:
         reason = scores[0].reason or scores[1].reason or "no score"
-        return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
+        return unmeasured("regression", reason, direction="lower_is_better", lane=lane), None
     value = scores[1].value - scores[0].value
     shared = sorted(set(arms[0].ids) & set(arms[1].ids))
     if not shared:
         reason = "no answer of both arms carries a confidence and a verdict"
-        return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
+        return unmeasured("regression", reason, direction="lower_is_better", lane=lane), None
     places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
     rng = np.random.default_rng(SEED)
     rows = np.array([[place[name] for place in places] for name in shared], dtype=np.int64)
@@ -194,7 +199,7 @@ def _drop(
         level=1 - 2 * alpha,
         method="paired_bootstrap",
     )
-    return measured(
+    found = measured(
         "regression",
         value,
         n=len(shared),
@@ -202,6 +207,7 @@ def _drop(
         interval=interval,
         lane=lane,
     )
+    return found, float(np.std(drops, ddof=1))
 
 
 def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:
