@@ -354,6 +354,14 @@ def test_a_sealed_result_can_be_the_baseline(gatemark: Run, folder: Path) -> Non
     assert ran.json["baseline"]["digest"]
 
 
+def test_a_baseline_may_be_named_as_the_list_prints_it(gatemark: Run, folder: Path) -> None:
+    first = run(gatemark, folder, pack(folder)).json
+    shown = first["id"].removeprefix("sha256:")[:12]
+    assert shown in gatemark("list", "--store", folder / "store").out
+    ran = run(gatemark, folder, pack(folder), "--baseline", shown)
+    assert ran.json["baseline"]["digest"] == first["candidate"]["digest"]
+
+
 def test_judging_again_calls_no_target_and_may_decide_otherwise(
     gatemark: Run, folder: Path
 ) -> None:

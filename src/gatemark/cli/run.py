@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -22,6 +23,9 @@ from gatemark.flow.outputs import check_formats, write_reports
 from gatemark.flow.run_pack import RunChoices, run_pack
 from gatemark.flow.waivers import read_waivers
 from gatemark.report.terminal import verdict_table
+
+_SHORT_ID = re.compile(r"[0-9a-f]{8,64}")
+"""The beginning of a result's id, as ``gatemark list`` prints it."""
 
 
 @click.command("run")
@@ -113,7 +117,8 @@ def _names(house: House, **versions: str | None) -> dict[str, AssetRef]:
 def _baseline(text: str | None) -> dict[str, str] | str | None:
     if text is None or text.startswith("sha256:"):
         return text
-    return _recorded(text)
+    short_id = _SHORT_ID.fullmatch(text) is not None and not Path(text).exists()
+    return text if short_id else _recorded(text)
 
 
 def _recorded(path: str) -> dict[str, str]:
