@@ -46,6 +46,7 @@ def lint_pack(path: str) -> LintReport:
         opened = OpenPack(pack, folder, load_snapshots(pack, folder))
         warnings.extend(_blind_spots(opened))
         warnings.extend(hopeless(opened))
+        warnings.extend(_unlicensable(opened))
     return LintReport(pack=path, errors=tuple(errors), warnings=tuple(warnings))
 
 
@@ -119,6 +120,20 @@ def _impossible(pack: Pack) -> Iterator[str]:
             yield f"suite {suite.id} is required but has no floor (min)"
         if suite.weight == 0 and suite.id not in pack.required_suites:
             yield f"suite {suite.id} has weight 0 and is not required: it cannot change a verdict"
+
+
+def _unlicensable(opened: OpenPack) -> Iterator[str]:
+    """Judges that too few answers were labelled for."""
+    for suite in opened.pack.suites:
+        if suite.judge is None:
+            continue
+        judge = opened.pack.judges[suite.judge]
+        labelled = read_labels(opened.folder / judge.labels, judge.labels, judge_options(suite))
+        if len(labelled.items) < judge.min_items:
+            yield (
+                f"judge {suite.judge} can never gate suite {suite.id}: people labelled "
+                f"{len(labelled.items)} answers, min_items is {judge.min_items}"
+            )
 
 
 def _blind_spots(opened: OpenPack) -> Iterator[str]:
