@@ -150,6 +150,22 @@ def test_lint_warns_of_tags_and_scores_that_cannot_come_about(gatemark: Run, fol
     assert not any("'t'" in found for found in warnings)
 
 
+@pytest.mark.parametrize(
+    ("kind", "told"), [("golden", "exact needs a target"), ("adversarial", "")]
+)
+def test_lint_warns_of_items_that_can_never_be_scored(
+    gatemark: Run, folder: Path, kind: str, told: str
+) -> None:
+    rows = [{"id": f"i{n}", "input": n, "target": str(n) if n > 4 else None} for n in range(60)]
+    (folder / "g.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    warnings = gatemark("lint", written(folder, "kind: golden", f"kind: {kind}"), "--json").json[
+        "warnings"
+    ]
+    count = 5 if kind == "golden" else 60
+    start = f"suite g: {count} of 60 items can never be scored, such as i0: {told}"
+    assert any(found.startswith(start) for found in warnings)
+
+
 @pytest.mark.parametrize(("n", "warns"), [(28, True), (29, False)])
 def test_lint_tells_when_even_an_identical_candidate_would_stay_open(
     gatemark: Run, folder: Path, n: int, warns: bool

@@ -10,11 +10,14 @@ import msgspec
 from gatemark.core.answers import Answer
 from gatemark.core.exam import ArmsEvidence
 from gatemark.core.measurement import Measurement
-from gatemark.core.pack import SuiteSpec
+from gatemark.core.pack import ScorerSpec, SuiteSpec
 from gatemark.core.policy import Rule
-from gatemark.flow.pack_arms import suite_plugin
+from gatemark.core.scoring import Scorable
+from gatemark.flow.pack_arms import scorer_of, suite_plugin
 from gatemark.flow.pack_data import OpenPack
 from gatemark.flow.pack_licence import METRIC as LICENCE
+from gatemark.flow.plugins import scorers
+from gatemark.flow.sample_lines import sample_of
 from gatemark.gate.decide import COVERAGE
 from gatemark.statistics.noninferiority import non_inferiority_of_counts
 
@@ -22,6 +25,8 @@ OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", COVERAGE})
 OF_EVERY_SUITE = frozenset({"score", "baseline_score", "error_rate", "baseline_error_rate"})
 AT_MOST_ONE = frozenset({"bench", "bench_baseline", "score", "baseline_score", COVERAGE})
 SMALLEST_MARGIN = 1e-6
+PROBE = "probe"
+TRIAL = "an answer that gives nothing away"
 SURE = 0.5
 """A confidence for the made-up answers of a trial run."""
 
@@ -35,6 +40,7 @@ def hopeless(opened: OpenPack) -> Iterator[str]:
     }
     for suite in opened.pack.suites:
         yield from _tags_nowhere(opened, suite)
+        yield from _unscorable(opened, suite)
         score = trials.get(suite.id, {}).get("score")
         if score is not None and score.value is None:
             yield f"suite {suite.id} can never have a score: {score.reason}"
@@ -85,6 +91,29 @@ def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
     for tag in wanted:
         if tag is not None and tag not in tags:
             yield f"suite {suite.id}: no item carries the tag {tag!r}"
+
+
+def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
+    """Items that no answer could be scored on."""
+    if suite.dataset is None or suite.judge is not None:
+        return
+    given = suite.scorer.name if isinstance(suite.scorer, ScorerSpec) else suite.scorer
+    name = given or str(suite_plugin(suite).scorer)
+    rows = opened.snapshots[suite.id].rows
+    if name == PROBE:
+        score, _ = scorer_of(suite, opened.folder)
+        tried = [score(Scorable(r.id, r.input, r.target, TRIAL, sample_of(r))) for r in rows]
+        bad = [(row, found.reason) for row, found in zip(rows, tried, strict=True) if found.reason]
+    elif scorers().get(name).needs_target:
+        bad = [(row, f"{name} needs a target") for row in rows if row.target is None]
+    else:
+        bad = []
+    if bad:
+        row, reason = bad[0]
+        yield (
+            f"suite {suite.id}: {len(bad)} of {len(rows)} items can never be scored, "
+            f"such as {row.id}: {reason}"
+        )
 
 
 def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]]) -> Iterator[str]:
