@@ -119,7 +119,10 @@ def _impossible(pack: Pack) -> Iterator[str]:
         if suite.id in pack.required_suites and suite.min is None:
             yield f"suite {suite.id} is required but has no floor (min)"
         if suite.weight == 0 and suite.id not in pack.required_suites:
-            yield f"suite {suite.id} has weight 0 and is not required: it cannot change a verdict"
+            yield (
+                f"suite {suite.id} has weight 0 and is not required: it adds nothing to the bench "
+                "score, and only its errors, its floor and its drop count"
+            )
 
 
 def _unlicensable(opened: OpenPack) -> Iterator[str]:
