@@ -103,3 +103,10 @@ def test_equal_models_rarely_fail():
         base, cand = ([float(draw.random() < 0.8) for _ in range(40)] for _ in range(2))
         fails += judged(base, cand).outcome == "fail"
     assert fails <= 18
+
+
+def test_what_so_few_items_can_show_is_never_more_than_scores_can_differ():
+    one = judged([1.0], [1.0])
+    assert one.blockers[0].endswith("neither shown nor ruled out; 1 item cannot show any")
+    many = judged([1.0] * 30, [1.0] * 29 + [0.0])
+    assert "; 30 items can show 0." in many.blockers[0]

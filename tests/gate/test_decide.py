@@ -54,6 +54,22 @@ def test_each_operator_on_each_side_of_its_line(op: str, good: float, bad: float
     assert judged(rule, absent()).outcome == "inconclusive"
 
 
+def test_a_number_that_is_on_its_line_but_for_rounding_is_on_its_line() -> None:
+    drop = 0.90 - 0.88
+    assert drop > 0.02
+    found = judged(Rule("r", "m", "<=", 0.02), value(drop))
+    assert (found.outcome, found.findings[-1].slack) == ("pass", 0.0)
+    bench = 0.7 * 0.7 + 0.2 * 0.7 + 0.1 * 0.7
+    assert bench < 0.7
+    assert judged(Rule("r", "m", ">=", 0.7), value(bench)).outcome == "pass"
+    assert judged(Rule("r", "m", ">", 0.02), value(drop)).outcome == "fail"
+    assert judged(Rule("r", "m", "<=", 0.02), value(0.02 + 1e-9)).outcome == "fail"
+    spread = Interval(0.01, 0.03, 0.9, "made up")
+    level = value(drop, interval=spread)
+    rule = Rule("r", "m", "<=", 0.02, against="non_inferiority")
+    assert judged(rule, level).outcome == "inconclusive"
+
+
 def test_slack_is_positive_on_the_good_side() -> None:
     assert judged(Rule("r", "m", ">=", 0.5), value(0.75)).findings[-1].slack == 0.25
     assert judged(Rule("r", "m", "<=", 0.5), value(0.75)).findings[-1].slack == -0.25
@@ -164,6 +180,13 @@ def test_substitutes_speak_only_for_a_number_that_is_absent_or_says_little(
     assert verdict.outcome == outcome
     if len(verdict.findings) > 2:
         assert "judged by r/s instead" in verdict.findings[1].reason
+
+
+def test_a_substitute_that_passed_only_softly_is_not_shown_as_a_pass() -> None:
+    soft = Rule("r/s", "s", ">=", 0.5, on_unmeasured="soft_pass")
+    verdict = judged(Rule("r", "m", ">=", 0.5, instead=(soft,)), absent(), absent("s"))
+    assert {f.rule: f.verdict for f in verdict.findings}["r"] == "soft_pass"
+    assert any("soft_pass" in caveat for caveat in verdict.caveats)
 
 
 @pytest.mark.parametrize(

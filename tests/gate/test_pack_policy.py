@@ -56,6 +56,15 @@ def test_the_bench_difference_has_an_interval_only_when_every_suite_knows_its_er
     half = 2 * ((0.75 * 0.04) ** 2 + (0.25 * 0.08) ** 2) ** 0.5
     assert known.interval.high == pytest.approx(0.1 + half)
     assert bench_delta(pack(), now, before, {"a": 0.04, "b": None}, 2.0).interval is None
+    apart, shared = pack(), pack()
+    suites = (shared.suites[0], msgspec.structs.replace(shared.suites[1], dataset=None, source="a"))
+    shared = msgspec.structs.replace(shared, suites=suites)
+    sums = [
+        bench_delta(one, now, before, {"a": 0.04, "b": 0.08}, 2.0).interval
+        for one in (apart, shared)
+    ]
+    assert sums[1] is not None
+    assert sums[1].high == pytest.approx(0.1 + 2 * (0.75 * 0.04 + 0.25 * 0.08))
     gone = unmeasured("bench", "no score", direction="higher_is_better")
     assert bench_delta(pack(), gone, before, {"a": None, "b": None}, 2.0).value is None
 
@@ -79,8 +88,10 @@ def test_the_policy_holds_every_bound_of_the_pack() -> None:
     bounds = {rule.id: (rule.op, rule.bound, rule.against) for rule in policy.rules}
     assert bounds == {
         "a.errors": ("<=", 0.0, "value"),
+        "a.baseline_errors": ("<=", 0.0, "value"),
         "a.floor": (">=", 0.9, "value"),
         "b.errors": ("<=", 0.0, "value"),
+        "b.baseline_errors": ("<=", 0.0, "value"),
         "a.regression": ("<=", 0.02, "value"),
         "b.regression": ("<=", 0.1, "non_inferiority"),
         "bench.score_min": (">=", 0.8, "value"),
@@ -88,5 +99,6 @@ def test_the_policy_holds_every_bound_of_the_pack() -> None:
     without = pack_policy(
         pack(), modes={}, suite_rules={}, compared=frozenset(), settings={}, limit=None
     )
-    assert not any(rule.id.endswith(".regression") for rule in without.rules)
+    asks_for_a_baseline = (".regression", ".baseline_errors")
+    assert not any(rule.id.endswith(asks_for_a_baseline) for rule in without.rules)
     assert without.digest != policy.digest

@@ -134,6 +134,34 @@ def test_a_judge_without_a_licence_leaves_everything_open(
     assert any("may not gate" in blocker for blocker in ran.json["blockers"])
 
 
+def test_a_judge_without_a_licence_cannot_break_a_probe_either(gatemark: Run, folder: Path) -> None:
+    (folder / "app.py").write_text(
+        APP
+        + """
+def wrong_way_round(prompt):
+    return {"output": _grade(prompt, "INCORRECT", "CORRECT")}
+"""
+    )
+    path = pack(folder, judge="wrong_way_round")
+    text = (
+        path.read_text().replace("kind: golden", "kind: adversarial").replace("    min: 0.9\n", "")
+    )
+    path.write_text(
+        text.replace('baseline: {python: "app:answer"}', 'baseline: {python: "app:worse"}')
+    )
+    ran = run(gatemark, folder, path)
+    assert ran.code == 3
+    assert findings(ran.json)["helpful.broken_probes"] == "inconclusive"
+
+
+def test_lint_warns_when_too_few_answers_are_labelled(gatemark: Run, folder: Path) -> None:
+    warning = "judge grader can never gate suite helpful: people labelled 49 answers"
+    for count, warned in ((49, True), (50, False)):
+        write(folder / "labels.jsonl", labelled(count))
+        warnings = gatemark("lint", pack(folder), "--json").json["warnings"]
+        assert any(found.startswith(warning) for found in warnings) == warned
+
+
 def test_too_few_labels_license_nobody(gatemark: Run, folder: Path) -> None:
     write(folder / "labels.jsonl", labelled(30))
     ran = run(gatemark, folder, pack(folder))

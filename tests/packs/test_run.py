@@ -175,6 +175,119 @@ def test_errors_stay_in_the_denominator_and_hold_the_verdict(gatemark: Run, fold
     assert numbers["score", "golden"]["value"] == pytest.approx(199 / 200)
     assert numbers["error_rate", "golden"]["value"] == pytest.approx(1 / 200)
     assert findings(ran.json)["golden.errors"] == "fail"
+    assert numbers["error_rate", "golden"]["caveats"] == [
+        "1 crash, such as r007: app:crashing raised RuntimeError: no sevens today (app.py:13)"
+    ]
+    assert gate(gatemark, folder, ran.json["id"]).json["id"] == ran.json["id"]
+
+
+def gate(gatemark: Run, folder: Path, result: str, name: str = "pack.yaml") -> Any:
+    place = ("--pack", folder / name, "--store", folder / "store")
+    return gatemark("gate", result, *place, "--json")
+
+
+def test_answers_that_one_scorer_could_not_read_are_answers_to_another(
+    gatemark: Run, folder: Path
+) -> None:
+    path = pack(folder)
+    text = path.read_text()
+    path.write_text(text.replace("    slices", "    scorer: choice\n    slices"))
+    unread = run(gatemark, folder, path)
+    assert findings(unread.json)["golden.errors"] == "fail"
+    (folder / "other.yaml").write_text(text)
+    again = gate(gatemark, folder, unread.json["id"], "other.yaml")
+    assert again.code == 0
+
+
+def test_a_baseline_that_crashes_cannot_make_a_worse_candidate_pass(
+    gatemark: Run, folder: Path
+) -> None:
+    (folder / "app.py").write_text(
+        APP
+        + """
+def crashing_where_it_matters(text):
+    if int(text.split()[-1]) % 10 == 0:
+        raise RuntimeError("no tens today")
+    return {"output": text.upper(), "confidence": 0.9}
+
+def always_crashing(text):
+    raise RuntimeError("not today")
+"""
+    )
+    worse = '{python: "app:worse"}'
+    lenient = "    errors_max: 0.2\n"
+    cases = {
+        ("app:crashing_where_it_matters", ""): (1, "fail"),
+        ("app:crashing_where_it_matters", lenient): (1, "pass"),
+        ("app:always_crashing", ""): (3, "fail"),
+    }
+    for (baseline, more), (code, errors) in cases.items():
+        path = pack(folder, candidate=worse, baseline=f'{{python: "{baseline}"}}')
+        path.write_text(path.read_text().replace("    slices", more + "    slices"))
+        ran = run(gatemark, folder, path)
+        assert ran.code == code
+        assert findings(ran.json)["golden.baseline_errors"] == errors
+        assert findings(ran.json)["golden.regression"] != "pass"
+
+
+def test_a_limited_run_never_passes_whatever_is_tried(gatemark: Run, folder: Path) -> None:
+    path = pack(folder)
+    path.write_text(path.read_text().replace("    slices", "    errors_max: 0.9\n    slices"))
+    limited = run(gatemark, folder, path, "--limit", 150)
+    assert limited.code == 3
+    again = gatemark(
+        "gate", limited.json["id"], "--pack", path, "--store", folder / "store", "--json"
+    )
+    assert (again.code, again.json["id"]) == (3, limited.json["id"])
+    waivers = folder / "waivers.yaml"
+    waivers.write_text(
+        "".join(
+            f"- {{rule: {rule}, owner: me, reason: hurry, expires_at: 2099-01-01T00:00:00Z}}\n"
+            for rule in ("run.whole", "evidence.complete")
+        )
+    )
+    waived = run(gatemark, folder, path, "--limit", 150, "--waivers", waivers)
+    assert waived.code == 2
+    assert "run.whole cannot be waived" in waived.err
+    baseline = run(gatemark, folder, path, "--baseline", limited.json["id"])
+    assert baseline.code == 3
+    assert "was limited to 150 items per suite" in baseline.err
+    shorter = run(gatemark, folder, path, "--baseline", limited.json["id"], "--limit", 150)
+    assert findings(shorter.json)["run.whole"] == "inconclusive"
+
+
+def test_answers_without_a_confidence_hold_a_calibration_suite_open(
+    gatemark: Run, folder: Path
+) -> None:
+    (folder / "app.py").write_text(
+        APP
+        + """
+def shy(text):
+    number = int(text.split()[-1])
+    return {"output": text.upper(), "confidence": 0.9 if number % 10 else None}
+"""
+    )
+    ran = run(gatemark, folder, pack(folder, candidate='{python: "app:shy"}', more=CALIBRATION))
+    assert ran.code == 3
+    assert findings(ran.json)["calib.judged"] == "fail"
+    assert "calib.unjudged_rate must be <= 0, got 0.1 (n=200)" in ran.json["blockers"]
+
+
+def test_a_waived_step_is_not_shown_as_passed(gatemark: Run, folder: Path) -> None:
+    waivers = folder / "waivers.yaml"
+    waivers.write_text(
+        "- {rule: golden.regression, owner: me, reason: known, expires_at: 2099-01-01T00:00:00Z}\n"
+    )
+    ran = run(
+        gatemark,
+        folder,
+        pack(folder, candidate='{python: "app:worse"}'),
+        "--waivers",
+        waivers,
+    )
+    assert ran.code == 0
+    (gate,) = [e for e in ran.json["exhibits"] if e["title"] == "Gate"]
+    assert {row[0]: row[1] for row in gate["rows"]}["2 regression"] == "waived"
 
 
 @pytest.mark.parametrize("target", ["garbage", "endless"])
@@ -239,6 +352,14 @@ def test_a_sealed_result_can_be_the_baseline(gatemark: Run, folder: Path) -> Non
     ran = run(gatemark, folder, path, "--baseline", before)
     assert ran.code == 1
     assert ran.json["baseline"]["digest"]
+
+
+def test_a_baseline_may_be_named_as_the_list_prints_it(gatemark: Run, folder: Path) -> None:
+    first = run(gatemark, folder, pack(folder)).json
+    shown = first["id"].removeprefix("sha256:")[:12]
+    assert shown in gatemark("list", "--store", folder / "store").out
+    ran = run(gatemark, folder, pack(folder), "--baseline", shown)
+    assert ran.json["baseline"]["digest"] == first["candidate"]["digest"]
 
 
 def test_judging_again_calls_no_target_and_may_decide_otherwise(

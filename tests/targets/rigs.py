@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from gatemark.targets.journal import Journal
+from gatemark.targets.limits import Spent
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, CallPart, Reply
 from gatemark.targets.runner import Outcome, Progress, run_calls
@@ -72,6 +73,8 @@ def run(
     time_source: Time | None = None,
     seed: int = 1,
     on_progress: Callable[[Progress], None] | None = None,
+    spent: Spent | None = None,
+    passes: Callable[[Outcome], bool] | None = None,
 ) -> tuple[Outcome, ...]:
     """Run the calls on a fresh loop and close the target."""
 
@@ -86,6 +89,8 @@ def run(
                 sleep=asyncio.sleep if time_source is None else time_source.sleep,
                 rng=random.Random(seed),
                 on_progress=on_progress,
+                spent=spent,
+                passes=passes,
             )
         finally:
             await target.close()

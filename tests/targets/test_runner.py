@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.targets.journal import Journal
-from gatemark.targets.limits import Budget, Prices
+from gatemark.targets.limits import Budget, Prices, Spent
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, Reply, TargetError
 from gatemark.targets.python_callable import PythonTarget
@@ -193,6 +193,46 @@ def test_a_call_budget_turns_the_rest_into_errors() -> None:
     assert outcomes[9].error is not None
     assert outcomes[9].error.message == "the budget of 4 calls is spent"
     assert outcomes[9].attempts == 0
+
+
+def test_runs_that_share_a_budget_share_what_was_spent() -> None:
+    spent, target = Spent(), Answers(lambda _: Reply(output="yes", latency_ms=1.0, cost=0.4))
+    limits = RunOptions(budget=Budget(calls=4))
+    assert _kinds(run(target, questions(3), limits, spent=spent)) == ["ok"] * 3
+    assert _kinds(run(target, questions(3), limits, spent=spent)) == ["ok", "budget", "budget"]
+    assert (spent.calls, spent.cost) == (4, pytest.approx(1.6))
+    by_cost = RunOptions(budget=Budget(cost=1.6))
+    assert _kinds(run(target, questions(2), by_cost, spent=spent)) == ["budget"] * 2
+
+
+def test_runs_that_share_a_time_budget_share_the_time() -> None:
+    spent, watch = Spent(), Time()
+
+    def slow(_: Call) -> str:
+        watch.now += 10
+        return "yes"
+
+    options = RunOptions(budget=Budget(wall_s=25))
+    first = run(Answers(slow), questions(2), options, time_source=watch, spent=spent)
+    second = run(Answers(slow), questions(2), options, time_source=watch, spent=spent)
+    assert _kinds(first) + _kinds(second) == ["ok", "ok", "ok", "budget"]
+
+
+def test_progress_counts_what_passed_where_somebody_scores() -> None:
+    told: list[Progress] = []
+
+    def answer(call: Call) -> str:
+        if call.id == "q0003":
+            raise TargetError("refused", "no")
+        return call.id
+
+    run(
+        Answers(answer),
+        questions(5),
+        on_progress=told.append,
+        passes=lambda outcome: outcome.id != "q0001",
+    )
+    assert told[-1] == Progress(total=5, done=5, ok=4, error=1, passed=3)
 
 
 def test_a_budget_of_nothing_asks_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -23,6 +24,9 @@ from gatemark.flow.run_pack import RunChoices, run_pack
 from gatemark.flow.waivers import read_waivers
 from gatemark.report.terminal import verdict_table
 
+_SHORT_ID = re.compile(r"[0-9a-f]{8,64}")
+"""The beginning of a result's id, as ``gatemark list`` prints it."""
+
 
 @click.command("run")
 @click.argument("pack")
@@ -40,6 +44,11 @@ from gatemark.report.terminal import verdict_table
 )
 @engine_option
 @click.option("--resume", is_flag=True, help="Go on where an interrupted run of this pack stopped.")
+@click.option(
+    "--cache",
+    is_flag=True,
+    help="Keep replies, and take them from earlier runs that asked the same target the same.",
+)
 @click.option(
     "--limit",
     type=click.IntRange(1),
@@ -75,6 +84,7 @@ def run_command(**flags: Any) -> int:
     choices = RunChoices(
         jobs=flags["jobs"],
         resume=flags["resume"],
+        cache=flags["cache"],
         limit=flags["limit"],
         candidate=None if flags["candidate"] is None else _recorded(flags["candidate"]),
         baseline=_baseline(flags["baseline"]),
@@ -107,7 +117,8 @@ def _names(house: House, **versions: str | None) -> dict[str, AssetRef]:
 def _baseline(text: str | None) -> dict[str, str] | str | None:
     if text is None or text.startswith("sha256:"):
         return text
-    return _recorded(text)
+    short_id = _SHORT_ID.fullmatch(text) is not None and not Path(text).exists()
+    return text if short_id else _recorded(text)
 
 
 def _recorded(path: str) -> dict[str, str]:
@@ -153,7 +164,12 @@ def _call_progress() -> Iterator[Any]:
         def update(name: str, progress: Any) -> None:
             if name not in tasks:
                 tasks[name] = bars.add_task(name, total=progress.total, counts="")
-            counts = f"{progress.ok} ok, {progress.error} errors, {progress.retry} retries"
+            counts = f"{progress.error} errors, {progress.retry} retries"
+            if progress.passed is None:
+                counts = f"{progress.ok} ok, {counts}"
+            else:
+                failed = progress.ok - progress.passed
+                counts = f"{progress.passed} pass, {failed} fail, {counts}"
             if progress.cached:
                 counts += f", {progress.cached} from the journal"
             bars.update(tasks[name], completed=progress.done, counts=counts)

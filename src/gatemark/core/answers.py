@@ -24,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class ItemScore(NamedTuple):
-    """One item over all its repeats. A repeat without a score counts as nothing achieved."""
+    """One item over all its repeats; ``mean`` counts those without a score as the arm deserves."""
 
     mean: float
     repeats: int
@@ -40,19 +40,31 @@ class ItemScore(NamedTuple):
         return self.scored == self.repeats
 
 
-def per_item(answers: Iterable[Answer]) -> dict[str, ItemScore]:
-    """Answers gathered under their item, in the order of the ids."""
+def per_item(answers: Iterable[Answer], *, unscored_as: float = 0.0) -> dict[str, ItemScore]:
+    """Answers gathered under their item, in the order of the ids.
+
+    A repeat without a score counts as nothing achieved, or as ``unscored_as``.
+    """
     gathered: dict[str, list[Answer]] = {}
     for answer in answers:
         gathered.setdefault(answer.id, []).append(answer)
-    return {name: _item_score(gathered[name]) for name in sorted(gathered)}
+    return {name: _item_score(gathered[name], unscored_as) for name in sorted(gathered)}
 
 
-def _item_score(repeats: list[Answer]) -> ItemScore:
+def baseline_per_item(answers: Iterable[Answer] | None) -> dict[str, ItemScore]:
+    """A baseline's answers by item. What it lost counts as right.
+
+    Otherwise a baseline that crashes would look easy to replace: losing what is known about it
+    may only make the comparison stricter.
+    """
+    return per_item(answers or (), unscored_as=1.0)
+
+
+def _item_score(repeats: list[Answer], unscored_as: float) -> ItemScore:
     scores = [answer.score for answer in repeats if answer.score is not None]
     confidences = [answer.confidence for answer in repeats if answer.confidence is not None]
     return ItemScore(
-        mean=sum(scores) / len(repeats),
+        mean=(sum(scores) + unscored_as * (len(repeats) - len(scores))) / len(repeats),
         repeats=len(repeats),
         scored=len(scores),
         right=sum(score == 1.0 for score in scores),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
 
 Direction = Literal["higher_is_better", "lower_is_better", "neutral"]
+COUNTED_AS_ZERO: Final = "counted_as_zero"
+COUNTED_AS_ONE: Final = "counted_as_one"
+"""Items without a score that are in the number all the same: nothing achieved, or all."""
 
 
 class Interval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

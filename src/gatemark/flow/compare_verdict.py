@@ -219,7 +219,7 @@ def _shown(
     better = found.p_value is not None and found.p_value < settings.alpha and found.delta > 0
     if better and settings.margin is None:
         return True, f"significantly better, p {found.p_value:.4g} < {settings.alpha:g}"
-    reach = "" if found.mde is None else f"; {n} items can show {found.mde:.3g} or more"
+    reach = "" if found.mde is None else f"; {_reach(n, found.mde, bounded=drop is not None)}"
     if drop is None:
         return False, f"neither better nor worse is shown{reach}"
     return False, f"a drop of more than {drop.margin:g} is neither shown nor ruled out{reach}"
@@ -238,3 +238,11 @@ def _few(names: Iterable[str]) -> str:
     listed = sorted(names)
     more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
     return ", ".join(listed[:_FEW]) + more
+
+
+def _reach(n: int, mde: float, *, bounded: bool) -> str:
+    """What this many items can tell; scores in [0, 1] cannot differ by more than 1."""
+    items = f"{n} item" if n == 1 else f"{n} items"
+    return (
+        f"{items} cannot show any" if bounded and mde > 1 else f"{items} can show {mde:.3g} or more"
+    )

@@ -216,6 +216,11 @@ class House:
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
 
     @property
+    def cache_folder(self) -> Path:
+        """Where replies are kept for later runs that ask for them."""
+        return self._folder / "cache"
+
+    @property
     def facts_folder(self) -> Path:
         """Where the facts of large files that were read before are kept."""
         return self._folder / "facts"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ from gatemark.core.dataset import Row
 from gatemark.core.errors import UsageError
 from gatemark.core.exam import PackSuite
 from gatemark.core.pack import SuiteSpec
-from gatemark.core.scoring import Scorable, ScoreFunction
+from gatemark.core.scoring import Scorable, Score, ScoreFunction
 from gatemark.flow.arm_sources import ArmSource
 from gatemark.flow.pack_data import OpenPack
 from gatemark.flow.pack_grading import JUDGE_SCORER, Graded, Graders, ItemKey
 from gatemark.flow.plugins import scorers, suites
 from gatemark.flow.sample_lines import sample_line, sample_of
-from gatemark.targets.journal import Journal
+from gatemark.targets.journal import Journal, Reuse
+from gatemark.targets.limits import Spent
 from gatemark.targets.port import Call
 from gatemark.targets.runner import Outcome, Progress, run_calls
 
@@ -37,6 +38,8 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     calls: int
     cost: float | None
     models: tuple[str, ...]
+    cached_count: int = 0
+    """Replies that an earlier run had paid for."""
 
 
 def suite_plugin(spec: SuiteSpec) -> PackSuite:
@@ -84,16 +87,21 @@ async def answer_all(
     clock: Callable[[], float],
     limit: int | None,
     on_progress: OnProgress | None = None,
+    reuse: Reuse = "resume",
 ) -> ArmAnswers:
     """Every suite's items through its target; errors stay as answers without a score."""
     graded: dict[str, Graded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
     outcomes: list[Outcome] = []
+    spent = Spent()
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
         rows = opened.snapshots[suite.id].rows[:limit]
+        by_id = {row.id: row for row in rows}
+        score, identity = scorer_of(suite, opened.folder)
+        found: dict[ItemKey, Score] = {}
         calls = [
             Call(id=row.id, epoch=epoch, input=row.input, sample=sample_of(row))
             for row in rows
@@ -102,27 +110,26 @@ async def answer_all(
         done = await run_calls(
             source.target_for(suite.id),
             calls,
-            source.spec.options(concurrency=jobs),
+            source.spec.options(concurrency=jobs, reuse=reuse),
             journal,
             clock=clock,
             sleep=asyncio.sleep,
             rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
+            spent=spent,
+            passes=None if suite.judge is not None else _keeping(found, score, by_id),
         )
         outcomes.extend(done)
-        score, identity = scorer_of(suite, opened.folder)
-        by_id = {row.id: row for row in rows}
-        items = {
-            outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
-            for outcome in done
-            if outcome.reply is not None
-        }
         if suite.judge is not None:
+            items = {
+                outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
+                for outcome in done
+                if outcome.reply is not None
+            }
             graded[suite.id] = await graders.grade(suite, arm, items)
-            items = {key: with_replies(item, graded[suite.id], key) for key, item in items.items()}
-        told = [
-            _scored(by_id[outcome.id], outcome, items.get(outcome.key), score) for outcome in done
-        ]
+            for key, item in items.items():
+                found[key] = score(with_replies(item, graded[suite.id], key))
+        told = [_scored(by_id[outcome.id], outcome, found.get(outcome.key)) for outcome in done]
         answers[suite.id] = tuple(told)
         lines[suite.id] = b"".join(
             sample_line(by_id[answer.id], answer, identity["scorer"]) for answer in told
@@ -130,15 +137,38 @@ async def answer_all(
     for suite in opened.pack.suites:
         if suite.source is not None:
             answers[suite.id] = answers[suite.source]
-    costs = [outcome.reply.cost for outcome in outcomes if outcome.reply is not None]
+    paid = [outcome.reply for outcome in outcomes if outcome.reply and outcome.attempts]
+    costs = [reply.cost for reply in paid]
     return ArmAnswers(
         answers=answers,
         lines=lines,
         graded=graded,
         calls=sum(outcome.attempts for outcome in outcomes),
-        cost=None if not costs or None in costs else float(sum(cost or 0.0 for cost in costs)),
+        cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
+        cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
+
+
+def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
+    """What was paid now; None when some call did not tell, or nothing was answered at all."""
+    if not costs:
+        return 0.0 if any_reply else None
+    return None if None in costs else float(sum(cost or 0.0 for cost in costs))
+
+
+def _keeping(
+    found: dict[ItemKey, Score], score: ScoreFunction, rows: Mapping[str, Row]
+) -> Callable[[Outcome], bool]:
+    """Scores each reply as it comes in and keeps the score; tells whether it is a full one."""
+
+    def passes(outcome: Outcome) -> bool:
+        if outcome.reply is None:
+            return False
+        found[outcome.key] = score(_scorable(rows[outcome.id], outcome.reply.output))
+        return found[outcome.key].value == 1.0
+
+    return passes
 
 
 def _named(on_progress: OnProgress, suite_id: str) -> Callable[[Progress], None]:
@@ -155,8 +185,8 @@ def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
 
 
-def _scored(row: Row, outcome: Outcome, item: Scorable | None, score: ScoreFunction) -> Answer:
-    if outcome.reply is None or item is None:
+def _scored(row: Row, outcome: Outcome, found: Score | None) -> Answer:
+    if outcome.reply is None or found is None:
         error = outcome.error
         kind, message = (error.kind, error.message) if error else ("missing", "no reply")
         return Answer(
@@ -170,7 +200,6 @@ def _scored(row: Row, outcome: Outcome, item: Scorable | None, score: ScoreFunct
             tags=row.tags,
         )
     reply = outcome.reply
-    found = score(item)
     return Answer(
         id=row.id,
         epoch=outcome.epoch,

@@ -21,10 +21,12 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
 from gatemark.core.result import Result
 from gatemark.core.scoring import Scorable
+from gatemark.flow.pack_journals import Journals
 from gatemark.flow.plugins import scorers
 from gatemark.ledger.port import BlobStore
 from gatemark.scorers.judge import JudgeOptions, Reply
-from gatemark.targets.journal import Journal
+from gatemark.targets.journal import Reuse
+from gatemark.targets.limits import Spent
 from gatemark.targets.port import Call, Target
 from gatemark.targets.runner import Outcome, Progress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
@@ -113,14 +115,14 @@ class LiveGraders:
         folder: Path,
         *,
         jobs: int,
-        journals: Path | None,
+        journals: Journals | None,
         open_recording: Callable[[Path], tuple[Any, str]],
         on_progress: Callable[[str, Progress], None] | None = None,
     ) -> None:
         self._jobs = jobs
         self._journals = journals
         self._on_progress = on_progress
-        self._judges: dict[str, tuple[TargetSpec, Target]] = {}
+        self._judges: dict[str, tuple[TargetSpec, Target, Spent]] = {}
         self._outcomes: list[Outcome] = []
         for name, judge in pack.judges.items():
             spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
@@ -132,32 +134,32 @@ class LiveGraders:
                 concurrency=jobs,
                 open_recording=open_recording,
             )
-            self._judges[name] = spec, target
+            self._judges[name] = spec, target, Spent()
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         options = judge_options(suite)
-        spec, target = self._judges[str(suite.judge)]
+        spec, target, spent = self._judges[str(suite.judge)]
         scorer = scorers().get(JUDGE_SCORER)
         judge = digest({"scorer": scorer.identity(options), "target": target.identity()})
         asked = {key: _Votes(options, item, key) for key, item in items.items()}
         calls = [call for votes in asked.values() for call in votes.calls]
-        done = await self._run(spec, target, calls, f"{suite.id} {place}")
+        done = await self._run(spec, target, calls, f"{suite.id} {place}", spent)
         by_call = {outcome.key: outcome for outcome in done}
         return Graded(judge, {key: votes.replies(by_call) for key, votes in asked.items()})
 
     async def _run(
-        self, spec: TargetSpec, target: Target, calls: list[Call], name: str
+        self, spec: TargetSpec, target: Target, calls: list[Call], name: str, spent: Spent
     ) -> tuple[Outcome, ...]:
         on_progress, journal = self._on_progress, None
+        reuse: Reuse = "resume"
         if self._journals is not None:
-            self._journals.mkdir(parents=True, exist_ok=True)
-            path = self._journals / f"judge-{name.replace(' ', '-')}.journal"
-            journal = Journal(path, clock=time.monotonic)
+            journal = self._journals.open(f"judge-{name.replace(' ', '-')}", target.identity())
+            reuse = self._journals.reuse
         try:
             done = await run_calls(
                 target,
                 calls,
-                spec.options(concurrency=self._jobs),
+                spec.options(concurrency=self._jobs, reuse=reuse),
                 journal,
                 clock=time.monotonic,
                 sleep=asyncio.sleep,
@@ -165,6 +167,7 @@ class LiveGraders:
                 on_progress=None
                 if on_progress is None
                 else lambda progress: on_progress(f"judge {name}", progress),
+                spent=spent,
             )
         finally:
             if journal is not None:
@@ -173,12 +176,13 @@ class LiveGraders:
         return done
 
     def spent(self) -> tuple[int, float | None]:
-        costs = [outcome.reply.cost for outcome in self._outcomes if outcome.reply is not None]
+        paid = [outcome.reply for outcome in self._outcomes if outcome.reply and outcome.attempts]
+        costs = [reply.cost for reply in paid]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
         return sum(outcome.attempts for outcome in self._outcomes), money
 
     async def close(self) -> None:
-        for _, target in self._judges.values():
+        for _, target, _ in self._judges.values():
             await target.close()
 
 

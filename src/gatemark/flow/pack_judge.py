@@ -20,7 +20,7 @@ from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsEvidence, ArmsReport
 from gatemark.core.exhibit import Cell, Exhibit, Table
-from gatemark.core.measurement import Measurement, rate
+from gatemark.core.measurement import Measurement
 from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
 from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
@@ -28,11 +28,12 @@ from gatemark.core.verdict import Bench, Finding, Verdict
 from gatemark.flow.house import House
 from gatemark.flow.pack_arms import suite_plugin
 from gatemark.flow.pack_data import OpenPack
+from gatemark.flow.pack_errors import error_rate
 from gatemark.flow.pack_exams import SatSuite, exam_rules
 from gatemark.flow.pack_grading import Graded
 from gatemark.flow.pack_licence import SuiteLicence, licence_rule, with_licence
 from gatemark.flow.runtime import runtime_versions
-from gatemark.gate.decide import decide
+from gatemark.gate.decide import decide, refuse_strays
 from gatemark.gate.judge import MAY_BE_CHANCE
 from gatemark.gate.pack_policy import (
     BENCH_RULE,
@@ -41,6 +42,7 @@ from gatemark.gate.pack_policy import (
     limited_run,
     margin_of,
     pack_policy,
+    refuse_waived_limit,
     regression_mode,
 )
 from gatemark.statistics.multiplicity import holm
@@ -83,6 +85,8 @@ def judge_pack(
 ) -> Judged:
     """Examine every suite and decide."""
     pack, exams = opened.pack, gathered.exams
+    if gathered.limit is not None:
+        refuse_waived_limit(waivers)
     policy = _policy(pack, _compared(pack, gathered), gathered.limit)
     reports = {
         suite.id: exams[suite.id].report
@@ -111,6 +115,17 @@ def judge_pack(
         verdict=verdict,
         evidence=accounts,
     )
+
+
+def check_rules(
+    pack: Pack, *, has_baseline: bool, limit: int | None, waivers: Sequence[Waiver]
+) -> None:
+    """Refuse options, rules and waivers that could not be judged by, before anybody is asked."""
+    if limit is not None:
+        refuse_waived_limit(waivers)
+    # A result as baseline may bring evidence that the pack itself does without.
+    compared = {s.id for s in pack.suites if has_baseline or s.evidence is not None}
+    refuse_strays(waivers, _policy(pack, frozenset(compared), limit))
 
 
 def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
@@ -216,10 +231,9 @@ def _numbers(
         numbers.extend(report.measurements)
         if suite.id in gathered.exams:
             continue
-        answers = gathered.candidate[suite.id]
-        failed = sum(answer.score is None for answer in answers)
-        errors = rate("error_rate", failed, len(answers), direction="lower_is_better")
-        numbers.append(msgspec.structs.replace(errors, lane=suite.id))
+        numbers.append(error_rate("error_rate", suite.id, gathered.candidate[suite.id]))
+        if gathered.baseline is not None:
+            numbers.append(error_rate("baseline_error_rate", suite.id, gathered.baseline[suite.id]))
     scores = {suite.id: reports[suite.id].score for suite in pack.suites}
     total = bench(pack, scores, "bench")
     numbers.append(total)
@@ -244,7 +258,7 @@ def _among_suites(numbers: Sequence[Measurement], alpha: float) -> tuple[Measure
     doubtful = {claim.lane for claim, p in zip(claims, adjusted, strict=True) if p > alpha}
     return tuple(
         msgspec.structs.replace(number, caveats=(*number.caveats, MAY_BE_CHANCE))
-        if number.name == "regression" and number.lane in doubtful
+        if number.name == "regression" and number.lane in doubtful and (number.value or 0.0) > 0
         else number
         for number in numbers
     )
@@ -274,13 +288,24 @@ def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
         if not findings:
             rows.append((step, "not asked for", None, None))
             continue
-        states = {finding.verdict for finding in findings}
-        state = next((s for s in ("fail", "inconclusive") if s in states), "pass")
+        states = {_state(finding) for finding in findings}
+        state = next(s for s in _STATES if s in states)
         tightest = min(findings, key=lambda f: (f.slack is not None, f.slack or 0.0))
         rows.append((step, state, tightest.rule, tightest.slack))
     eligible = "yes" if verdict.outcome == "pass" else "no"
     rows.append(("eligible for shadow", eligible, None, None))
     return Table("Gate", ("step", "outcome", "tightest rule", "slack"), tuple(rows), len(rows))
+
+
+_STATES = ("fail", "inconclusive", "waived", "soft_pass", "warned", "pass")
+"""From the worst to the best."""
+
+
+def _state(finding: Finding) -> str:
+    """What a finding does to its step: a rule that only holds or warns does not fail it."""
+    if finding.verdict not in {"fail", "inconclusive"} or finding.severity == "block":
+        return finding.verdict
+    return "inconclusive" if finding.severity == "hold" else "warned"
 
 
 def _suite_table(pack: Pack, reports: Mapping[str, ArmsReport]) -> Table:

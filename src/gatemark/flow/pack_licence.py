@@ -21,7 +21,7 @@ from gatemark.scorers.judge import JudgeOptions, grade_replies
 
 METRIC = "judge_licence"
 ONCE = 1
-GATING = frozenset({"score", "baseline_score", "regression"})
+GATING = frozenset({"score", "baseline_score", "regression", "newly_broken_count"})
 """What an unlicensed judge may not say; the rest is printed for people."""
 
 

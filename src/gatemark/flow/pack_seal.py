@@ -104,6 +104,7 @@ def seal_run(
         runtime={
             **_git_state(run.opened.folder),
             **_models(told),
+            **_cached(told),
             **_scoring(run),
             **_identities(run),
         },
@@ -166,6 +167,11 @@ def _scoring(run: PackRun) -> dict[str, str]:
 
 def _models(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
     return {f"model.{arm}": ", ".join(a.models) for arm, a in told.items() if a.models}
+
+
+def _cached(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
+    """How many replies are older than the run; a result must not pass them off as new."""
+    return {f"cached.{arm}": str(a.cached_count) for arm, a in told.items() if a.cached_count}
 
 
 def _git_state(folder: Path) -> dict[str, str]:

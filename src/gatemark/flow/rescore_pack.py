@@ -33,10 +33,11 @@ from gatemark.flow.pack_grading import Graded, RecordedGraders, read_graded, rep
 from gatemark.flow.pack_judge import Gathered, Judged, judge_pack
 from gatemark.flow.pack_licence import LabelledSet, SuiteLicence, labelled_set, license_judges
 from gatemark.flow.plugins import scorers
-from gatemark.flow.sample_lines import UNSCORED, read_sample_lines, sample_of
+from gatemark.flow.sample_lines import read_sample_lines, sample_of
 from gatemark.intake.dataset import read_dataset
 from gatemark.ledger.port import BlobStore
 from gatemark.scorers.judge import JudgeOptions
+from gatemark.targets.recorded import UNSCORED
 
 PACK_BLOB: Final = "pack.json"
 ROWS_SUFFIX: Final = ".rows.jsonl"
@@ -72,6 +73,12 @@ def _labels_name(judge: str) -> str:
     return f"labels/{judge}{ROWS_SUFFIX}"
 
 
+def limit_of(result: Result) -> int | None:
+    """The number of items per suite that a run was cut to; None when it was whole."""
+    limit = result.policy.settings.get("limit")
+    return limit if isinstance(limit, int) else None
+
+
 def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     """Judge the kept answers by the kept pack; targets are not called."""
     data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
@@ -82,7 +89,6 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     for arm in (CANDIDATE, BASELINE):
         if any(name.endswith(f".{arm}.jsonl") for name in data):
             arms[arm] = _arm(opened, arm, data, differences, unjudged)
-    limit = result.policy.settings.get("limit")
     gathered = Gathered(
         candidate=arms.get(CANDIDATE, {}),
         baseline=arms.get(BASELINE),
@@ -94,7 +100,7 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
         exams=_exams(opened, result, blobs),
         licences=_licences(opened, result, blobs, data),
         graded=_graded(opened, data),
-        limit=limit if isinstance(limit, int) else None,
+        limit=limit_of(result),
     )
     judged = judge_pack(opened, gathered, waivers=result.waivers, now=result.finished_at)
     return JudgedAgain(judged, tuple(differences), tuple(unjudged))

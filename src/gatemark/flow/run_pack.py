@@ -38,9 +38,11 @@ from gatemark.flow.pack_exams import (
     sit_suite,
 )
 from gatemark.flow.pack_grading import Graders, LiveGraders, RecordedGraders
+from gatemark.flow.pack_journals import Journals
+from gatemark.flow.pack_judge import check_rules
 from gatemark.flow.pack_licence import SuiteLicence, labels_in, license_judges
 from gatemark.flow.pack_seal import PackRun, seal_run
-from gatemark.targets.journal import Journal
+from gatemark.flow.rescore_pack import limit_of
 
 MAX_LISTED = 20
 SET_ASIDE = ".interrupted"
@@ -53,6 +55,7 @@ class RunChoices(msgspec.Struct, frozen=True):
 
     jobs: int = 1
     resume: bool = False
+    cache: bool = False
     limit: int | None = None
     candidate: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | str | None = None
@@ -72,6 +75,12 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = house.clock()
     opened = open_pack(path)
+    check_rules(
+        opened.pack,
+        has_baseline=_wanted_baseline(opened, choices) != "none",
+        limit=choices.limit,
+        waivers=waivers,
+    )
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         exams = _sit(house, opened, _exam_files(house, opened, choices, Path(folder)))
         scoring = scoring_of(opened)
@@ -80,17 +89,18 @@ def run_pack(
             journals = house.run_folder(_run_key(opened, arms, scoring))
             if not choices.resume:
                 _set_aside(journals, on_notice)
+            kept = Journals(journals, house.cache_folder if choices.cache else None)
             graders = LiveGraders(
                 opened.pack,
                 opened.folder,
                 jobs=choices.jobs,
-                journals=journals,
+                journals=kept,
                 open_recording=open_recording,
                 on_progress=on_progress,
             )
         result = _finished(
             house,
-            _Session(opened, arms, graders, choices, journals, on_progress),
+            _Session(opened, arms, graders, choices, kept, on_progress),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -115,7 +125,7 @@ def rejudge(house: House, reference: str, path: str, *, waivers: Sequence[Waiver
         graders = RecordedGraders(earlier, house.blobs)
         return _finished(
             house,
-            _Session(opened, arms, graders, RunChoices(), None, None),
+            _Session(opened, arms, graders, RunChoices(limit=limit_of(earlier)), None, None),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -129,7 +139,7 @@ class _Session(msgspec.Struct, frozen=True):
     arms: Mapping[str, ArmSource]
     graders: Graders
     choices: RunChoices
-    journals: Path | None
+    journals: Journals | None
     on_progress: OnProgress | None
 
 
@@ -229,6 +239,22 @@ def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:
     )
 
 
+def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
+    """A baseline must have answered all that the candidate is asked."""
+    answered = limit_of(earlier)
+    if answered is not None and (limit is None or limit > answered):
+        raise IncomparableError(
+            f"result {earlier.id} was limited to {answered} items per suite: it is no baseline",
+            ("run it again without --limit",),
+        )
+
+
+def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, Any] | str:
+    """What the candidate is compared with; the word ``none`` when there is nothing."""
+    targets = opened.pack.targets
+    return choices.baseline or ("none" if targets is None else targets.baseline)
+
+
 def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
     pack, folder = opened.pack, opened.folder
     if pack.targets is None:
@@ -237,13 +263,15 @@ def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str,
         return {}
     raw = choices.candidate or pack.targets.candidate
     arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs)}
-    wanted = choices.baseline or pack.targets.baseline
-    if isinstance(wanted, str) and wanted != "none":
-        earlier = house.existing_results().get(wanted)
-        _refuse_other_data(earlier, opened)
-        arms[BASELINE] = reopen_arm(earlier, CANDIDATE, house)
-    elif not isinstance(wanted, str):
-        arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
+    wanted = _wanted_baseline(opened, choices)
+    with _let_go_on_error(arms):
+        if isinstance(wanted, str) and wanted != "none":
+            earlier = house.existing_results().get(wanted)
+            _refuse_other_data(earlier, opened)
+            _refuse_cut_short(earlier, choices.limit)
+            arms[BASELINE] = reopen_arm(earlier, CANDIDATE, house)
+        elif not isinstance(wanted, str):
+            arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
     return arms
 
 
@@ -286,8 +314,7 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
         for name, arm in session.arms.items():
             journal = None
             if session.journals is not None:
-                session.journals.mkdir(parents=True, exist_ok=True)
-                journal = Journal(session.journals / f"{name}.journal", clock=time.monotonic)
+                journal = session.journals.open(name, arm.identity)
             try:
                 told[name] = await answer_all(
                     session.opened,
@@ -299,6 +326,7 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
                     clock=time.monotonic,
                     limit=session.choices.limit,
                     on_progress=_labelled(session.on_progress, name),
+                    reuse="resume" if session.journals is None else session.journals.reuse,
                 )
             finally:
                 if journal is not None:

@@ -10,9 +10,9 @@ from gatemark.core.answers import Answer
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.dataset import Row
 from gatemark.core.errors import BadInputError
+from gatemark.targets.recorded import UNSCORED
 
 FIRST_EPOCH = 1
-UNSCORED = "unscored"
 
 
 def sample_of(row: Row) -> dict[str, Any]:

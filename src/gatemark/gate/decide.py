@@ -65,6 +65,23 @@ def decide(
     return _verdict(policy, excused, caveats)
 
 
+def refuse_strays(waivers: Sequence[Waiver], policy: Policy) -> None:
+    """Refuse waivers that no finding of the policy could match, before there are findings."""
+    _refuse_unknown(waivers, {WHOLE_EVIDENCE.id, *_ids(policy.rules)})
+
+
+def _ids(rules: Sequence[Rule]) -> set[str]:
+    return {rule.id for rule in rules} | {name for r in rules for name in _ids(r.instead)}
+
+
+def _refuse_unknown(waivers: Sequence[Waiver], known: set[str]) -> None:
+    strays = sorted({waiver.rule for waiver in waivers} - known)
+    if strays:
+        raise BadInputError(
+            tuple(f"waiver for {rule} matches no rule of the policy" for rule in strays)
+        )
+
+
 def _coverage(evidence: Sequence[Evidence]) -> Measurement:
     usable = sum(part.usable for part in evidence)
     excluded = {
@@ -85,12 +102,7 @@ def _coverage(evidence: Sequence[Evidence]) -> Measurement:
 def _with_waivers(
     findings: Sequence[Finding], waivers: Sequence[Waiver], now: datetime
 ) -> tuple[list[Finding], list[str]]:
-    known = {finding.rule for finding in findings}
-    strays = sorted({waiver.rule for waiver in waivers} - known)
-    if strays:
-        raise BadInputError(
-            tuple(f"waiver for {rule} matches no rule of the policy" for rule in strays)
-        )
+    _refuse_unknown(waivers, {finding.rule for finding in findings})
     caveats = []
     excused: dict[str, Waiver] = {}
     for waiver in waivers:

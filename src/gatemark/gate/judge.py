@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.verdict import Finding, FindingVerdict
 
 LOW_INFORMATION = "low_information"
 MAY_BE_CHANCE = "may_be_chance_among_suites"
+LINE_TOLERANCE = 1e-12
+"""Numbers this close to a bound are on it: 0.90 - 0.88 must not exceed 0.02 by rounding."""
 
 Measurements = Mapping[tuple[str, str | None], Measurement]
 
@@ -33,7 +35,7 @@ def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
     substitutes = tuple(f for other in rule.instead for f in judge(other, measurements))
     verdicts = {substitute.verdict for substitute in substitutes}
     combined: FindingVerdict = "pass"
-    for worse in ("inconclusive", "fail"):
+    for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
     names = " and ".join(other.id for other in rule.instead)
@@ -57,7 +59,7 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
     if observed is None:
         why = f"{_subject(rule)} has no interval to compare by its {rule.against} bound"
         return _without_number(rule, why, n=measurement.n), False
-    held = _COMPARE[rule.op](observed, rule.bound)
+    held = _meets(rule.op, observed, rule.bound)
     finding = Finding(
         rule=rule.id,
         metric=rule.metric,
@@ -91,16 +93,26 @@ def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
     """Failed, or still open because the better end of the interval reaches the bound."""
     interval = measurement.interval
     if rule.against == "non_inferiority" and interval is not None:
-        beyond = (measurement.value or 0.0) > rule.bound
+        beyond = _meets(">", measurement.value or 0.0, rule.bound)
         surely_a_drop = interval.low > 0 and MAY_BE_CHANCE not in measurement.caveats
         return "fail" if beyond and surely_a_drop else "inconclusive"
     if rule.against != "interval" or interval is None:
         return "fail"
     better_end = interval.high if rule.op in {">=", ">"} else interval.low
-    return "inconclusive" if _COMPARE[rule.op](better_end, rule.bound) else "fail"
+    return "inconclusive" if _meets(rule.op, better_end, rule.bound) else "fail"
+
+
+def _on_the_line(observed: float, bound: float) -> bool:
+    return abs(observed - bound) <= LINE_TOLERANCE
+
+
+def _meets(op: str, observed: float, bound: float) -> bool:
+    return _COMPARE[op](bound if _on_the_line(observed, bound) else observed, bound)
 
 
 def _slack(op: str, observed: float, bound: float) -> float:
+    if _on_the_line(observed, bound):
+        return 0.0
     if op == "==":
         return -abs(observed - bound)
     return observed - bound if op in {">=", ">"} else bound - observed
@@ -111,7 +123,7 @@ def _subject(rule: Rule) -> str:
 
 
 def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
-    subject, size = _subject(rule), f"(n={measurement.n})"
+    subject, size = _subject(rule), f"(n={measurement.n}){'' if held else _unscored(measurement)}"
     if rule.against == "non_inferiority" and not held:
         return (
             f"{subject} is {measurement.value:.6g} and may be as large as {observed:.6g}, "
@@ -123,6 +135,16 @@ def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: 
     low = LOW_INFORMATION in measurement.caveats and not held
     flag = "; low information: one label dominates" if low else ""
     return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
+
+
+def _unscored(measurement: Measurement) -> str:
+    """Errors that went into a number: a reader must not take a crash for a wrong answer."""
+    told = ""
+    if lost := measurement.excluded.get(COUNTED_AS_ZERO):
+        told += f"; {lost} items without a score count as 0"
+    if lost := measurement.excluded.get(COUNTED_AS_ONE):
+        told += f"; {lost} that the baseline lost count as 1"
+    return told
 
 
 def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.pack import Pack, RegressionMode, SuiteSpec
-from gatemark.core.policy import Policy, Rule, Setting, SuiteShare
+from gatemark.core.policy import Policy, Rule, Setting, SuiteShare, Waiver
+from gatemark.gate.judge import LINE_TOLERANCE
 
 BENCH_RULE = "bench.score_min"
 WHOLE_RUN = "run.whole"
@@ -43,16 +45,9 @@ def pack_policy(
         rules.append(Rule(id=WHOLE_RUN, metric=WHOLE_RUN, op=">=", bound=1.0, severity="hold"))
     for suite in pack.suites:
         if suite.evidence is None:
-            rules.append(
-                Rule(
-                    id=f"{suite.id}.errors",
-                    metric="error_rate",
-                    lane=suite.id,
-                    op="<=",
-                    bound=suite.errors_max,
-                    severity="hold",
-                )
-            )
+            rules.append(_errors_rule(suite, "errors", "error_rate"))
+            if suite.id in compared:
+                rules.append(_errors_rule(suite, "baseline_errors", "baseline_error_rate"))
         if suite.min is not None:
             rules.append(
                 Rule(
@@ -76,10 +71,22 @@ def pack_policy(
         regression_max=pack.regression_max,
         settings={
             "alpha": pack.alpha,
+            "line_tolerance": LINE_TOLERANCE,
             "baseline": "given" if compared else "none",
             **({} if limit is None else {"limit": limit}),
             **settings,
         },
+    )
+
+
+def _errors_rule(suite: SuiteSpec, name: str, metric: str) -> Rule:
+    return Rule(
+        id=f"{suite.id}.{name}",
+        metric=metric,
+        lane=suite.id,
+        op="<=",
+        bound=suite.errors_max,
+        severity="hold",
     )
 
 
@@ -92,6 +99,12 @@ def _regression_rule(pack: Pack, suite: SuiteSpec, mode: RegressionMode) -> Rule
         bound=margin_of(pack, suite),
         against="value" if mode == "point" else "non_inferiority",
     )
+
+
+def refuse_waived_limit(waivers: Sequence[Waiver]) -> None:
+    """Nobody can excuse a run from having been cut: it never passes."""
+    if any(waiver.rule == WHOLE_RUN for waiver in waivers):
+        raise BadInputError(f"{WHOLE_RUN} cannot be waived: a limited run never passes")
 
 
 def limited_run() -> Measurement:
@@ -122,10 +135,14 @@ def bench_delta(
         reason = candidate.reason or baseline.reason or "no bench score"
         return unmeasured("bench_delta", reason, direction="higher_is_better")
     value = candidate.value - baseline.value
-    known = [(suite.weight, errors[suite.id]) for suite in pack.suites]
-    if any(error is None for _, error in known):
+    if any(errors[suite.id] is None for suite in pack.suites):
         return measured("bench_delta", value, n=candidate.n, direction="higher_is_better")
-    half = z * sum((weight * (error or 0.0)) ** 2 for weight, error in known) ** 0.5
+    # Suites over the same answers err together; at worst their errors add up.
+    together: dict[str, float] = {}
+    for suite in pack.suites:
+        group = suite.source or suite.id
+        together[group] = together.get(group, 0.0) + suite.weight * (errors[suite.id] or 0.0)
+    half = z * sum(error**2 for error in together.values()) ** 0.5
     return measured(
         "bench_delta",
         value,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +17,8 @@ from gatemark.core.registry import Registry
 
 SAMPLE_SCHEMA: Final = "gatemark.sample/1"
 HEAD_BYTES: Final = 1 << 18
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 
 class ForeignLimits(msgspec.Struct, frozen=True):
@@ -183,17 +188,42 @@ def as_record(sample: ForeignSample) -> dict[str, Any]:
 
 
 def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
-    """Read a log whole, unless it is larger than allowed."""
+    """Read a log whole, unpacked if it is packed, unless it is larger than allowed."""
     try:
         with path.open("rb") as stream:
             data = stream.read(limits.file_bytes + 1)
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    data = _unpacked(data, path, limits.file_bytes)
     if len(data) > limits.file_bytes:
         raise BadInputError(f"{path}: must be at most {limits.file_bytes} bytes, is larger")
     if not data.strip():
         raise BadInputError(f"{path}: the file is empty")
     return ForeignFile(name=str(path), data=data, folder=str(path.parent))
+
+
+def _unpacked(data: bytes, path: Path, most: int) -> bytes:
+    """The bytes inside gzip or zstd, at most one more than allowed; others as they are."""
+    if data.startswith(ZSTD_MAGIC):
+        return _unzstd(data, path, most)
+    if not data.startswith(GZIP_MAGIC):
+        return data
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return stream.read(most + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise BadInputError(f"{path}: gzip data is damaged or truncated ({error})") from error
+
+
+def _unzstd(data: bytes, path: Path, most: int) -> bytes:
+    import zstandard  # noqa: PLC0415 - few logs come packed that way
+
+    unpack = zstandard.ZstdDecompressor()
+    try:
+        with unpack.stream_reader(io.BytesIO(data), read_across_frames=True) as stream:
+            return bytes(stream.read(most + 1))
+    except zstandard.ZstdError as error:
+        raise BadInputError(f"{path}: zstd data is damaged or truncated ({error})") from error
 
 
 def detect(file: ForeignFile, known: Registry[Importer]) -> Importer:

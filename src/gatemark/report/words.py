@@ -34,6 +34,9 @@ _AGAINST_WORDS: Final = {
     "lower": "lower end of the interval",
     "upper": "upper end of the interval",
 }
+_CAVEAT_WORDS: Final = {
+    "may_be_chance_among_suites": "the drop may be chance, given how many suites were compared",
+}
 _OPERATOR_SIGNS: Final = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
 
 # Not allowed in XML, or able to hide or reorder what a reader sees (terminal escapes, bidi).
@@ -50,6 +53,11 @@ def clean(text: str) -> str:
     """The text with every character that is illegal or invisible trickery shown as U+FFFD."""
     # Nothing of the kind is printable, and most texts are.
     return text if text.isprintable() else _UNPRINTABLE.sub("\ufffd", text)
+
+
+def caveat(mark: str) -> str:
+    """What a mark on a number means to a reader."""
+    return _CAVEAT_WORDS.get(mark, mark)
 
 
 def one_line(text: str) -> str:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import ndtr
 
 from gatemark.core.answers import ItemScore, Pair
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
+from gatemark.core.measurement import (
+    COUNTED_AS_ONE,
+    COUNTED_AS_ZERO,
+    Interval,
+    Measurement,
+    measured,
+    unmeasured,
+)
 from gatemark.statistics.cluster import mean_estimate
 from gatemark.statistics.mcnemar import detectable_effect, loss_p_value
 from gatemark.statistics.noninferiority import (
@@ -15,18 +23,37 @@ from gatemark.statistics.noninferiority import (
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import two_sided_z, wilson
 
 SEED = 20_261_115
 """Fixed, so that the same scores give the same bounds on every run."""
 LEVEL = 0.95
 
 
+UNKNOWN_BASELINE = "the baseline gave no answer that could be scored"
+
+
 def mean_score(name: str, lane: str, items: Sequence[ItemScore]) -> Measurement:
     """The mean over items, with an interval; items without a score count as nothing achieved."""
+    return _mean(name, lane, items, unscored=COUNTED_AS_ZERO)
+
+
+def baseline_score(lane: str, items: Sequence[ItemScore]) -> Measurement:
+    """The baseline's mean; items without a score count as right, and with no score there is none.
+
+    Expects items as ``baseline_per_item`` gathers them.
+    """
+    if items and not any(item.scored for item in items):
+        return unmeasured(
+            "baseline_score", UNKNOWN_BASELINE, direction="higher_is_better", lane=lane
+        )
+    return _mean("baseline_score", lane, items, unscored=COUNTED_AS_ONE)
+
+
+def _mean(name: str, lane: str, items: Sequence[ItemScore], *, unscored: str) -> Measurement:
     if not items:
         return unmeasured(name, "no items were answered", direction="higher_is_better", lane=lane)
-    unscored = sum(not item.whole for item in items)
+    unscored_count = sum(not item.whole for item in items)
     values = np.array([item.mean for item in items])
     return measured(
         name,
@@ -34,7 +61,7 @@ def mean_score(name: str, lane: str, items: Sequence[ItemScore]) -> Measurement:
         n=len(items),
         direction="higher_is_better",
         interval=_mean_interval(values, [item.cluster for item in items]),
-        excluded={"counted_as_zero": unscored} if unscored else None,
+        excluded={unscored: unscored_count} if unscored_count else None,
         lane=lane,
     )
 
@@ -60,8 +87,8 @@ def _cluster_names(clusters: list[str | None]) -> list[str] | None:
 
 def drop(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Measurement:
     """How much lower the candidate is than the baseline, with one-sided bounds at ``alpha``."""
-    if not pairs:
-        reason = "no item was answered on both arms"
+    reason = _unpaired(pairs)
+    if reason is not None:
         return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
     found = _judged(pairs, margin=margin, alpha=alpha)
     if found.drop is None or found.lower is None or found.upper is None:
@@ -72,14 +99,26 @@ def drop(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Me
         level=1 - 2 * alpha,
         method=found.method,
     )
+    unscored = {
+        COUNTED_AS_ZERO: sum(not pair.candidate.whole for pair in pairs),
+        COUNTED_AS_ONE: sum(not pair.baseline.whole for pair in pairs),
+    }
     return measured(
         "regression",
         found.drop,
         n=found.n,
         direction="lower_is_better",
         interval=interval,
+        excluded={how: count for how, count in unscored.items() if count},
         lane=lane,
     )
+
+
+def _unpaired(pairs: Sequence[Pair]) -> str | None:
+    """Why there is nothing to compare with."""
+    if not pairs:
+        return "no item was answered on both arms"
+    return None if any(pair.baseline.scored for pair in pairs) else UNKNOWN_BASELINE
 
 
 def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferiority:
@@ -102,8 +141,8 @@ def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferio
 def chance_of_drop(lane: str, pairs: Sequence[Pair]) -> Measurement:
     """The one-sided p-value of a drop: how often equal arms would lose at least as much."""
     name = "drop_p"
-    if not pairs:
-        reason = "no item was answered on both arms"
+    reason = _unpaired(pairs)
+    if reason is not None:
         return unmeasured(name, reason, direction="neutral", lane=lane)
     clusters = _cluster_names([pair.candidate.cluster for pair in pairs])
     if _right_or_wrong(pairs) and clusters is None:
@@ -134,6 +173,17 @@ def delta_error(pairs: Sequence[Pair]) -> float | None:
         return None
     deltas = np.array([pair.candidate.mean - pair.baseline.mean for pair in pairs])
     return mean_estimate(deltas, _cluster_names([pair.candidate.cluster for pair in pairs])).error
+
+
+def power(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Measurement:
+    """How often a true drop as large as the margin would be seen on this many items."""
+    name = "power_at_margin"
+    error = delta_error(pairs)
+    if not error or _unpaired(pairs) is not None:
+        reason = "the arms never differ" if error == 0 else "fewer than two paired items"
+        return unmeasured(name, reason, direction="higher_is_better", n=len(pairs), lane=lane)
+    chance = float(ndtr(margin / error - two_sided_z(1 - 2 * alpha)))
+    return measured(name, chance, n=len(pairs), direction="higher_is_better", lane=lane)
 
 
 def smallest_visible_drop(lane: str, pairs: Sequence[Pair], *, alpha: float) -> Measurement:

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
-from gatemark.core.answers import ItemScore, Pair, paired, per_item
+from gatemark.core.answers import ItemScore, Pair, baseline_per_item, paired, per_item
+from gatemark.core.errors import UsageError
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.exhibit import Exhibit, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
+from gatemark.core.side_by_side import worse_items
 from gatemark.statistics.arms import (
+    baseline_score,
     chance_of_drop,
     delta_error,
     drop,
     mean_score,
+    power,
     smallest_visible_drop,
 )
 from gatemark.statistics.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
 
-SHOWN_ITEMS = 50
-
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
 
-    k: int | None = None
+    k: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-def rules(_spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+def rules(spec: SuiteSpec, options: Options) -> tuple[Rule, ...]:
     """A golden suite has no rules besides those of every suite."""
+    if options.k is not None and options.k > spec.repeats:
+        raise UsageError(
+            f"suite {spec.id}: k must be <= its {spec.repeats} epochs or reruns, got {options.k}"
+        )
     return ()
 
 
@@ -40,7 +47,7 @@ def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
     """Accuracy on both arms, the drop between them, and who lost what."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
-    baseline = per_item(evidence.baseline or ())
+    baseline = baseline_per_item(evidence.baseline)
     pairs = paired(candidate, baseline)
     numbers = [
         *_pass_at(lane, list(candidate.values()), options.k),
@@ -48,13 +55,17 @@ def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
     ]
     if evidence.baseline is not None:
         numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
+        numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
         numbers.append(chance_of_drop(lane, pairs))
         numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
     return ArmsReport(
         score=mean_score("score", lane, list(candidate.values())),
-        baseline_score=mean_score("baseline_score", lane, list(baseline.values())),
+        baseline_score=baseline_score(lane, list(baseline.values())),
         measurements=tuple(numbers),
-        exhibits=(*_slices(evidence, candidate, baseline), *_worst(evidence, pairs)),
+        exhibits=(
+            *_slices(evidence, candidate, baseline),
+            *worse_items(evidence, pairs, title=f"{lane}: what got worse", expected="expected"),
+        ),
         delta_error=delta_error(pairs),
     )
 
@@ -123,35 +134,6 @@ def _slices(
 def _mean_of(items: dict[str, ItemScore], names: Sequence[str]) -> float | None:
     known = [items[name].mean for name in names if name in items]
     return round(sum(known) / len(known), 4) if known else None
-
-
-def _worst(evidence: ArmsEvidence, pairs: Sequence[Pair]) -> tuple[Exhibit, ...]:
-    """The items that got worse, worst first, with what both arms said."""
-    worse = sorted(
-        (pair for pair in pairs if pair.candidate.mean < pair.baseline.mean),
-        key=lambda pair: (pair.candidate.mean - pair.baseline.mean, pair.id),
-    )
-    if not worse:
-        return ()
-    said = {answer.id: answer for answer in reversed(evidence.candidate)}
-    before = {answer.id: answer for answer in reversed(evidence.baseline or ())}
-    rows = tuple(
-        (
-            pair.id,
-            round(pair.baseline.mean, 4),
-            round(pair.candidate.mean, 4),
-            _shown(before[pair.id].output),
-            _shown(said[pair.id].output),
-        )
-        for pair in worse[:SHOWN_ITEMS]
-    )
-    columns = ("item", "baseline", "candidate", "baseline said", "candidate said")
-    return (Table(f"{evidence.spec.id}: what got worse", columns, rows, len(worse)),)
-
-
-def _shown(output: object) -> str:
-    text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
-    return text if len(text) <= 200 else text[:199] + "…"
 
 
 SUITE = PackSuite(

@@ -7,23 +7,25 @@ further the candidate is from it than the baseline.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from gatemark.core.answers import paired, per_item
+from gatemark.core.answers import Pair, baseline_per_item, paired, per_item
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.exhibit import Table
-from gatemark.core.measurement import Measurement, measured
+from gatemark.core.measurement import Measurement, measured, rate
 from gatemark.core.pack import SuiteSpec
 from gatemark.core.policy import Rule
+from gatemark.core.side_by_side import first_answers, worse_items
 from gatemark.statistics.arms import (
+    baseline_score,
     chance_of_drop,
     delta_error,
     drop,
     mean_score,
+    power,
     smallest_visible_drop,
 )
-
-SHOWN_ITEMS = 50
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,39 +41,62 @@ def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
     """Behavioural change of both arms against production, and the change beyond noise."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
-    baseline = per_item(evidence.baseline or ())
+    baseline = baseline_per_item(evidence.baseline)
     pairs = paired(candidate, baseline)
     score = mean_score("score", lane, list(candidate.values()))
-    noise = mean_score("baseline_score", lane, list(baseline.values()))
+    noise = baseline_score(lane, list(baseline.values()))
     numbers: list[Measurement] = [
         _distance("behavioural_delta", lane, score),
         _distance("noise_band", lane, noise),
     ]
     if evidence.baseline is not None:
+        numbers.extend(_changes(lane, evidence, pairs))
         numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
+        numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
         numbers.append(chance_of_drop(lane, pairs))
         numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
-    further = sorted(
-        (pair for pair in pairs if pair.candidate.mean < pair.baseline.mean),
-        key=lambda pair: (pair.candidate.mean - pair.baseline.mean, pair.id),
-    )
-    rows = tuple(
-        (pair.id, round(pair.baseline.mean, 4), round(pair.candidate.mean, 4))
-        for pair in further[:SHOWN_ITEMS]
-    )
-    table = Table(
-        f"{lane}: further from production than the baseline",
-        ("item", "baseline", "candidate"),
-        rows,
-        len(further),
-    )
     return ArmsReport(
         score=score,
         baseline_score=noise,
         measurements=tuple(numbers),
-        exhibits=(table,) if rows else (),
+        exhibits=worse_items(
+            evidence,
+            pairs,
+            title=f"{lane}: further from production than the baseline",
+            expected="production said",
+        ),
         delta_error=delta_error(pairs),
     )
+
+
+def _changes(lane: str, evidence: ArmsEvidence, pairs: Sequence[Pair]) -> list[Measurement]:
+    """How often the arms differ, in verdict and in words, and the baseline from itself.
+
+    Change that is no more than the last is noise.
+    """
+    now, before = first_answers(evidence.candidate), first_answers(evidence.baseline or ())
+    verdicts = [pair.candidate.mean == 1.0 for pair in pairs]
+    verdicts_before = [pair.baseline.mean == 1.0 for pair in pairs]
+    changed = sum(a != b for a, b in zip(verdicts, verdicts_before, strict=True))
+    said = sum(now[pair.id].output != before[pair.id].output for pair in pairs)
+    repeats: dict[str, list[object]] = {}
+    for answer in evidence.baseline or ():
+        repeats.setdefault(answer.id, []).append(answer.output)
+    again = [outputs for outputs in repeats.values() if len(outputs) > 1]
+    unsteady = sum(any(output != outputs[0] for output in outputs[1:]) for outputs in again)
+    once = "every run was replayed once; epochs: 2 would show how often the baseline changes"
+    found = (
+        rate("verdict_delta", changed, len(pairs), direction="lower_is_better"),
+        rate("output_delta", said, len(pairs), direction="lower_is_better"),
+        rate(
+            "baseline_output_delta",
+            unsteady,
+            len(again),
+            direction="lower_is_better",
+            empty_reason=once,
+        ),
+    )
+    return [msgspec.structs.replace(number, lane=lane) for number in found]
 
 
 def _distance(name: str, lane: str, closeness: Measurement) -> Measurement:

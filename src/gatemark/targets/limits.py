@@ -35,6 +35,15 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValueError(f"budget.{name} must be >= 0, got {value}")
 
 
+class Spent:
+    """What was spent so far; handed from one run to the next where they share a budget."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.cost = 0.0
+        self.wall_s = 0.0
+
+
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a call costs, for targets that do not say so themselves."""
 

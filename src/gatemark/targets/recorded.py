@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast, get_args
 
 from gatemark.core.errors import BadInputError
-from gatemark.targets.port import Call, CallError, CallPart, Reply, TargetError
+from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, TargetError
+
+UNSCORED = "unscored"
+"""The kind of error that says that there was an answer, and no score for it."""
+_OURS = frozenset(get_args(ErrorKind))
 
 Recording = Mapping[tuple[str, int], Reply | CallError]
 
@@ -40,7 +44,8 @@ class RecordedTarget:
 def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Any]:
     """Replies from ``gatemark.sample/1`` rows; an errored row stays an error, a double is refused.
 
-    The recorder's own error kinds are kept in the message, because they need not be ours.
+    A row that was answered but not scored is an answer: the scorer of today may do better. An
+    error of a kind that is not ours keeps its kind in the message.
     """
     recording: dict[tuple[str, int], Reply | CallError] = {}
     for row in rows:
@@ -48,12 +53,18 @@ def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
         if key in recording:
             raise BadInputError(f"id {key[0]!r}, epoch {key[1]} was recorded twice")
         error = row.get("error")
-        if error is None:
+        if error is None or error["kind"] == UNSCORED:
             recording[key] = Reply(
                 output=row.get("output"),
                 latency_ms=row.get("latency_ms"),
                 confidence=row.get("confidence"),
             )
         else:
-            recording[key] = CallError("recorded", f"{error['kind']}: {error['message']}")
+            recording[key] = _recorded_error(error["kind"], error["message"])
     return recording
+
+
+def _recorded_error(kind: str, message: str) -> CallError:
+    if kind in _OURS:
+        return CallError(cast("ErrorKind", kind), message)
+    return CallError("recorded", f"{kind}: {message}")

@@ -15,7 +15,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.targets.foreign import ForeignCode
 from gatemark.targets.journal import VERSION, Entry, Journal, call_key
-from gatemark.targets.limits import Clock, Random, RateLimit, Sleep, backoff_s
+from gatemark.targets.limits import Clock, Random, RateLimit, Sleep, Spent, backoff_s
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, CallError, ErrorKind, Reply, Target, TargetError
 from gatemark.targets.replies import checked
@@ -53,6 +53,8 @@ class Progress(msgspec.Struct, frozen=True):
     error: int = 0
     retry: int = 0
     cached: int = 0
+    passed: int | None = None
+    """How many of the ok got a full score, where somebody scores as replies come in."""
 
 
 async def run_calls(
@@ -66,13 +68,17 @@ async def run_calls(
     rng: Random,
     on_progress: Callable[[Progress], None] | None = None,
     stop: asyncio.Event | None = None,
+    spent: Spent | None = None,
+    passes: Callable[[Outcome], bool] | None = None,
 ) -> tuple[Outcome, ...]:
     """Make every call and return every outcome, ordered by (id, epoch).
 
     Cancelling the task leaves the journal whole and raises; setting ``stop`` instead ends the run
     early with outcomes: calls not finished are errors of kind ``cancelled``, and are not written
     to the journal, nor are those that met a budget. A cost budget can be exceeded by the calls
-    in flight when it is reached. On resume, earlier calls and their cost count.
+    in flight when it is reached. On resume, earlier calls and their cost count; so does what
+    ``spent`` brings from runs under the same budget, and this run adds to it. ``passes`` is asked
+    once about every reply, for the progress to tell.
     """
     run = _Run(
         target,
@@ -83,6 +89,8 @@ async def run_calls(
         sleep=sleep,
         rng=rng,
         on_progress=on_progress,
+        spent=spent,
+        passes=passes,
     )
     return await run.finish(stop)
 
@@ -99,6 +107,8 @@ class _Run:
         sleep: Sleep,
         rng: Random,
         on_progress: Callable[[Progress], None] | None,
+        spent: Spent | None,
+        passes: Callable[[Outcome], bool] | None,
     ) -> None:
         _refuse_doubles(calls)
         self._target = target
@@ -110,13 +120,13 @@ class _Run:
         self._sleep = sleep
         self._rng = rng
         self._on_progress = on_progress
-        self._progress = Progress(total=len(calls))
+        self._passes = passes
+        self._progress = Progress(total=len(calls), passed=None if passes is None else 0)
         self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=sleep)
         self._pins = digest(target.identity()) if journal is not None else ""
         self._outcomes: dict[tuple[str, int], Outcome] = {}
         self._halted: CallError | None = None
-        self._calls_made = 0
-        self._cost_spent = 0.0
+        self._spent = spent or Spent()
         self._started_at = self._yielded_at = clock()
         self._workers: list[asyncio.Task[None]] = []
 
@@ -129,13 +139,17 @@ class _Run:
             self._workers.append(loop.create_task(self._work(waiting)))
         watcher = None if stop is None else loop.create_task(self._watch(stop))
         wall_s = self._options.budget.wall_s
-        alarm = None if wall_s is None else loop.call_later(wall_s, self._halt_on_wall)
+        alarm = None
+        if wall_s is not None:
+            left_s = max(0.0, wall_s - self._spent.wall_s)
+            alarm = loop.call_later(left_s, self._halt_on_wall)
         try:
             done, _ = await asyncio.wait(self._workers, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             if alarm is not None:
                 alarm.cancel()
             await self._wind_up(watcher)
+            self._spent.wall_s += self._clock() - self._started_at
         for worker in done:
             if not worker.cancelled() and (error := worker.exception()) is not None:
                 raise error
@@ -172,11 +186,13 @@ class _Run:
         entry = self._journal.find(key, call.id, self._options.reuse)
         if entry is None or (entry.error is not None and self._options.retry_errors):
             return False
+        attempts = 0
         if self._options.reuse == "resume":
-            self._calls_made += entry.attempts
+            attempts = entry.attempts
+            self._spent.calls += attempts
             if entry.reply is not None:
-                self._cost_spent += entry.reply.cost or 0.0
-        self._settle(call, entry.reply or entry.error, attempts=entry.attempts, cached=True)
+                self._spent.cost += entry.reply.cost or 0.0
+        self._settle(call, entry.reply or entry.error, attempts=attempts, cached=True)
         return True
 
     async def _ask(self, call: Call, key: str) -> None:
@@ -191,7 +207,7 @@ class _Run:
                     self._settle(call, _with_last(self._halted, last), attempts=attempts)
                     return
                 attempts += 1
-                self._calls_made += 1
+                self._spent.calls += 1
                 try:
                     reply = await self._attempt(call)
                 except TargetError as error:
@@ -256,16 +272,19 @@ class _Run:
 
     def _check_budget(self) -> None:
         budget = self._options.budget
-        if budget.calls is not None and self._calls_made >= budget.calls:
+        if budget.calls is not None and self._spent.calls >= budget.calls:
             self._halt("budget", f"the budget of {budget.calls} calls is spent")
-        elif budget.cost is not None and self._cost_spent >= budget.cost:
+        elif budget.cost is not None and self._spent.cost >= budget.cost:
             self._halt("budget", f"the cost budget of {budget.cost:g} is spent")
-        elif budget.wall_s is not None and self._clock() - self._started_at >= budget.wall_s:
+        elif budget.wall_s is not None and self._wall_s() >= budget.wall_s:
             self._halt_on_wall(cut=False)
+
+    def _wall_s(self) -> float:
+        return self._spent.wall_s + self._clock() - self._started_at
 
     def _charge(self, call: Call, reply: Reply) -> None:
         if reply.cost is not None:
-            self._cost_spent += reply.cost
+            self._spent.cost += reply.cost
         elif self._options.budget.cost is not None:
             self._halt(
                 "budget",
@@ -312,10 +331,19 @@ class _Run:
     ) -> None:
         reply = result if isinstance(result, Reply) else None
         error = result if isinstance(result, CallError) else None
-        self._outcomes[call.key] = Outcome(call.id, call.epoch, reply, error, attempts, cached)
-        self._tell(ok=int(reply is not None), error=int(error is not None), cached=int(cached))
+        outcome = Outcome(call.id, call.epoch, reply, error, attempts, cached)
+        self._outcomes[call.key] = outcome
+        passed = reply is not None and self._passes is not None and self._passes(outcome)
+        self._tell(
+            ok=int(reply is not None),
+            error=int(error is not None),
+            cached=int(cached),
+            passed=int(passed),
+        )
 
-    def _tell(self, *, ok: int = 0, error: int = 0, retry: int = 0, cached: int = 0) -> None:
+    def _tell(
+        self, *, ok: int = 0, error: int = 0, retry: int = 0, cached: int = 0, passed: int = 0
+    ) -> None:
         before = self._progress
         self._progress = Progress(
             total=before.total,
@@ -324,6 +352,7 @@ class _Run:
             error=before.error + error,
             retry=before.retry + retry,
             cached=before.cached + cached,
+            passed=None if before.passed is None else before.passed + passed,
         )
         if self._on_progress is not None:
             self._on_progress(self._progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import zipfile
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.intake.importers.peer_shapes import (
@@ -218,6 +220,25 @@ def test_empty_missing_and_oversized_files_are_refused(tmp_path):
     path.write_bytes(b"0123456789")
     with pytest.raises(BadInputError, match="at most 5 bytes"):
         open_foreign(path, ForeignLimits(file_bytes=5))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+def test_packed_logs_are_unpacked_within_the_limit_or_refused(tmp_path, pack):
+    path = tmp_path / "log.json.packed"
+    plain = dumped(deepeval_log())
+    packed = pack(plain)
+    path.write_bytes(packed)
+    (imported,) = import_files([path])
+    assert (imported.tool, len(imported.samples)) == ("deepeval", 20)
+    path.write_bytes(pack(b" " * 1_000_000))
+    with pytest.raises(BadInputError, match="at most 1000 bytes"):
+        open_foreign(path, ForeignLimits(file_bytes=1000))
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(BadInputError):
+        import_files([path])
+    path.write_bytes(packed[:4] + b"\xff" * 40)
+    with pytest.raises(BadInputError, match="damaged or truncated"):
+        import_files([path])
 
 
 @pytest.mark.parametrize(("tool", "files", "arm"), LOGS.values(), ids=LOGS)
