@@ -172,6 +172,23 @@ def test_missing_results_are_refused_and_words_are_bad_input(desk: Run) -> None:
     assert "'x' must be ASSET@VERSION" in ran.err
 
 
+def test_a_pack_that_scores_otherwise_is_not_the_full_pack(desk: Run, tmp_path: Path) -> None:
+    pack = tmp_path / "evals" / "pack.yaml"
+    lax = tmp_path / "evals" / "lax.yaml"
+    lax.write_text(
+        pack.read_text().replace("scorer: exact", "scorer: {name: regex, options: {pattern: '.*'}}")
+    )
+    passed = desk("run", lax, "--json", actor="ann").json
+    assert passed["verdict"] == "pass"
+    version = f"{ASSET}@1.0.0"
+    desk("asset", "add", version, "--kind", "classifier", "--from", passed["id"], actor="ann")
+    desk("asset", "pack", ASSET, pack, actor="ann")
+    desk("promote", version, "--to", "evaluating", actor="ann")
+    refused = desk("promote", version, "--to", "eligible", "--cite", passed["id"], actor="ann")
+    assert refused.code == 1
+    assert "has another way to ask or score" in refused.err
+
+
 def test_the_lock_is_the_revision_that_show_tells(desk: Run) -> None:
     desk("asset", "add", "x@1", "--kind", "prompt", "--digest", digest_bytes(b"x"), actor="ann")
     seen = desk("asset", "show", "x", "--json").json["revision"]

@@ -139,13 +139,16 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
 class Exam(Noun, frozen=True, kw_only=True):
     """The full pack of record: what a result must have sat to count as the full pack.
 
-    Data of replay suites is recent by nature and stays out.
+    Data of replay suites is recent by nature and stays out. ``definition`` names the pack's own
+    words, who answers left out, and how it scores: a pack that only shares name, rules and data
+    with the one of record is another exam.
     """
 
     pack: str
     version: int
     policy: Digest
     snapshots: tuple[str, ...]
+    definition: Digest | None = None
 
     @property
     def digest(self) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
-from gatemark.core.lifecycle import Exam
 from gatemark.core.result import Result
 from gatemark.flow.books import books_of
+from gatemark.flow.exam_of_record import exam_of
 from gatemark.flow.house import House
+from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.evidence import Cited, SuiteOutcome
 
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
-REPLAY = "replay"
 
 
 def result_ids(house: House, references: Iterable[str]) -> tuple[str, ...]:
@@ -73,7 +74,12 @@ class Citations(Mapping[str, Cited]):
             if self._must_go_on:
                 return None
             raise
-        return None if result is None else summed_up(self._house, self._asset, result)
+        if result is None:
+            return None
+        told_at = books_of(self._house).sealed_at(self._asset, result.id)
+        # Going back asks whether results passed, not which exam they sat.
+        blobs = None if self._must_go_on else self._house.blobs
+        return summed_up(result, told_at, blobs)
 
 
 def _get(house: House, result_id: str) -> Result | None:
@@ -96,8 +102,8 @@ def _check_evidence(house: House, result: Result) -> None:
             )
 
 
-def summed_up(house: House, asset: str, result: Result) -> Cited:
-    """A result as the lifecycle sees it."""
+def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
+    """A result as the lifecycle sees it; ``told_at`` is when the ledger last told of it."""
     kinds = {
         evidence.checks["suite"]: evidence.checks["kind"]
         for evidence in result.evidence
@@ -108,32 +114,16 @@ def summed_up(house: House, asset: str, result: Result) -> Cited:
         if finding.verdict in _EXCUSED:
             suite = finding.rule.rpartition(".")[0]
             excused.setdefault(suite if suite in kinds else None, []).append(finding.rule)
-    told_at = books_of(house).sealed_at(asset, result.id)
     return Cited(
         id=result.id,
         verdict=result.verdict,
         candidate_digest=result.candidate.digest if result.candidate else None,
         baseline_digest=result.baseline.digest if result.baseline else None,
-        exam=exam_of(result),
+        exam=exam_of(result, blobs),
         sealed_at=told_at or result.finished_at,
         suites=tuple(
             SuiteOutcome(suite, kind, tuple(excused.get(suite, ())))
             for suite, kind in sorted(kinds.items())
         ),
         excused=tuple(excused.get(None, ())),
-    )
-
-
-def exam_of(result: Result) -> Exam:
-    """Which exam a result sat; data of replay suites is recent by nature and stays out."""
-    replayed = {
-        evidence.checks.get("snapshot")
-        for evidence in result.evidence
-        if evidence.checks.get("kind") == REPLAY
-    }
-    return Exam(
-        pack=result.pack.name,
-        version=result.pack.version,
-        policy=result.policy_digest,
-        snapshots=tuple(sorted(set(result.snapshots) - replayed)),
     )
