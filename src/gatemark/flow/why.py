@@ -165,7 +165,8 @@ def _glass(glass: Glass | None, now: datetime) -> str | None:
     if glass.reviewed_by is not None:
         return f"{words}; reviewed by {glass.reviewed_by}"
     late = "; REVIEW IS OVERDUE" if now >= glass.review_due else ""
-    return f"{words}; not reviewed, ends at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"
+    ends = "ended" if glass.is_over(now) else "ends"
+    return f"{words}; not reviewed, {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"
 
 
 def _problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:

@@ -90,6 +90,7 @@ def _advance_house(house: HouseRules, recorded: Recorded) -> None:
         house.policy = policy_from(fact.policy)
         house.policy_digest = fact.policy_digest
         house.policy_editor = recorded.actor
+        house.policy_seq = recorded.seq
     house.revision = recorded.seq
     house.last_at = _later(house.last_at, recorded.at)
 
@@ -156,7 +157,8 @@ def _moved(asset: Asset, recorded: Recorded, fact: VersionMoved) -> None:
         track.fell_at = recorded.at
     elif fact.after == "eligible":
         track.fell_at = None
-    if fact.cause != "break_glass" and fact.after != "superseded":
+    # Only the usual way up mends a broken glass; who comes back by a rollback brings it along.
+    if fact.after == "evaluating" or (fact.after == "enabled" and fact.cause == "promote"):
         track.glass = None
     _move_canary(place, recorded, fact)
     _move_enabled(place, fact)
@@ -245,7 +247,9 @@ def _glass_broken(asset: Asset, recorded: Recorded, fact: GlassBroken) -> None:
 def _glass_reviewed(asset: Asset, recorded: Recorded, fact: GlassReviewed) -> None:
     track = _track(asset, fact.environment, fact.version)
     if track.glass is not None:
-        track.glass = msgspec.structs.replace(track.glass, reviewed_by=recorded.actor)
+        track.glass = msgspec.structs.replace(
+            track.glass, reviewed_by=recorded.actor, reviewed_at=recorded.at
+        )
 
 
 def _pushed(asset: Asset, _recorded: Recorded, fact: WindowPushed) -> None:

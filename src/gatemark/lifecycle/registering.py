@@ -81,14 +81,18 @@ def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
     known_version = asset.versions.get(command.version)
     if known_version is None:
         return (fact,)
-    if (known_version.digest, known_version.pins, known_version.parent) == (
-        fact.digest,
-        fact.pins,
-        fact.parent,
-    ):
+    pairs = (
+        ("content", known_version.digest, fact.digest),
+        ("pins", known_version.pins, fact.pins),
+        ("parent", known_version.parent, fact.parent),
+        ("schema", known_version.schema, fact.schema),
+        ("scope", known_version.is_scope_change, fact.is_scope_change),
+    )
+    other = [word for word, known, given in pairs if known != given]
+    if not other:
         return ()
     raise RefusedError(
-        f"{asset.name}@{command.version} is already there with other content; "
+        f"{asset.name}@{command.version} is already there with other {' and '.join(other)}; "
         "a changed candidate is a new version"
     )
 
