@@ -490,6 +490,43 @@ def test_what_does_not_verify_is_not_signed(gatemark: Run, place: Path, statemen
     assert gatemark("ledger", "checkpoint", *flags).code == 4
 
 
+def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
+    gatemark: Run, place: Path, tmp_path: Path
+) -> None:
+    from gatemark.flow.ledger_keys import read_private_key
+    from gatemark.ledger.checkpoint import Checkpoint
+    from gatemark.ledger.proof import root_at
+
+    other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
+    make_key(other, tmp_path / "forged.key", name=_origin(place))
+    with tampering(place / "store") as who:
+        rewrite(who, 7)
+        who.run("DELETE FROM checkpoints")
+    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    size = house.events.head().seq
+    key = read_private_key(str(tmp_path / "forged.key"))
+    house.events.add_checkpoint(
+        size, Checkpoint(_origin(place), size, root_at(house.events, size)).signed(key)
+    )
+    house.store.close()
+    flags = ("--store", place / "store", "--signing-key", place / "ledger.key")
+    ran = gatemark("ledger", "checkpoint", *flags)
+    assert (ran.code, "is not signed by the ledger's key" in ran.err) == (4, True)
+
+
+def test_events_that_no_checkpoint_covers_are_mentioned(gatemark: Run, place: Path) -> None:
+    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    size = house.events.head().seq
+    seen = []
+    for _ in range(3):
+        ran = gatemark("ledger", "verify", "--store", place / "store", "--json")
+        seen.append([caveat for caveat in ran.json["caveats"] if "covers" in caveat])
+        Governed(house.store).add("noted", "carol")
+    assert seen[0] == []
+    assert f"no checkpoint covers event {size + 1}:" in seen[1][0]
+    assert f"no checkpoint covers events {size + 1} and later:" in seen[2][0]
+
+
 def test_the_database_says_which_guards_are_gone(gatemark: Run, place: Path) -> None:
     with tampering(place / "store"):
         pass

@@ -163,7 +163,11 @@ class LedgerCheck:
                 self.unjudged.append("there is no checkpoint that the given key could have signed")
             else:
                 self._caveats.append(NO_CHECKPOINT)
-        elif not self._asked.trusted:
+        elif good < self._scan.size:
+            first = good + 1
+            since = f"event {first}" if first == self._scan.size else f"events {first} and later"
+            self._caveats.append(f"no checkpoint covers {since}: nothing signed tells of them yet")
+        if self._signed and not self._asked.trusted:
             self._caveats.append("keys are taken on the ledger's own word; name yours with --key")
 
     def _check_checkpoint(self, signed: _Signed, good: int) -> bool:
