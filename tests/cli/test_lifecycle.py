@@ -137,6 +137,16 @@ def test_demote_needs_a_reason_and_a_role(live: Run) -> None:
     assert live("demote", f"{ASSET}@1.0.0", "--reason", "x", "--note", "y", actor="ann").code == 2
 
 
+def test_a_long_note_does_not_stop_a_fall(live: Run) -> None:
+    told = live("rollback", ASSET, "--note", "stack\r\n\x1b[31m" + "x" * 5_000, actor="ann")
+    assert told.code == 0
+    history = live("asset", "history", ASSET, "--json").json
+    assert len(history["lines"][0]["note"]) == 2_000
+    assert "\x1b" not in history["lines"][0]["note"]
+    long = live("approve", f"{ASSET}@1.0.0", "--to", "canary", "--note", "x" * 2_001, actor="bob")
+    assert (long.code, "at most 2000 characters, got 2001" in long.err) == (2, True)
+
+
 def test_a_self_approval_is_refused(desk: Run) -> None:
     result = sealed()
     desk("role", "grant", "ann", "author", "approver", actor="ada")

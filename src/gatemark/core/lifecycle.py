@@ -75,7 +75,8 @@ VersionName = Annotated[
 ]
 Actor = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\u0000-\u0020\u007f]+$")]
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
-Note = Annotated[str, Meta(max_length=2000, pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$")]
+MAX_NOTE: Final = 2_000
+Note = Annotated[str, Meta(max_length=MAX_NOTE, pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$")]
 Pin = Annotated[str, Meta(min_length=1, max_length=256)]
 Cites = Annotated[tuple[Digest, ...], Meta(max_length=32)]
 
@@ -119,7 +120,10 @@ def parse_version_ref(text: str) -> VersionRef:
     try:
         return msgspec.convert({"asset": asset, "version": version}, VersionRef)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{text!r} must be ASSET@VERSION: {error}") from error
+        raise UsageError(
+            f"{text!r} must be ASSET@VERSION, each of Latin letters, digits, '.', '_' and '-' "
+            "(a version also '+'), beginning with a letter or digit, at most 128 and 64 long"
+        ) from error
 
 
 class SchemaChange(Noun, frozen=True, kw_only=True):

@@ -7,16 +7,18 @@ ones. Commands are in ``gatemark.lifecycle.commands`` and can be imported from h
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError
+from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError, UsageError
 from gatemark.core.event import Event, EventDraft
 from gatemark.core.governance import SYSTEM, as_payload
-from gatemark.core.lifecycle import Actor, AssetName
+from gatemark.core.lifecycle import MAX_NOTE, Actor, AssetName
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
+from gatemark.core.person_name import name_problem
 from gatemark.flow.books import books_of
 from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
@@ -39,7 +41,7 @@ from gatemark.lifecycle.commands import (
     Tick,
     Waive,
 )
-from gatemark.lifecycle.decide import decide
+from gatemark.lifecycle.decide import TAKES_AWAY, decide
 
 __all__ = [
     "Acted",
@@ -65,6 +67,7 @@ __all__ = [
 ]
 
 ATTEMPTS: Final = 50
+_UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 MAX_DUE: Final = 10_000
 
 
@@ -84,6 +87,7 @@ def act(house: House, command: Command) -> Acted:
     """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
     now = house.clock()
     asset = _asset_of(command)
+    command = _in_words(command)
     books = books_of(house)
     for _ in range(ATTEMPTS):
         with books.lock:
@@ -93,7 +97,7 @@ def act(house: House, command: Command) -> Acted:
         if not decided.facts:
             return Acted((), ())
         at = decided.at
-        if decided.at > now or isinstance(command, Demote | RollBack | PauseVersion):
+        if decided.at > now or isinstance(command, TAKES_AWAY):
             at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
         drafts = [_draft(fact, command.actor, at) for fact in decided.facts]
         try:
@@ -139,7 +143,27 @@ def _asset_of(command: Command) -> str:
     try:
         return msgspec.convert(command.asset, AssetName)
     except msgspec.ValidationError as error:
-        raise RefusedError(f"asset {command.asset!r}: {error}") from error
+        raise RefusedError(
+            f"{command.asset!r} cannot name an asset: Latin letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit, at most 128"
+        ) from error
+
+
+def _in_words(command: Command) -> Command:
+    """The command with an actor and a note that the ledger takes.
+
+    What takes authority away is not stopped by a note: one that is too long is cut.
+    """
+    problem = name_problem(command.actor)
+    if problem is not None:
+        raise UsageError(problem)
+    note = _UNPRINTED.sub(" ", command.note.replace("\r\n", "\n"))
+    if len(note) > MAX_NOTE:
+        if not isinstance(command, TAKES_AWAY):
+            raise UsageError(f"a note must have at most {MAX_NOTE} characters, got {len(note)}")
+        note = note[: MAX_NOTE - 1] + "…"
+    changes: dict[str, Any] = {"note": note}
+    return msgspec.structs.replace(command, **changes)
 
 
 def _with_evidence(house: House, command: Command) -> Command:

@@ -33,6 +33,7 @@ from gatemark.core.lifecycle_events import (
     WindowJudged,
     WindowPushed,
 )
+from gatemark.core.person_name import look_of
 from gatemark.lifecycle.release_policy import policy_from
 from gatemark.lifecycle.stages import CANARY, FALLEN
 from gatemark.lifecycle.state import (
@@ -82,6 +83,7 @@ def _later(known: Any, seen: Any) -> Any:
 def _advance_house(house: HouseRules, recorded: Recorded) -> None:
     fact = recorded.fact
     if isinstance(fact, RolesGranted):
+        house.looks.setdefault(look_of(fact.actor), fact.actor)
         if fact.roles:
             house.roles[fact.actor] = fact.roles
         else:

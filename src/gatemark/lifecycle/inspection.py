@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, RefusedError
+from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError
 from gatemark.core.lifecycle_events import (
     ApprovalGiven,
     DriftNoted,
@@ -131,7 +131,7 @@ class Inspector:
             for now in _moments(state, main.at):
                 try:
                     facts = rule_on(state, command, Moment(now))
-                except RefusedError as refused:
+                except (RefusedError, InvalidValueError) as refused:
                     why = "; ".join(refused.lines())
                     problem = problem or Finding(main.seq, f"the rules refuse it: {why}")
                     continue

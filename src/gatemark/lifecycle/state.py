@@ -185,9 +185,13 @@ class Asset(msgspec.Struct):
 
 
 class HouseRules(msgspec.Struct):
-    """Who may do what, and the release policy in force since the event ``policy_seq``."""
+    """Who may do what, and the release policy in force since the event ``policy_seq``.
+
+    ``looks`` are the names of everybody who ever had a role, by what a reader sees of them.
+    """
 
     roles: dict[str, tuple[Role, ...]] = {}
+    looks: dict[str, str] = {}
     policy: ReleasePolicy = DEFAULT_POLICY
     policy_digest: str = DEFAULT_POLICY.digest
     policy_editor: str | None = None
