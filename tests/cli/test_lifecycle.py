@@ -430,3 +430,38 @@ def test_unknown_extensions_write_nothing(live: Run, tmp_path: Path) -> None:
     assert live("why", f"{ASSET}@1.0.0", "-o", "why.html", "-o", "why.docx").code == 2
     assert live("asset", "history", ASSET, "-o", "h.md").code == 2
     assert not list(tmp_path.glob("*.html"))
+
+
+def blob_of(name: str) -> str:
+    """A blob of the result that lies in every place."""
+    blobs = json.loads(Path("r.json").read_text())["blobs"]
+    return next(str(blob["digest"]) for blob in blobs if blob["name"] == name)
+
+
+def test_erased_evidence_is_told_and_cannot_carry_another_step(live: Run, tmp_path: Path) -> None:
+    erased = live("ledger", "erase", blob_of("golden.candidate.jsonl"), "--reason", "request 7")
+    assert erased.code == 0
+    told = live("why", f"{ASSET}@1.0.0", "-o", "why.html")
+    assert told.code == 0
+    assert "evidence was erased (event" in told.out
+    assert "evidence was erased (event" in (tmp_path / "why.html").read_text()
+    checked = live("ledger", "verify")
+    assert (checked.code, "was erased; what it held is gone" in checked.out) == (0, True)
+    assert live("route", ASSET).code == 0
+    live("demote", ASSET, "--to", "shadow", "--reason", "try again", actor="ann")
+    refused = live("approve", f"{ASSET}@1.0.0", "--to", "enabled", actor="bob")
+    assert refused.code == 1
+    assert "only a fresh result can be cited" in refused.err
+
+
+def test_why_ends_with_4_when_evidence_was_edited(live: Run, tmp_path: Path) -> None:
+    name = blob_of("golden.candidate.jsonl").removeprefix("sha256:")
+    (tmp_path / "store" / "blobs" / name[:2] / name).write_bytes(b"other")
+    ran = live("why", f"{ASSET}@1.0.0")
+    assert (ran.code, "whose bytes were changed" in ran.out) == (4, True)
+
+
+def test_a_verdict_survives_the_loss_of_its_pack_with_a_word_about_it(live: Run) -> None:
+    assert live("ledger", "erase", blob_of("pack.json"), "--reason", "request 8").code == 0
+    checked = live("ledger", "verify")
+    assert (checked.code, "its pack is gone" in checked.out) == (0, True)

@@ -285,3 +285,11 @@ def test_lists_and_cards_are_told_in_columns() -> None:
     assert "full pack: not set" in told
     assert "paused: warn, GLASS BROKEN" in told
     assert columns([]) == []
+
+
+def test_a_vote_that_no_longer_counts_says_so() -> None:
+    vote = why("plain").votes[0]
+    late = msgspec.structs.replace(vote, is_expired=True)
+    for one, word in ((vote, "not used, counts until"), (late, "expired at")):
+        told = msgspec.structs.replace(why("plain"), votes=(one,))
+        assert word in why_text(told)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
+from gatemark.core.governance import BLOB_ERASED
 from gatemark.core.result import Result
 from gatemark.flow.books import books_of
 from gatemark.flow.exam_of_record import exam_of
 from gatemark.flow.house import House
 from gatemark.ledger.port import BlobStore
-from gatemark.lifecycle.evidence import Cited, SuiteOutcome
+from gatemark.lifecycle.evidence import Cited, SuiteOutcome, short
 
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
@@ -90,9 +91,37 @@ def _get(house: House, result_id: str) -> Result | None:
 
 
 def _check_evidence(house: House, result: Result) -> None:
+    erased = erased_evidence(house, result)
+    if erased:
+        raise RefusedError(
+            f"result {short(result.id)} rests on evidence that was erased "
+            f"(event {min(erased.values())}); only a fresh result can be cited"
+        )
+    check_blobs(house, result)
+
+
+def erased_evidence(house: House, result: Result) -> dict[str, int]:
+    """The blobs of a result that were erased, and the events that tell of it."""
+    gone = {name for name in blobs_of(result) if not house.blobs.has(name)}
+    if not gone:
+        return {}
+    return {
+        str(payload["digest"]): event.seq
+        for event, payload in house.events.events(kind=BLOB_ERASED)
+        if payload is not None and payload["digest"] in gone
+    }
+
+
+def blobs_of(result: Result) -> frozenset[str]:
+    """Every blob that a result rests on."""
     names = {blob.digest for blob in result.blobs}
     names.update(file.digest for evidence in result.evidence for file in evidence.files)
-    for name in sorted(names):
+    return frozenset(names)
+
+
+def check_blobs(house: House, result: Result, erased: Collection[str] = ()) -> None:
+    """Refuse evidence that is gone, but for what was ``erased``, or that was changed."""
+    for name in sorted(blobs_of(result) - set(erased)):
         seen = hashlib.sha256()
         for piece in house.blobs.pieces(name):
             seen.update(piece)

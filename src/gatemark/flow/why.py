@@ -10,6 +10,7 @@ from gatemark.core.lifecycle import PRODUCTION, VersionRef
 from gatemark.core.lifecycle_events import ApprovalGiven, GateOverridden, Recorded, VersionMoved
 from gatemark.flow.asset_history import approvers, asset_lines, house_lines
 from gatemark.flow.books import books_of
+from gatemark.flow.citations import check_blobs, erased_evidence
 from gatemark.flow.house import House
 from gatemark.lifecycle.evidence import short
 from gatemark.lifecycle.fold import fold
@@ -47,7 +48,7 @@ def why(house: House, ref: VersionRef, environment: str = PRODUCTION) -> Why:
         glass=_glass(track.glass, house.clock()),
         steps=steps,
         citations=citations,
-        votes=_votes(lines, environment, ref.version, steps),
+        votes=_votes(lines, environment, ref.version, steps, house.clock()),
         overrides=_overrides(lines, environment, ref.version),
         problems=_problems(track, citations),
         next_moves=tuple(
@@ -97,6 +98,14 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
         return Citation(id=result_id, worth="changed", reason=str(error))
     expected = state.asset.versions[ref.version].digest
     worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
+    erased = erased_evidence(house, result)
+    if erased:
+        told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
+        reason = f"{reason}; evidence was erased ({told}), so that it cannot be derived again"
+    try:
+        check_blobs(house, result, erased)
+    except IntegrityError as error:
+        worth, reason = "changed", str(error)
     if result.verdict != "pass":
         worth, reason = "changed", f"it is {result.verdict}, not pass"
     elif result.candidate is None or result.candidate.digest != expected:
@@ -114,7 +123,11 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
 
 
 def _votes(
-    lines: Sequence[Recorded], environment: str, version: str, steps: Sequence[Step]
+    lines: Sequence[Recorded],
+    environment: str,
+    version: str,
+    steps: Sequence[Step],
+    now: datetime,
 ) -> tuple[Vote, ...]:
     first = steps[0].seq if steps else 0
     used = {
@@ -132,6 +145,7 @@ def _votes(
             at=line.at,
             expires_at=line.fact.expires_at,
             was_used=line.seq in used,
+            is_expired=now >= line.fact.expires_at,
             note=line.fact.note,
         )
         for line in lines

@@ -87,6 +87,8 @@ class LedgerCheck:
         if missing := self._store.events.missing_guards():
             names = ", ".join(missing)
             self._caveats.append(f"the database no longer refuses changes; it lacks {names}")
+        for digest, seq in sorted(self._scan.erased_blobs.items(), key=lambda one: one[1]):
+            self._caveats.append(f"event {seq}: blob {digest} was erased; what it held is gone")
         if self._further is not None:
             self._caveats.extend(self._further.caveats)
         if self._scan.judged_until is not None:

@@ -92,6 +92,7 @@ class Vote(View, frozen=True, kw_only=True):
     at: datetime
     expires_at: datetime
     was_used: bool
+    is_expired: bool = False
     note: str = ""
 
 
