@@ -333,6 +333,7 @@ def test_canary_windows_are_pushed_judged_and_shown(live: Run, tmp_path: Path) -
     assert live("canary", "push", "nothing", windows(path, start), actor="ann").code == 1
     soon = (datetime.now(UTC) + timedelta(days=2)).isoformat()
     ran = live("canary", "tick", "--now", soon)
+    assert "which is yet to come: until then nothing steps up" in ran.err
     assert "the watch is over, 0 clean windows" in ran.out
     assert "nothing is due" in live("canary", "tick", ASSET, "--now", soon).err
     assert live("canary", "show", ASSET).code == 2

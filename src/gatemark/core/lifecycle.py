@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -177,6 +178,10 @@ class Moments(Noun, frozen=True, kw_only=True):
     sum_squares: Annotated[float, Meta(ge=0)]
 
     def __post_init__(self) -> None:
+        if not (math.isfinite(self.sum) and math.isfinite(self.sum_squares)):
+            raise InvalidValueError(
+                f"sum and sum_squares must be finite, got {self.sum} and {self.sum_squares}"
+            )
         slack = 1e-9 * max(1.0, self.sum_squares)
         if self.n * self.sum_squares + slack * max(1, self.n) < self.sum * self.sum:
             raise InvalidValueError(
