@@ -466,3 +466,17 @@ def test_a_verdict_survives_the_loss_of_its_pack_with_a_word_about_it(live: Run)
     assert live("ledger", "erase", blob_of("pack.json"), "--reason", "request 8").code == 0
     checked = live("ledger", "verify")
     assert (checked.code, "its pack is gone" in checked.out) == (0, True)
+
+
+def test_after_a_clock_that_was_ahead_was_set_back_versions_step_up_again(live: Run) -> None:
+    soon = (datetime.now(UTC) + timedelta(days=2)).isoformat()
+    assert live("canary", "tick", "--now", soon).code == 0
+    pause = ("asset", "resume", f"{ASSET}@1.0.0")
+    shut = live(*pause, actor="ann")
+    assert (shut.code, "gatemark ledger clock-back" in shut.err) == (1, True)
+    live("ledger", "clock-back", "--reason", "the tick was dated ahead")
+    assert "is not paused" in live(*pause, actor="ann").err
+    add = ("asset", "add", f"{ASSET}@1.1.0", "--from", sealed())
+    assert live(*add, actor="ann").code == 0
+    assert live("promote", f"{ASSET}@1.1.0", "--to", "evaluating", actor="ann").code == 0
+    assert live("ledger", "verify").code == 0

@@ -15,7 +15,7 @@ import msgspec
 
 from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError, UsageError
 from gatemark.core.event import Event, EventDraft
-from gatemark.core.governance import SYSTEM, as_payload
+from gatemark.core.governance import CLOCK_SET_BACK, SYSTEM, as_payload
 from gatemark.core.lifecycle import MAX_NOTE, Actor, AssetName
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
 from gatemark.core.person_name import name_problem
@@ -42,6 +42,7 @@ from gatemark.lifecycle.commands import (
     Waive,
 )
 from gatemark.lifecycle.decide import TAKES_AWAY, decide
+from gatemark.lifecycle.state import State
 
 __all__ = [
     "Acted",
@@ -92,7 +93,7 @@ def act(house: House, command: Command) -> Acted:
     for _ in range(ATTEMPTS):
         with books.lock:
             head = house.events.head()
-            state = books.read(asset, head)
+            state = _by_the_clock(house, books.read(asset, head), now)
             decided = decide(state, _with_evidence(house, command), now)
         if not decided.facts:
             return Acted((), ())
@@ -122,8 +123,9 @@ def preview(house: House, command: Command) -> tuple[Fact, ...]:
     """What a command would come to now, without writing anything; refuses as ``act`` would."""
     books = books_of(house)
     with books.lock:
-        state = books.read(_asset_of(command))
-        return decide(state, _with_evidence(house, command), house.clock()).facts
+        now = house.clock()
+        state = _by_the_clock(house, books.read(_asset_of(command)), now)
+        return decide(state, _with_evidence(house, command), now).facts
 
 
 def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
@@ -147,6 +149,21 @@ def _asset_of(command: Command) -> str:
             f"{command.asset!r} cannot name an asset: Latin letters, digits, '.', '_' and '-', "
             "beginning with a letter or digit, at most 128"
         ) from error
+
+
+def _by_the_clock(house: House, state: State, now: datetime) -> State:
+    """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
+    if all(part.last_at is None or part.last_at <= now for part in (state.house, state.asset)):
+        return state
+    told = [event for event, _ in house.events.events(kind=CLOCK_SET_BACK)]
+    if not told:
+        return state
+    known, asset = state.house, state.asset
+    if known.revision < told[-1].seq and known.last_at is not None:
+        known = msgspec.structs.replace(known, last_at=min(known.last_at, told[-1].at))
+    if asset.revision < told[-1].seq and asset.last_at is not None:
+        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, told[-1].at))
+    return State(known, asset)
 
 
 def _in_words(command: Command) -> Command:

@@ -72,12 +72,9 @@ def advance(state: State, recorded: Recorded) -> None:
     if fact.asset != state.asset.name:
         raise IntegrityError(f"event {recorded.seq} is about {fact.asset}, not {state.asset.name}")
     state.asset.revision = recorded.seq
-    state.asset.last_at = _later(state.asset.last_at, recorded.at)
+    # Times do not fall along the ledger, but where a clock that was ahead was set back in it.
+    state.asset.last_at = recorded.at
     _STEPS[type(fact)](state.asset, recorded, fact)
-
-
-def _later(known: Any, seen: Any) -> Any:
-    return seen if known is None or seen > known else known
 
 
 def _advance_house(house: HouseRules, recorded: Recorded) -> None:
@@ -94,7 +91,7 @@ def _advance_house(house: HouseRules, recorded: Recorded) -> None:
         house.policy_editor = recorded.actor
         house.policy_seq = recorded.seq
     house.revision = recorded.seq
-    house.last_at = _later(house.last_at, recorded.at)
+    house.last_at = recorded.at
 
 
 def _place(asset: Asset, environment: str) -> Place:
