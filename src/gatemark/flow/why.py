@@ -99,9 +99,10 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
     expected = state.asset.versions[ref.version].digest
     worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
     erased = erased_evidence(house, result)
+    caveat = None
     if erased:
         told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
-        reason = f"{reason}; evidence was erased ({told}), so that it cannot be derived again"
+        caveat = f"evidence was erased ({told}): it cannot be derived again"
     try:
         check_blobs(house, result, erased)
     except IntegrityError as error:
@@ -114,6 +115,7 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
         id=result_id,
         worth=worth,  # type: ignore[arg-type]
         reason=reason,
+        caveat=caveat,
         verdict=result.verdict,
         title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
@@ -130,6 +132,12 @@ def _votes(
     now: datetime,
 ) -> tuple[Vote, ...]:
     first = steps[0].seq if steps else 0
+    last = {
+        (line.actor, line.fact.stage): line.seq
+        for line in lines
+        if isinstance(line.fact, ApprovalGiven)
+        and (line.fact.environment, line.fact.version) == (environment, version)
+    }
     used = {
         number
         for line in lines
@@ -145,6 +153,7 @@ def _votes(
             at=line.at,
             expires_at=line.fact.expires_at,
             was_used=line.seq in used,
+            is_replaced=last[line.actor, line.fact.stage] != line.seq,
             is_expired=now >= line.fact.expires_at,
             note=line.fact.note,
         )

@@ -167,6 +167,8 @@ def _vote_word(vote: Vote) -> str:
     """What came of a vote."""
     if vote.was_used:
         return "used"
+    if vote.is_replaced:
+        return "replaced by a later vote"
     word = "expired at" if vote.is_expired else "not used, counts until"
     return f"{word} {words.moment(vote.expires_at)}"
 
@@ -177,7 +179,9 @@ def _citation(one: Citation) -> str:
     when = f", {words.moment(one.sealed_at)}" if one.sealed_at else ""
     about = f"{one.verdict}  {one.pack} by {one.actor}{when}" if one.verdict else one.reason
     line = f"  {short(one.id)}  {one.worth}  {words.one_line(about)}"
-    return f"{line}\n    {words.one_line(one.reason)}" if one.verdict else line
+    if one.worth != "verified" and one.verdict:
+        line += f"\n    {words.one_line(one.reason)}"
+    return f"{line}\n    {words.one_line(one.caveat)}" if one.caveat else line
 
 
 def _step(step: Step) -> list[str]:
