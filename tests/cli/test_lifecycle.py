@@ -480,3 +480,14 @@ def test_after_a_clock_that_was_ahead_was_set_back_versions_step_up_again(live: 
     assert live(*add, actor="ann").code == 0
     assert live("promote", f"{ASSET}@1.1.0", "--to", "evaluating", actor="ann").code == 0
     assert live("ledger", "verify").code == 0
+
+
+def test_why_tells_that_somebody_vouched_for_the_candidate(desk: Run) -> None:
+    version = f"{ASSET}@1.0.0"
+    digest = "sha256:" + "ab" * 32
+    desk("asset", "add", version, "--kind", "classifier", "--digest", digest, actor="ann")
+    desk("asset", "pack", ASSET, "evals/pack.yaml", actor="ann")
+    result = desk("run", "evals/pack.yaml", "--as", version, "--json", actor="ann").json["id"]
+    desk("promote", version, "--to", "evaluating", actor="ann")
+    assert desk("promote", version, "--to", "eligible", "--cite", result, actor="ann").code == 0
+    assert "ann vouched for the candidate; what answered was" in desk("why", version).out

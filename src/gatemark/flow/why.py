@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.lifecycle import PRODUCTION, VersionRef
 from gatemark.core.lifecycle_events import ApprovalGiven, GateOverridden, Recorded, VersionMoved
+from gatemark.core.result import Result
 from gatemark.flow.asset_history import approvers, asset_lines, house_lines
 from gatemark.flow.books import books_of
 from gatemark.flow.citations import check_blobs, erased_evidence
@@ -99,10 +100,6 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
     expected = state.asset.versions[ref.version].digest
     worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
     erased = erased_evidence(house, result)
-    caveat = None
-    if erased:
-        told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
-        caveat = f"evidence was erased ({told}): it cannot be derived again"
     try:
         check_blobs(house, result, erased)
     except IntegrityError as error:
@@ -115,13 +112,23 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
         id=result_id,
         worth=worth,  # type: ignore[arg-type]
         reason=reason,
-        caveat=caveat,
+        caveat="; ".join(_caveats(result, erased)) or None,
         verdict=result.verdict,
         title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
         actor=result.actor,
         sealed_at=books_of(house).sealed_at(ref.asset, result_id) or result.finished_at,
     )
+
+
+def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
+    """What one should know about a result although it holds."""
+    answered = result.runtime.get("target.candidate")
+    if answered is not None:
+        yield f"{result.actor} vouched for the candidate; what answered was {short(answered)}"
+    if erased:
+        told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
+        yield f"evidence was erased ({told}): it cannot be derived again"
 
 
 def _votes(
