@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.measure import Line
 from gatemark.core.canonical import digest
 from gatemark.core.event import EventDraft
+from gatemark.flow.ledger_rules import RuleCheck
 from gatemark.ledger.proof import prove_inclusion
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sqlite import open_sqlite
@@ -72,7 +73,7 @@ def _sqlite(path: Path) -> Iterator[Line]:
     per_million = size / (EVENTS + SINGLES)
     yield Line("megabytes per million events on SQLite", per_million, "MB", at_most=1_000)
     started = time.perf_counter()
-    report = verify_ledger(store)
+    report = verify_ledger(store, further=RuleCheck(store))
     seconds = time.perf_counter() - started
     assert report.verdict == "pass"
     yield Line("events per second verified", report.events / seconds, "/s", at_least=20_000)
@@ -112,7 +113,7 @@ def _postgres() -> Iterator[Line]:
             yield Line(claim, rate, "/s", at_least=bound)
         store = open_postgres(address)
         started = time.perf_counter()
-        report = verify_ledger(store)
+        report = verify_ledger(store, further=RuleCheck(store))
         seconds = time.perf_counter() - started
         assert report.verdict == "pass"
         yield Line("events per second verified on PostgreSQL", report.events / seconds, "/s")

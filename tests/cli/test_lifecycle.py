@@ -137,6 +137,16 @@ def test_demote_needs_a_reason_and_a_role(live: Run) -> None:
     assert live("demote", f"{ASSET}@1.0.0", "--reason", "x", "--note", "y", actor="ann").code == 2
 
 
+def test_a_long_note_does_not_stop_a_fall(live: Run) -> None:
+    told = live("rollback", ASSET, "--note", "stack\r\n\x1b[31m" + "x" * 5_000, actor="ann")
+    assert told.code == 0
+    history = live("asset", "history", ASSET, "--json").json
+    assert len(history["lines"][0]["note"]) == 2_000
+    assert "\x1b" not in history["lines"][0]["note"]
+    long = live("approve", f"{ASSET}@1.0.0", "--to", "canary", "--note", "x" * 2_001, actor="bob")
+    assert (long.code, "at most 2000 characters, got 2001" in long.err) == (2, True)
+
+
 def test_a_self_approval_is_refused(desk: Run) -> None:
     result = sealed()
     desk("role", "grant", "ann", "author", "approver", actor="ada")
@@ -170,6 +180,23 @@ def test_missing_results_are_refused_and_words_are_bad_input(desk: Run) -> None:
     ran = desk("promote", "x", "--to", "eligible", actor="ann")
     assert ran.code == 2
     assert "'x' must be ASSET@VERSION" in ran.err
+
+
+def test_a_pack_that_scores_otherwise_is_not_the_full_pack(desk: Run, tmp_path: Path) -> None:
+    pack = tmp_path / "evals" / "pack.yaml"
+    lax = tmp_path / "evals" / "lax.yaml"
+    lax.write_text(
+        pack.read_text().replace("scorer: exact", "scorer: {name: regex, options: {pattern: '.*'}}")
+    )
+    passed = desk("run", lax, "--json", actor="ann").json
+    assert passed["verdict"] == "pass"
+    version = f"{ASSET}@1.0.0"
+    desk("asset", "add", version, "--kind", "classifier", "--from", passed["id"], actor="ann")
+    desk("asset", "pack", ASSET, pack, actor="ann")
+    desk("promote", version, "--to", "evaluating", actor="ann")
+    refused = desk("promote", version, "--to", "eligible", "--cite", passed["id"], actor="ann")
+    assert refused.code == 1
+    assert "has another way to ask or score" in refused.err
 
 
 def test_the_lock_is_the_revision_that_show_tells(desk: Run) -> None:
@@ -306,6 +333,7 @@ def test_canary_windows_are_pushed_judged_and_shown(live: Run, tmp_path: Path) -
     assert live("canary", "push", "nothing", windows(path, start), actor="ann").code == 1
     soon = (datetime.now(UTC) + timedelta(days=2)).isoformat()
     ran = live("canary", "tick", "--now", soon)
+    assert "which is yet to come: until then nothing steps up" in ran.err
     assert "the watch is over, 0 clean windows" in ran.out
     assert "nothing is due" in live("canary", "tick", ASSET, "--now", soon).err
     assert live("canary", "show", ASSET).code == 2
@@ -403,3 +431,63 @@ def test_unknown_extensions_write_nothing(live: Run, tmp_path: Path) -> None:
     assert live("why", f"{ASSET}@1.0.0", "-o", "why.html", "-o", "why.docx").code == 2
     assert live("asset", "history", ASSET, "-o", "h.md").code == 2
     assert not list(tmp_path.glob("*.html"))
+
+
+def blob_of(name: str) -> str:
+    """A blob of the result that lies in every place."""
+    blobs = json.loads(Path("r.json").read_text())["blobs"]
+    return next(str(blob["digest"]) for blob in blobs if blob["name"] == name)
+
+
+def test_erased_evidence_is_told_and_cannot_carry_another_step(live: Run, tmp_path: Path) -> None:
+    erased = live("ledger", "erase", blob_of("golden.candidate.jsonl"), "--reason", "request 7")
+    assert erased.code == 0
+    told = live("why", f"{ASSET}@1.0.0", "-o", "why.html")
+    assert told.code == 0
+    assert "evidence was erased (event" in told.out
+    assert "evidence was erased (event" in (tmp_path / "why.html").read_text()
+    checked = live("ledger", "verify")
+    assert (checked.code, "was erased; what it held is gone" in checked.out) == (0, True)
+    assert live("route", ASSET).code == 0
+    live("demote", ASSET, "--to", "shadow", "--reason", "try again", actor="ann")
+    refused = live("approve", f"{ASSET}@1.0.0", "--to", "enabled", actor="bob")
+    assert refused.code == 1
+    assert "only a fresh result can be cited" in refused.err
+
+
+def test_why_ends_with_4_when_evidence_was_edited(live: Run, tmp_path: Path) -> None:
+    name = blob_of("golden.candidate.jsonl").removeprefix("sha256:")
+    (tmp_path / "store" / "blobs" / name[:2] / name).write_bytes(b"other")
+    ran = live("why", f"{ASSET}@1.0.0")
+    assert (ran.code, "whose bytes were changed" in ran.out) == (4, True)
+
+
+def test_a_verdict_survives_the_loss_of_its_pack_with_a_word_about_it(live: Run) -> None:
+    assert live("ledger", "erase", blob_of("pack.json"), "--reason", "request 8").code == 0
+    checked = live("ledger", "verify")
+    assert (checked.code, "its pack is gone" in checked.out) == (0, True)
+
+
+def test_after_a_clock_that_was_ahead_was_set_back_versions_step_up_again(live: Run) -> None:
+    soon = (datetime.now(UTC) + timedelta(days=2)).isoformat()
+    assert live("canary", "tick", "--now", soon).code == 0
+    pause = ("asset", "resume", f"{ASSET}@1.0.0")
+    shut = live(*pause, actor="ann")
+    assert (shut.code, "gatemark ledger clock-back" in shut.err) == (1, True)
+    live("ledger", "clock-back", "--reason", "the tick was dated ahead")
+    assert "is not paused" in live(*pause, actor="ann").err
+    add = ("asset", "add", f"{ASSET}@1.1.0", "--from", sealed())
+    assert live(*add, actor="ann").code == 0
+    assert live("promote", f"{ASSET}@1.1.0", "--to", "evaluating", actor="ann").code == 0
+    assert live("ledger", "verify").code == 0
+
+
+def test_why_tells_that_somebody_vouched_for_the_candidate(desk: Run) -> None:
+    version = f"{ASSET}@1.0.0"
+    digest = "sha256:" + "ab" * 32
+    desk("asset", "add", version, "--kind", "classifier", "--digest", digest, actor="ann")
+    desk("asset", "pack", ASSET, "evals/pack.yaml", actor="ann")
+    result = desk("run", "evals/pack.yaml", "--as", version, "--json", actor="ann").json["id"]
+    desk("promote", version, "--to", "evaluating", actor="ann")
+    assert desk("promote", version, "--to", "eligible", "--cite", result, actor="ann").code == 0
+    assert "ann vouched for the candidate; what answered was" in desk("why", version).out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from gatemark.core.canonical import digest
@@ -28,10 +28,16 @@ class Governed:
         self.store = store
 
     def add(self, kind: str, actor: str, subject: str | None = ASSET, **payload: Any) -> Event:
-        seq = self.store.events.head().seq
-        at = MOMENT + timedelta(minutes=seq + 1)
+        at = self.next_minute()
         (event,) = self.store.events.append((EventDraft(kind, at, actor, subject, payload),))
         return event
+
+    def next_minute(self) -> datetime:
+        """A minute after the last event, or the minute of its number."""
+        seq = self.store.events.head().seq
+        rows = self.store.events.rows_at([seq])
+        last = datetime.fromisoformat(rows[seq].at) if rows else MOMENT
+        return max(MOMENT + timedelta(minutes=seq + 1), last + timedelta(minutes=1))
 
     def seal(self, sealed: Result) -> int:
         self.store.results.append(sealed)
@@ -43,7 +49,7 @@ class Governed:
         )
 
     def approve(self, candidate: str, stage: str, results: Sequence[Result], **more: Any) -> Event:
-        at = MOMENT + timedelta(minutes=self.store.events.head().seq + 1)
+        at = self.next_minute()
         said = {
             "candidate_digest": candidate,
             "stage": stage,

@@ -16,6 +16,7 @@ from gatemark.core.result import Result
 from gatemark.flow.house import House
 from gatemark.flow.ledger_keys import make_key, sign_checkpoint
 from gatemark.ledger.merkle import node_count
+from gatemark.ledger.verify import verify_ledger
 
 from .governed import (
     ASSET,
@@ -25,11 +26,8 @@ from .governed import (
     SECOND,
     TWO,
     Governed,
-    enable_second,
-    first_version,
-    roll_back,
-    second_version,
 )
+from .honest import POLICY, Clock, Honest, enable_second, first_version, roll_back, second_version
 from .samples import ATTACHMENT, EVIDENCE, result
 from .tamper import Tamperer, tampering
 
@@ -41,9 +39,10 @@ FIRST_CHECKPOINT = 16
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a whole history, its key, and checkpoints at event 16 and at the end."""
     place = tmp_path_factory.mktemp("original")
-    house = House(store=str(place / "store"), actor="root", clock=lambda: MOMENT)
+    clock = Clock()
+    house = House(store=str(place / "store"), actor="root", clock=clock)
     make_key(house, place / "ledger.key")
-    book = Governed(house.store)
+    book = Honest(house, clock)
     first_version(book)
     second_version(book)
     assert house.events.head().seq > FIRST_CHECKPOINT
@@ -167,11 +166,19 @@ def test_attack_the_end_is_cut_off(check: Run, place: Path, tidy: bool) -> None:
 
 def test_attack_the_end_is_cut_off_with_every_trace_in_the_store(check: Run, place: Path) -> None:
     with tampering(place / "store") as who:
-        keep = who.size() - 3
+        keep = who.size() - 2
         cut(who, keep, tidy=True)
         who.run("DELETE FROM checkpoints WHERE size > ?", keep)
     assert check() == (0, None)
     assert check("--since", place / "late.txt") == (4, keep + 1)
+
+
+def test_attack_the_end_is_cut_off_in_the_middle_of_an_act(check: Run, place: Path) -> None:
+    with tampering(place / "store") as who:
+        keep = who.size() - 3
+        cut(who, keep, tidy=True)
+        who.run("DELETE FROM checkpoints WHERE size > ?", keep)
+    assert check() == (4, keep + 1)
 
 
 def rewrite(who: Tamperer, seq: int) -> None:
@@ -232,11 +239,11 @@ def _origin(place: Path) -> str:
 
 
 def test_attack_a_payload_is_edited(check: Run, place: Path) -> None:
+    seq = seq_of(place, "approval")
+    edit = "UPDATE payloads SET data = replace(data, '\"approve\"', '\"reject\"') WHERE seq = ?"
     with tampering(place / "store") as who:
-        who.run(
-            "UPDATE payloads SET data = replace(data, '\"approve\"', '\"reject\"') WHERE seq = 8"
-        )
-    assert check() == (4, 8)
+        who.run(edit, seq)
+    assert check() == (4, seq)
 
 
 def test_attack_a_payload_is_replaced_with_a_digest_that_fits(check: Run, place: Path) -> None:
@@ -434,6 +441,32 @@ def test_attack_a_self_approval_is_written_past_the_lifecycle(check: Run, place:
     assert check() == (4, event.seq)
 
 
+def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
+    gatemark: Run, check: Run, place: Path
+) -> None:
+    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    book = Governed(house.store)
+    told = {"asset": ASSET, "environment": "production"}
+    policy = POLICY.digest
+    # Version 2 was rolled back; its old results and a friend's vote are to bring it back.
+    step = {"policy_digest": policy, **told}
+    evaluating = book.move("2", "rolled_back", "evaluating", **step)
+    book.move("2", "evaluating", "eligible", [SECOND], **step)
+    book.move("2", "eligible", "shadow", [SECOND], **step)
+    vote = book.approve(TWO, "canary_1", [SECOND], actor="mallory", version="2", **step)
+    book.move("2", "shadow", "canary_1", [SECOND], approvals=[vote.seq], **step)
+    assert verify_ledger(house.store).troubles == ()
+    assert check() == (4, evaluating.seq)
+    ran = gatemark("ledger", "verify", "--store", place / "store")
+    for words in (
+        "olga must be author, evaluator or system to take a version to evaluating",
+        "olga must be evaluator or system to take a version to eligible",
+        "mallory must be approver or security_approver to approve, is without a role",
+        "sign_off: 0 of 1 approvals",
+    ):
+        assert words in ran.out
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -455,6 +488,43 @@ def test_what_does_not_verify_is_not_signed(gatemark: Run, place: Path, statemen
     with tampering(place / "store") as who:
         who.run(statement)
     assert gatemark("ledger", "checkpoint", *flags).code == 4
+
+
+def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
+    gatemark: Run, place: Path, tmp_path: Path
+) -> None:
+    from gatemark.flow.ledger_keys import read_private_key
+    from gatemark.ledger.checkpoint import Checkpoint
+    from gatemark.ledger.proof import root_at
+
+    other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
+    make_key(other, tmp_path / "forged.key", name=_origin(place))
+    with tampering(place / "store") as who:
+        rewrite(who, 7)
+        who.run("DELETE FROM checkpoints")
+    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    size = house.events.head().seq
+    key = read_private_key(str(tmp_path / "forged.key"))
+    house.events.add_checkpoint(
+        size, Checkpoint(_origin(place), size, root_at(house.events, size)).signed(key)
+    )
+    house.store.close()
+    flags = ("--store", place / "store", "--signing-key", place / "ledger.key")
+    ran = gatemark("ledger", "checkpoint", *flags)
+    assert (ran.code, "is not signed by the ledger's key" in ran.err) == (4, True)
+
+
+def test_events_that_no_checkpoint_covers_are_mentioned(gatemark: Run, place: Path) -> None:
+    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    size = house.events.head().seq
+    seen = []
+    for _ in range(3):
+        ran = gatemark("ledger", "verify", "--store", place / "store", "--json")
+        seen.append([caveat for caveat in ran.json["caveats"] if "covers" in caveat])
+        Governed(house.store).add("noted", "carol")
+    assert seen[0] == []
+    assert f"no checkpoint covers event {size + 1}:" in seen[1][0]
+    assert f"no checkpoint covers events {size + 1} and later:" in seen[2][0]
 
 
 def test_the_database_says_which_guards_are_gone(gatemark: Run, place: Path) -> None:

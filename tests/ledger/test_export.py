@@ -22,7 +22,8 @@ from gatemark.ledger.dsse import IN_TOTO, open_envelope, read_envelope, sign_env
 from gatemark.ledger.note import SigningKey, VerifierKey
 from gatemark.ledger.statements import result_statement
 
-from .governed import FAILED, FIRST, ONE, write_history
+from .governed import FAILED, FIRST, ONE
+from .honest import Clock, write_history
 from .samples import MOMENT
 
 Run = Callable[..., Any]
@@ -31,9 +32,10 @@ Run = Callable[..., Any]
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("origin")
-    house = House(store=str(place / "store"), clock=lambda: MOMENT, actor="root")
+    clock = Clock()
+    house = House(store=str(place / "store"), clock=clock, actor="root")
     make_key(house, place / "k")
-    write_history(house.store)
+    write_history(house, clock)
     house.store.close()
     return place
 
@@ -45,7 +47,7 @@ def exported(gatemark: Run, origin: Path, tmp_path: Path) -> Path:
         *("--signing-key", origin / "k"),
     )
     assert ran.code == 0, ran.err
-    assert (ran.json["results"], ran.json["decisions"], ran.json["blobs"]) == (3, 19, 2)
+    assert (ran.json["results"], ran.json["decisions"], ran.json["blobs"]) == (4, 19, 2)
     return tmp_path / "out"
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gatemark.core.errors import RefusedError
+from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.core.lifecycle_events import RolesGranted
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
 from gatemark.lifecycle.decide import decide
@@ -23,6 +23,16 @@ def refusal(world: World) -> str:
     with pytest.raises(RefusedError) as refused:
         world.promote("1.0.0", "enabled")
     return "\n".join(refused.value.lines())
+
+
+@pytest.mark.parametrize("person", ["BOB", "b\u043eb", "bob\u200b"])
+def test_nobody_gets_a_role_under_a_name_that_looks_like_anothers(person: str) -> None:
+    world = World()
+    with pytest.raises((RefusedError, InvalidValueError)):
+        world.do(GrantRoles(actor="root", person=person, roles=("approver",)))
+    world.do(GrantRoles(actor="root", person="bob", roles=()))
+    with pytest.raises((RefusedError, InvalidValueError)):
+        world.do(GrantRoles(actor="root", person=person, roles=("approver",)))
 
 
 def test_nobody_approves_their_own_version() -> None:

@@ -9,16 +9,18 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.core.lifecycle_events import GateOverridden, GlassBroken, VersionMoved
 from gatemark.lifecycle.commands import (
+    AdoptPolicy,
     Approve,
     PauseVersion,
     Promote,
     ResumeVersion,
     ReviewGlass,
+    RollBack,
     Waive,
 )
 from gatemark.lifecycle.evidence import SuiteOutcome
 from gatemark.lifecycle.fold import fold
-from gatemark.lifecycle.release_policy import Approvals, ReleasePolicy
+from gatemark.lifecycle.release_policy import Approvals, CanaryRules, ReleasePolicy
 from gatemark.lifecycle.stages import MOVES
 
 from .world import ASSET, SUITES, World, exam
@@ -366,6 +368,80 @@ def test_broken_glass_that_nobody_reviewed_is_taken_back_when_its_time_is_up() -
     world.later(hours=0.01)
     world.tick()
     assert (world.stage("2.0.0"), world.stage("1.0.0")) == ("rolled_back", "enabled")
+
+
+def _behind_glass_and_followed() -> World:
+    """2.0.0 was enabled behind broken glass, then 3.0.0 took its place in the usual way."""
+    world = World(ReleasePolicy(watch_hours=0))
+    world.enable_first()
+    world.to_shadow("2.0.0")
+    world.promote("2.0.0", "enabled", incident="INC-7", note="1.0.0 leaks")
+    world.to_canary("3.0.0")
+    world.clean_windows(6)
+    world.approve("3.0.0", "enabled")
+    world.promote("3.0.0", "enabled")
+    world.later(hours=4)
+    return world
+
+
+def test_a_rollback_does_not_go_to_a_version_whose_glass_nobody_reviewed() -> None:
+    world = _behind_glass_and_followed()
+    with pytest.raises(RefusedError) as refused:
+        world.do(RollBack(actor="olu", asset=ASSET, to="2.0.0"))
+    assert "glass was broken for it (INC-7)" in refused.value.lines()[1]
+    world.do(RollBack(actor="olu", asset=ASSET))
+    assert (world.stage("3.0.0"), world.stage("2.0.0")) == ("rolled_back", "superseded")
+    assert world.stage("1.0.0") == "enabled"
+
+
+def test_broken_glass_comes_along_when_a_rollback_returns_in_its_time() -> None:
+    world = World(ReleasePolicy(watch_hours=0))
+    world.enable_first()
+    world.to_shadow("2.0.0")
+    world.to_shadow("3.0.0")
+    world.promote("2.0.0", "enabled", incident="INC-7", note="1.0.0 leaks")
+    world.promote("3.0.0", "enabled", incident="INC-8", note="2.0.0 leaks too")
+    world.do(RollBack(actor="olu", asset=ASSET))
+    assert world.stage("2.0.0") == "enabled"
+    world.later(hours=4)
+    world.tick()
+    assert (world.stage("2.0.0"), world.stage("1.0.0")) == ("rolled_back", "enabled")
+
+
+def test_a_late_look_behind_the_glass_is_on_record_and_changes_nothing() -> None:
+    world = World()
+    world.enable_first()
+    world.to_shadow("2.0.0")
+    world.promote("2.0.0", "enabled", incident="INC-7", note="1.0.0 leaks")
+    world.later(hours=4)
+    assert world.do(ReviewGlass(actor="bob", asset=ASSET, version="2.0.0"))
+    world.tick()
+    assert world.stage("2.0.0") == "rolled_back"
+    glass = world.state.asset.track("production", "2.0.0").glass
+    assert glass is not None
+    assert glass.reviewed_by == "bob"
+
+
+def test_clean_windows_of_another_policy_do_not_count() -> None:
+    lax = ReleasePolicy(canary=CanaryRules(min_samples=1), watch_hours=0)
+    world = World(lax)
+    world.enable_first()
+    world.to_canary("2.0.0")
+    world.clean_windows(6)
+    world.do(AdoptPolicy(actor="root", policy=ReleasePolicy(watch_hours=0)))
+    world.approve("2.0.0", "enabled")
+    with pytest.raises(RefusedError, match="it needs 2 clean windows in a row"):
+        world.promote("2.0.0", "enabled")
+    world.clean_windows(2)
+    world.promote("2.0.0", "enabled")
+    assert world.stage("2.0.0") == "enabled"
+
+
+def test_a_version_cannot_be_added_again_with_another_scope() -> None:
+    world = World()
+    world.add("1.0.0")
+    with pytest.raises(RefusedError, match="already there with other scope"):
+        world.add("1.0.0", is_scope_change=True)
 
 
 @pytest.mark.parametrize(

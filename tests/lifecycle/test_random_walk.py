@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from gatemark.flow.house import House
+from gatemark.flow.ledger import VerifyRequest, verify
 from gatemark.flow.lifecycle import GrantRoles, act
-from gatemark.ledger.verify import verify_ledger
 
 from .walker import PEOPLE, Clock, Walker
 
@@ -64,7 +64,7 @@ def walk_through(open_house: Callable[[Clock], House]) -> Counter[str]:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(ThisWalk, settings=chosen)  # type: ignore[no-untyped-call]
-    assert verify_ledger(ThisWalk.house.store).troubles == ()
+    assert verify(ThisWalk.house, VerifyRequest()).troubles == ()
     return ThisWalk.tally
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from gatemark.core.errors import RefusedError
+from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.core.lifecycle import ArmMetric, Moments, Traffic
 from gatemark.core.lifecycle_events import (
     VersionMoved,
@@ -248,6 +249,12 @@ def test_an_unknown_metric_is_refused_and_an_unknown_invariant_counts() -> None:
     world = canary()
     world.push(invariants=("schema", "authority", "privacy", "surprise"), violations=1)
     assert states(world.tick()) == ["breach"]
+
+
+@pytest.mark.parametrize(("total", "squares"), [(math.nan, 1.0), (1.0, math.inf), (9.0, 1.0)])
+def test_numbers_that_no_sample_has_are_refused(total: float, squares: float) -> None:
+    with pytest.raises(InvalidValueError, match="sum_squares"):
+        Moments(n=2, sum=total, sum_squares=squares)
 
 
 def test_measurements_without_a_canary_are_refused() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gatemark.core.errors import UsageError
 from gatemark.core.lifecycle import Pins
 from gatemark.lifecycle.assignment import assign, place_of
-from gatemark.lifecycle.commands import Demote, PauseVersion
+from gatemark.lifecycle.commands import Demote, PauseVersion, ReviewGlass
 from gatemark.lifecycle.evidence import citation_problems
 from gatemark.lifecycle.release_policy import ReleasePolicy
 from gatemark.lifecycle.route import Route, route_of
@@ -165,7 +165,38 @@ def test_broken_glass_is_on_the_route() -> None:
     world.promote("1.0.0", "enabled", incident="INC-9", note="now")
     assert "glass was broken for 1.0.0 by olu (INC-9), not reviewed" in route(world).warnings[0]
     world.later(hours=25)
-    assert "review is overdue" in route(world).warnings[0]
+    assert "review is overdue" in route(world).warnings[-1]
+
+
+def test_a_version_behind_glass_is_routed_for_as_long_as_the_glass_counts() -> None:
+    world = World()
+    world.enable_first()
+    world.to_shadow("2.0.0")
+    world.promote("2.0.0", "enabled", incident="INC-9", note="now")
+    world.later(hours=3.99)
+    served = route(world).primary
+    assert served is not None
+    assert served.version == "2.0.0"
+    world.later(hours=0.01)
+    found = route(world)
+    assert found.primary is not None
+    assert found.primary.version == "1.0.0"
+    assert "2.0.0 is left out: the time of its broken glass was over" in found.warnings[0]
+    # A look that comes too late does not bring it back.
+    world.do(ReviewGlass(actor="bob", asset=ASSET, version="2.0.0"))
+    late = route(world).primary
+    assert late is not None
+    assert late.version == "1.0.0"
+
+
+def test_nothing_is_routed_when_the_only_version_is_behind_glass_that_no_longer_counts() -> None:
+    world = World()
+    world.to_shadow("1.0.0")
+    world.promote("1.0.0", "enabled", incident="INC-9", note="now")
+    world.later(hours=4)
+    found = route(world)
+    assert found.primary is None
+    assert "nobody had reviewed it and nothing can take its place" in str(found.reason)
 
 
 @settings(deadline=None, max_examples=50)

@@ -285,3 +285,25 @@ def test_lists_and_cards_are_told_in_columns() -> None:
     assert "full pack: not set" in told
     assert "paused: warn, GLASS BROKEN" in told
     assert columns([]) == []
+
+
+def test_a_vote_that_no_longer_counts_says_so() -> None:
+    vote = why("plain").votes[0]
+    late = msgspec.structs.replace(vote, is_expired=True)
+    other = msgspec.structs.replace(vote, is_replaced=True)
+    for one, word, shown in (
+        (vote, "not used, counts until", ">until "),
+        (late, "expired at", ">expired "),
+        (other, "replaced by a later vote", "replaced by a later vote"),
+    ):
+        told = msgspec.structs.replace(why("plain"), votes=(one,))
+        assert word in why_text(told)
+        assert shown in render_why(told).decode()
+
+
+def test_a_citation_that_holds_can_have_a_caveat() -> None:
+    holds, missing = why("plain").citations
+    erased = msgspec.structs.replace(holds, caveat="evidence was erased")
+    for page in (why_text, lambda told: render_why(told).decode()):
+        assert "evidence was erased" not in page(why("plain", citations=(holds, missing)))
+        assert "evidence was erased" in page(why("plain", citations=(erased, missing)))

@@ -49,7 +49,7 @@ def test_a_review_of_the_candidate_is_cited_beside_the_full_pack(
     assert sealed.baseline is not None
     assert sealed.baseline.digest == digest("1.0.0")
     scene.promote("2.0.0", "eligible", scene.seal("2.0.0"), review, actor="eve")
-    told = summed_up(scene.house, ASSET, sealed)
+    told = summed_up(sealed, None, scene.house.blobs)
     assert told.candidate_digest == digest("2.0.0")
     assert review in {one.result_id for _, one in sealed_results(scene.house, ASSET)}
     assert verify(scene.house, VerifyRequest()).troubles == ()

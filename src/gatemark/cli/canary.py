@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -65,7 +65,8 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     """Do what is due: judge closed windows, ramp, pause, roll back, end a watch.
 
     Acts as the system, for one asset or all. Run it from cron as often as windows close; it does
-    nothing twice.
+    nothing twice. With --now, what is due then is done and dated so: a moment that is yet to come
+    shuts every step up of the asset until it has come.
 
     \b
     Example:
@@ -76,6 +77,9 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     names = [asset] if asset is not None else list(asset_names(house))
     done = [acted for name in names for acted in run_due(house, name, environment)]
     show_acted({"json": json}, *done, unchanged="nothing is due")
+    if done and now is not None and now > datetime.now(UTC):
+        told = f"{now:%Y-%m-%d %H:%M:%SZ}"
+        click.echo(f"dated {told}, which is yet to come: until then nothing steps up", err=True)
 
 
 @canary_command.command("show")

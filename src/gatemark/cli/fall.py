@@ -60,6 +60,8 @@ def demote_command(**flags: Any) -> None:
     asset, version = _asset_and_version(flags["asset"])
     if flags["note"]:
         raise UsageError("say why with --reason")
+    if not flags["reason"].strip():
+        raise UsageError("--reason must say why")
     house = acting_house(flags)
     command = Demote(
         actor=house.actor,

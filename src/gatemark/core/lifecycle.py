@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -75,7 +76,8 @@ VersionName = Annotated[
 ]
 Actor = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\u0000-\u0020\u007f]+$")]
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
-Note = Annotated[str, Meta(max_length=2000, pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$")]
+MAX_NOTE: Final = 2_000
+Note = Annotated[str, Meta(max_length=MAX_NOTE, pattern=r"^[^\u0000-\u0008\u000b-\u001f\u007f]*$")]
 Pin = Annotated[str, Meta(min_length=1, max_length=256)]
 Cites = Annotated[tuple[Digest, ...], Meta(max_length=32)]
 
@@ -119,7 +121,10 @@ def parse_version_ref(text: str) -> VersionRef:
     try:
         return msgspec.convert({"asset": asset, "version": version}, VersionRef)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{text!r} must be ASSET@VERSION: {error}") from error
+        raise UsageError(
+            f"{text!r} must be ASSET@VERSION, each of Latin letters, digits, '.', '_' and '-' "
+            "(a version also '+'), beginning with a letter or digit, at most 128 and 64 long"
+        ) from error
 
 
 class SchemaChange(Noun, frozen=True, kw_only=True):
@@ -139,13 +144,16 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
 class Exam(Noun, frozen=True, kw_only=True):
     """The full pack of record: what a result must have sat to count as the full pack.
 
-    Data of replay suites is recent by nature and stays out.
+    Data of replay suites is recent by nature and stays out. ``definition`` names the pack's own
+    words, who answers left out, and how it scores: a pack that only shares name, rules and data
+    with the one of record is another exam.
     """
 
     pack: str
     version: int
     policy: Digest
     snapshots: tuple[str, ...]
+    definition: Digest | None = None
 
     @property
     def digest(self) -> str:
@@ -170,6 +178,10 @@ class Moments(Noun, frozen=True, kw_only=True):
     sum_squares: Annotated[float, Meta(ge=0)]
 
     def __post_init__(self) -> None:
+        if not (math.isfinite(self.sum) and math.isfinite(self.sum_squares)):
+            raise InvalidValueError(
+                f"sum and sum_squares must be finite, got {self.sum} and {self.sum_squares}"
+            )
         slack = 1e-9 * max(1.0, self.sum_squares)
         if self.n * self.sum_squares + slack * max(1, self.n) < self.sum * self.sum:
             raise InvalidValueError(

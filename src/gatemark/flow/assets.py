@@ -11,8 +11,9 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.change import AssetKind, AssetRef
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.lifecycle import PRODUCTION, Exam, Pins, Risk, SchemaChange, VersionRef
+from gatemark.core.lifecycle import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
 from gatemark.flow.books import books_of, read_state
+from gatemark.flow.exam_of_record import exam_of_pack
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import Acted, AddVersion, SetExam, act
 from gatemark.intake.strict_json import parse_strictly
@@ -152,25 +153,6 @@ def _read_schema(name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadInputError(f"{name}: must hold a JSON object")
     return value
-
-
-def exam_of_pack(path: str) -> Exam:
-    """The exam that a pack file stands for, with its data as it lies there now."""
-    # Packs bring suites and statistics along, which no other journey here needs.
-    from gatemark.flow.pack_data import open_pack  # noqa: PLC0415
-    from gatemark.flow.pack_judge import policy_of  # noqa: PLC0415
-
-    opened = open_pack(path)
-    pack = opened.pack
-    replayed = {
-        opened.snapshots[suite.id].reference for suite in pack.suites if suite.kind == "replay"
-    }
-    return Exam(
-        pack=pack.name,
-        version=pack.version,
-        policy=policy_of(pack, has_baseline=pack.has_baseline).digest,
-        snapshots=tuple(sorted(set(opened.references) - replayed)),
-    )
 
 
 def set_exam(house: House, asset: str, path: str, *, actor: str, note: str = "") -> Acted:

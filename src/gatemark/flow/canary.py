@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, UnknownNameError
+from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
 from gatemark.core.lifecycle import (
     PRODUCTION,
     ArmMetric,
@@ -117,6 +117,13 @@ def _moment(text: str) -> datetime:
 
 
 def _metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
+    try:
+        return _arm_metric(name, arm, metric, rules)
+    except InvalidValueError as error:
+        raise BadInputError(f"{name} of the {arm}: {error}") from error
+
+
+def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
     if metric.values is not msgspec.UNSET:
         values = tuple(float(value) for value in metric.values)
         moments = Moments(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
-from gatemark.core.lifecycle import Exam
+from gatemark.core.governance import BLOB_ERASED
 from gatemark.core.result import Result
 from gatemark.flow.books import books_of
+from gatemark.flow.exam_of_record import exam_of
 from gatemark.flow.house import House
-from gatemark.lifecycle.evidence import Cited, SuiteOutcome
+from gatemark.ledger.port import BlobStore
+from gatemark.lifecycle.evidence import Cited, SuiteOutcome, short
 
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
-REPLAY = "replay"
 
 
 def result_ids(house: House, references: Iterable[str]) -> tuple[str, ...]:
@@ -73,7 +75,12 @@ class Citations(Mapping[str, Cited]):
             if self._must_go_on:
                 return None
             raise
-        return None if result is None else summed_up(self._house, self._asset, result)
+        if result is None:
+            return None
+        told_at = books_of(self._house).sealed_at(self._asset, result.id)
+        # Going back asks whether results passed, not which exam they sat.
+        blobs = None if self._must_go_on else self._house.blobs
+        return summed_up(result, told_at, blobs)
 
 
 def _get(house: House, result_id: str) -> Result | None:
@@ -84,9 +91,37 @@ def _get(house: House, result_id: str) -> Result | None:
 
 
 def _check_evidence(house: House, result: Result) -> None:
+    erased = erased_evidence(house, result)
+    if erased:
+        raise RefusedError(
+            f"result {short(result.id)} rests on evidence that was erased "
+            f"(event {min(erased.values())}); only a fresh result can be cited"
+        )
+    check_blobs(house, result)
+
+
+def erased_evidence(house: House, result: Result) -> dict[str, int]:
+    """The blobs of a result that were erased, and the events that tell of it."""
+    gone = {name for name in blobs_of(result) if not house.blobs.has(name)}
+    if not gone:
+        return {}
+    return {
+        str(payload["digest"]): event.seq
+        for event, payload in house.events.events(kind=BLOB_ERASED)
+        if payload is not None and payload["digest"] in gone
+    }
+
+
+def blobs_of(result: Result) -> frozenset[str]:
+    """Every blob that a result rests on."""
     names = {blob.digest for blob in result.blobs}
     names.update(file.digest for evidence in result.evidence for file in evidence.files)
-    for name in sorted(names):
+    return frozenset(names)
+
+
+def check_blobs(house: House, result: Result, erased: Collection[str] = ()) -> None:
+    """Refuse evidence that is gone, but for what was ``erased``, or that was changed."""
+    for name in sorted(blobs_of(result) - set(erased)):
         seen = hashlib.sha256()
         for piece in house.blobs.pieces(name):
             seen.update(piece)
@@ -96,8 +131,8 @@ def _check_evidence(house: House, result: Result) -> None:
             )
 
 
-def summed_up(house: House, asset: str, result: Result) -> Cited:
-    """A result as the lifecycle sees it."""
+def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
+    """A result as the lifecycle sees it; ``told_at`` is when the ledger last told of it."""
     kinds = {
         evidence.checks["suite"]: evidence.checks["kind"]
         for evidence in result.evidence
@@ -108,32 +143,16 @@ def summed_up(house: House, asset: str, result: Result) -> Cited:
         if finding.verdict in _EXCUSED:
             suite = finding.rule.rpartition(".")[0]
             excused.setdefault(suite if suite in kinds else None, []).append(finding.rule)
-    told_at = books_of(house).sealed_at(asset, result.id)
     return Cited(
         id=result.id,
         verdict=result.verdict,
         candidate_digest=result.candidate.digest if result.candidate else None,
         baseline_digest=result.baseline.digest if result.baseline else None,
-        exam=exam_of(result),
+        exam=exam_of(result, blobs),
         sealed_at=told_at or result.finished_at,
         suites=tuple(
             SuiteOutcome(suite, kind, tuple(excused.get(suite, ())))
             for suite, kind in sorted(kinds.items())
         ),
         excused=tuple(excused.get(None, ())),
-    )
-
-
-def exam_of(result: Result) -> Exam:
-    """Which exam a result sat; data of replay suites is recent by nature and stays out."""
-    replayed = {
-        evidence.checks.get("snapshot")
-        for evidence in result.evidence
-        if evidence.checks.get("kind") == REPLAY
-    }
-    return Exam(
-        pack=result.pack.name,
-        version=result.pack.version,
-        policy=result.policy_digest,
-        snapshots=tuple(sorted(set(result.snapshots) - replayed)),
     )

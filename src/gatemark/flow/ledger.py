@@ -30,6 +30,7 @@ from gatemark.flow.ledger_keys import (
     signing_key,
 )
 from gatemark.flow.ledger_proofs import event_at, small_text
+from gatemark.flow.ledger_rules import RuleCheck
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.port import Store
@@ -56,7 +57,7 @@ def verify(
         since=tuple(small_text(path) for path in request.since),
         has_tree=request.export is None,
     )
-    check = LedgerCheck(store, asked)
+    check = LedgerCheck(store, asked, RuleCheck(store))
     check.run(on_progress)
     if isinstance(store, ExportStore):
         for seq, message in store.statement_troubles(check.signing_keys):

@@ -196,7 +196,9 @@ def sign_checkpoint(house: House, key_path: str) -> str:
     key = signing_key(house, key_path)
     earlier = None
     for covered, text in events.checkpoints()[-1:]:
-        earlier, _ = read_checkpoint(text, f"checkpoint {covered}")
+        earlier, signed = read_checkpoint(text, f"checkpoint {covered}")
+        if signed.signed_by(keyring_of(events).keys_for(earlier.size)) is None:
+            raise IntegrityError(f"checkpoint {covered} is not signed by the ledger's key")
         if earlier.size > events.head().seq:
             raise IntegrityError(f"checkpoint {covered} covers more events than there are")
     size, root = root_from_events(events, earlier)

@@ -7,16 +7,18 @@ ones. Commands are in ``gatemark.lifecycle.commands`` and can be imported from h
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError
+from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError, UsageError
 from gatemark.core.event import Event, EventDraft
-from gatemark.core.governance import SYSTEM, as_payload
-from gatemark.core.lifecycle import Actor, AssetName
+from gatemark.core.governance import CLOCK_SET_BACK, SYSTEM, as_payload
+from gatemark.core.lifecycle import MAX_NOTE, Actor, AssetName
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
+from gatemark.core.person_name import name_problem
 from gatemark.flow.books import books_of
 from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
@@ -39,7 +41,8 @@ from gatemark.lifecycle.commands import (
     Tick,
     Waive,
 )
-from gatemark.lifecycle.decide import decide
+from gatemark.lifecycle.decide import TAKES_AWAY, decide
+from gatemark.lifecycle.state import State
 
 __all__ = [
     "Acted",
@@ -65,6 +68,7 @@ __all__ = [
 ]
 
 ATTEMPTS: Final = 50
+_UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 MAX_DUE: Final = 10_000
 
 
@@ -84,16 +88,17 @@ def act(house: House, command: Command) -> Acted:
     """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
     now = house.clock()
     asset = _asset_of(command)
+    command = _in_words(command)
     books = books_of(house)
     for _ in range(ATTEMPTS):
         with books.lock:
             head = house.events.head()
-            state = books.read(asset, head)
+            state = _by_the_clock(house, books.read(asset, head), now)
             decided = decide(state, _with_evidence(house, command), now)
         if not decided.facts:
             return Acted((), ())
         at = decided.at
-        if decided.at > now or isinstance(command, Demote | RollBack | PauseVersion):
+        if decided.at > now or isinstance(command, TAKES_AWAY):
             at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
         drafts = [_draft(fact, command.actor, at) for fact in decided.facts]
         try:
@@ -118,8 +123,9 @@ def preview(house: House, command: Command) -> tuple[Fact, ...]:
     """What a command would come to now, without writing anything; refuses as ``act`` would."""
     books = books_of(house)
     with books.lock:
-        state = books.read(_asset_of(command))
-        return decide(state, _with_evidence(house, command), house.clock()).facts
+        now = house.clock()
+        state = _by_the_clock(house, books.read(_asset_of(command)), now)
+        return decide(state, _with_evidence(house, command), now).facts
 
 
 def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
@@ -139,7 +145,42 @@ def _asset_of(command: Command) -> str:
     try:
         return msgspec.convert(command.asset, AssetName)
     except msgspec.ValidationError as error:
-        raise RefusedError(f"asset {command.asset!r}: {error}") from error
+        raise RefusedError(
+            f"{command.asset!r} cannot name an asset: Latin letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit, at most 128"
+        ) from error
+
+
+def _by_the_clock(house: House, state: State, now: datetime) -> State:
+    """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
+    if all(part.last_at is None or part.last_at <= now for part in (state.house, state.asset)):
+        return state
+    told = [event for event, _ in house.events.events(kind=CLOCK_SET_BACK)]
+    if not told:
+        return state
+    known, asset = state.house, state.asset
+    if known.revision < told[-1].seq and known.last_at is not None:
+        known = msgspec.structs.replace(known, last_at=min(known.last_at, told[-1].at))
+    if asset.revision < told[-1].seq and asset.last_at is not None:
+        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, told[-1].at))
+    return State(known, asset)
+
+
+def _in_words(command: Command) -> Command:
+    """The command with an actor and a note that the ledger takes.
+
+    What takes authority away is not stopped by a note: one that is too long is cut.
+    """
+    problem = name_problem(command.actor)
+    if problem is not None:
+        raise UsageError(problem)
+    note = _UNPRINTED.sub(" ", command.note.replace("\r\n", "\n"))
+    if len(note) > MAX_NOTE:
+        if not isinstance(command, TAKES_AWAY):
+            raise UsageError(f"a note must have at most {MAX_NOTE} characters, got {len(note)}")
+        note = note[: MAX_NOTE - 1] + "…"
+    changes: dict[str, Any] = {"note": note}
+    return msgspec.structs.replace(command, **changes)
 
 
 def _with_evidence(house: House, command: Command) -> Command:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.lifecycle import PRODUCTION, VersionRef
 from gatemark.core.lifecycle_events import ApprovalGiven, GateOverridden, Recorded, VersionMoved
+from gatemark.core.result import Result
 from gatemark.flow.asset_history import approvers, asset_lines, house_lines
 from gatemark.flow.books import books_of
+from gatemark.flow.citations import check_blobs, erased_evidence
 from gatemark.flow.house import House
 from gatemark.lifecycle.evidence import short
 from gatemark.lifecycle.fold import fold
@@ -47,7 +49,7 @@ def why(house: House, ref: VersionRef, environment: str = PRODUCTION) -> Why:
         glass=_glass(track.glass, house.clock()),
         steps=steps,
         citations=citations,
-        votes=_votes(lines, environment, ref.version, steps),
+        votes=_votes(lines, environment, ref.version, steps, house.clock()),
         overrides=_overrides(lines, environment, ref.version),
         problems=_problems(track, citations),
         next_moves=tuple(
@@ -97,6 +99,11 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
         return Citation(id=result_id, worth="changed", reason=str(error))
     expected = state.asset.versions[ref.version].digest
     worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
+    erased = erased_evidence(house, result)
+    try:
+        check_blobs(house, result, erased)
+    except IntegrityError as error:
+        worth, reason = "changed", str(error)
     if result.verdict != "pass":
         worth, reason = "changed", f"it is {result.verdict}, not pass"
     elif result.candidate is None or result.candidate.digest != expected:
@@ -105,6 +112,7 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
         id=result_id,
         worth=worth,  # type: ignore[arg-type]
         reason=reason,
+        caveat="; ".join(_caveats(result, erased)) or None,
         verdict=result.verdict,
         title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
@@ -113,10 +121,30 @@ def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Ci
     )
 
 
+def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
+    """What one should know about a result although it holds."""
+    answered = result.runtime.get("target.candidate")
+    if answered is not None:
+        yield f"{result.actor} vouched for the candidate; what answered was {short(answered)}"
+    if erased:
+        told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
+        yield f"evidence was erased ({told}): it cannot be derived again"
+
+
 def _votes(
-    lines: Sequence[Recorded], environment: str, version: str, steps: Sequence[Step]
+    lines: Sequence[Recorded],
+    environment: str,
+    version: str,
+    steps: Sequence[Step],
+    now: datetime,
 ) -> tuple[Vote, ...]:
     first = steps[0].seq if steps else 0
+    last = {
+        (line.actor, line.fact.stage): line.seq
+        for line in lines
+        if isinstance(line.fact, ApprovalGiven)
+        and (line.fact.environment, line.fact.version) == (environment, version)
+    }
     used = {
         number
         for line in lines
@@ -132,6 +160,8 @@ def _votes(
             at=line.at,
             expires_at=line.fact.expires_at,
             was_used=line.seq in used,
+            is_replaced=last[line.actor, line.fact.stage] != line.seq,
+            is_expired=now >= line.fact.expires_at,
             note=line.fact.note,
         )
         for line in lines
@@ -165,7 +195,8 @@ def _glass(glass: Glass | None, now: datetime) -> str | None:
     if glass.reviewed_by is not None:
         return f"{words}; reviewed by {glass.reviewed_by}"
     late = "; REVIEW IS OVERDUE" if now >= glass.review_due else ""
-    return f"{words}; not reviewed, ends at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"
+    ends = "ended" if glass.is_over(now) else "ends"
+    return f"{words}; not reviewed, {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"
 
 
 def _problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError
-from gatemark.core.event import EMPTY, Head
+from gatemark.core.event import EMPTY, Event, Head
 from gatemark.core.governance import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
@@ -33,6 +33,31 @@ PROGRESS_STEP: Final = 5_000
 _READ_FURTHER: Final = AUDITED | KEY_KINDS | {PAYLOAD_ERASED, BLOB_ERASED}
 
 
+class FurtherLook(Protocol):
+    """What another room has to say about events, given each in order with its payload.
+
+    A finding is the number of an event and what is wrong with it. It may come later than the event.
+    """
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of events that it wants to see."""
+        ...
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What it could not look at."""
+        ...
+
+    def step(self, event: Event, payload: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
+        """What is wrong, as far as this event tells."""
+        ...
+
+    def finish(self) -> Iterable[tuple[int, str]]:
+        """What is wrong, now that there are no more events."""
+        ...
+
+
 class EventScan:
     """One walk over a ledger, from the first event to the last."""
 
@@ -42,10 +67,14 @@ class EventScan:
         ring: Keyring,
         sizes: Iterable[int],
         nodes: Iterator[tuple[int, bytes]] | None,
+        further: FurtherLook | None = None,
     ) -> None:
         self.troubles = troubles
         self.ring = ring
         self.auditor = Auditor()
+        self._further = further
+        self.judged_until: int | None = None
+        self._wanted = _READ_FURTHER if further is None else _READ_FURTHER | further.kinds
         self.origin: str | None = None
         self.roots: dict[int, bytes] = {}
         self.last: EventRow | None = None
@@ -84,6 +113,7 @@ class EventScan:
             follows = row.seq == self.size + 1
             if not follows:
                 self._is_whole = False
+                self._stop_judging(self.size)
                 missing = f"event {self.size + 1}"
                 if row.seq > self.size + 2:
                     missing = f"events {self.size + 1} to {row.seq - 1}"
@@ -96,17 +126,25 @@ class EventScan:
     def give_up(self, message: str) -> None:
         """The next event cannot even be fetched; what comes after it is not seen."""
         self._is_whole = False
+        self._stop_judging(self.size)
         self.troubles.add(self.size + 1, "chain", f"event {self.size + 1}: {message}")
+
+    def _stop_judging(self, last: int) -> None:
+        """What follows a broken event cannot be judged by what came before it."""
+        if self._further is not None:
+            self._further, self.judged_until = None, last
 
     def _look(self, row: EventRow, *, follows: bool) -> None:
         try:
             body = row_bytes(row)
         except IntegrityError as error:
             self._is_whole = False
+            self._stop_judging(row.seq - 1)
             self.troubles.add(row.seq, "chain", str(error))
             return
         is_sound = hashlib.sha256(body).digest() == row.digest
         if not is_sound:
+            self._stop_judging(row.seq - 1)
             found = DIGEST_PREFIX + hashlib.sha256(body).hexdigest()
             message = f"event {row.seq}: was changed: its content gives {found}"
             self.troubles.add(row.seq, "chain", message)
@@ -149,18 +187,25 @@ class EventScan:
     def _look_into(self, row: EventRow) -> None:
         if row.payload is None:
             self._absent[row.seq] = row
+            if row.kind in NEVER_ERASED:
+                self._stop_judging(row.seq - 1)
             return
         try:
             payload = checked_payload(row)
         except IntegrityError as error:
+            self._stop_judging(row.seq - 1)
             self.troubles.add(row.seq, "payload", str(error))
             return
-        if row.kind not in _READ_FURTHER or payload is None:
+        if row.kind not in self._wanted or payload is None:
             return
         event = event_of(row)
+        if self._further is not None and row.kind in self._further.kinds:
+            self._tell(self._further.step(event, payload))
         if row.kind in AUDITED:
             for why in self.auditor.step(event, payload):
                 self.troubles.add(row.seq, "decision", f"event {row.seq}: {why}")
+            return
+        if row.kind not in _READ_FURTHER:
             return
         try:
             if row.kind in KEY_KINDS:
@@ -173,8 +218,14 @@ class EventScan:
         except (IntegrityError, msgspec.ValidationError) as error:
             self.troubles.add(row.seq, "key", f"event {row.seq}: {error}")
 
+    def _tell(self, found: Iterable[tuple[int, str]]) -> None:
+        for seq, why in found:
+            self.troubles.add(seq, "decision", f"event {seq}: {why}")
+
     def finish(self, last_payload: int) -> None:
         """What can only be told at the end."""
+        if self._further is not None:
+            self._tell(self._further.finish())
         if self._suspect is not None:
             first = self._suspect.seq - 1
             message = f"events {first} and {first + 1}: do not follow each other"

@@ -25,7 +25,7 @@ from gatemark.ledger.findings import TroubleList
 from gatemark.ledger.keyring import Keyring
 from gatemark.ledger.note import Note, VerifierKey
 from gatemark.ledger.port import Store
-from gatemark.ledger.scan import EventScan
+from gatemark.ledger.scan import EventScan, FurtherLook
 from gatemark.ledger.stores.reading import verified_result
 
 NO_CHECKPOINT = (
@@ -55,7 +55,7 @@ class _Signed(NamedTuple):
 class LedgerCheck:
     """One check of one store."""
 
-    def __init__(self, store: Store, asked: Asked) -> None:
+    def __init__(self, store: Store, asked: Asked, further: FurtherLook | None = None) -> None:
         self._store = store
         self._asked = asked
         self.troubles = TroubleList()
@@ -71,7 +71,9 @@ class LedgerCheck:
             self._ring,
             sizes=[signed.checkpoint.size for signed in self._signed],
             nodes=events.nodes() if asked.has_tree else None,
+            further=further,
         )
+        self._further = further
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> None:
         """Steps 1 to 6."""
@@ -85,6 +87,13 @@ class LedgerCheck:
         if missing := self._store.events.missing_guards():
             names = ", ".join(missing)
             self._caveats.append(f"the database no longer refuses changes; it lacks {names}")
+        for digest, seq in sorted(self._scan.erased_blobs.items(), key=lambda one: one[1]):
+            self._caveats.append(f"event {seq}: blob {digest} was erased; what it held is gone")
+        if self._further is not None:
+            self._caveats.extend(self._further.caveats)
+        if self._scan.judged_until is not None:
+            since = self._scan.judged_until + 1
+            self._caveats.append(f"decisions from event {since} on were not judged by the rules")
 
     def seq_of_result(self, result_id: str) -> int | None:
         """The event that told of a result."""
@@ -156,7 +165,11 @@ class LedgerCheck:
                 self.unjudged.append("there is no checkpoint that the given key could have signed")
             else:
                 self._caveats.append(NO_CHECKPOINT)
-        elif not self._asked.trusted:
+        elif good < self._scan.size:
+            first = good + 1
+            since = f"event {first}" if first == self._scan.size else f"events {first} and later"
+            self._caveats.append(f"no checkpoint covers {since}: nothing signed tells of them yet")
+        if self._signed and not self._asked.trusted:
             self._caveats.append("keys are taken on the ledger's own word; name yours with --key")
 
     def _check_checkpoint(self, signed: _Signed, good: int) -> bool:
@@ -251,9 +264,13 @@ def _at(seq: int | None, message: str) -> str:
 
 
 def verify_ledger(
-    store: Store, asked: Asked = AS_IT_IS, on_progress: Callable[[int], None] | None = None
+    store: Store,
+    asked: Asked = AS_IT_IS,
+    on_progress: Callable[[int], None] | None = None,
+    *,
+    further: FurtherLook | None = None,
 ) -> Verified:
     """Check a store whole."""
-    check = LedgerCheck(store, asked)
+    check = LedgerCheck(store, asked, further)
     check.run(on_progress)
     return check.report()

@@ -34,6 +34,7 @@ def settle_clock(state: State, now: datetime, *, must_act: bool) -> Moment:
     if behind > allowed and not must_act:
         raise RefusedError(
             f"the clock says {now:%Y-%m-%d %H:%M:%SZ}, but the last event is from "
-            f"{last:%Y-%m-%d %H:%M:%SZ}; set the clock right first"
+            f"{last:%Y-%m-%d %H:%M:%SZ}; set the clock right first "
+            "(if it was ahead then: gatemark ledger clock-back)"
         )
     return Moment(last, behind_ms=int(behind / timedelta(milliseconds=1)))

@@ -65,7 +65,12 @@ def decide(state: State, command: Command, now: datetime) -> Decided:
     moment = settle_clock(state, now, must_act=takes_away)
     if not takes_away:
         _check_lock(state, command)
-    return Decided(_DECISIONS[type(command)](state, command, moment), moment.now)
+    return Decided(rule_on(state, command, moment), moment.now)
+
+
+def rule_on(state: State, command: Command, moment: Moment) -> tuple[Fact, ...]:
+    """What the rules make of a command once its moment is settled."""
+    return _DECISIONS[type(command)](state, command, moment)
 
 
 def _check_lock(state: State, command: Command) -> None:

@@ -133,10 +133,7 @@ def _full_pack_problems(case: Case) -> list[str]:
         return [f"{asset.name} has no full pack of record"]
     full = case.full_pack
     if full is None:
-        return [
-            f"no cited result sat the full pack {asset.exam.pack} v{asset.exam.version} "
-            "as it stands now"
-        ]
+        return [_no_full_pack(case, asset.exam)]
     problems = []
     if full.sealed_at > case.now + timedelta(seconds=policy.clock_skew_seconds):
         problems.append(f"result {short(full.id)} is from the future ({full.sealed_at:%Y-%m-%dZ})")
@@ -153,6 +150,29 @@ def _full_pack_problems(case: Case) -> list[str]:
             "only a fresh full-pack result leads back"
         )
     return problems
+
+
+def _no_full_pack(case: Case, exam: Exam) -> str:
+    """That nothing cited sat the full pack, and what the nearest citation has otherwise."""
+    message = f"no cited result sat the full pack {exam.pack} v{exam.version} as it stands now"
+    found = [
+        (words, result_id)
+        for result_id in case.result_ids
+        if (words := _differences(case.evidence[result_id].exam, exam))
+    ]
+    words, result_id = min(found, key=lambda one: len(one[0]))
+    return f"{message}: result {short(result_id)} has {' and '.join(words)}"
+
+
+def _differences(sat: Exam, wanted: Exam) -> list[str]:
+    pairs = (
+        ("another pack", sat.pack, wanted.pack),
+        ("another version of it", sat.version, wanted.version),
+        ("other rules", sat.policy, wanted.policy),
+        ("other data", sat.snapshots, wanted.snapshots),
+        ("another way to ask or score", sat.definition, wanted.definition),
+    )
+    return [words for words, here, there in pairs if here != there]
 
 
 def _shadow_problems(case: Case) -> list[str]:

@@ -148,7 +148,7 @@ def fall_facts(state: State, fall: Fall, moment: Moment) -> tuple[Fact, ...]:
                 note=note,
             )
         )
-    restored = _restorable(state, fall)
+    restored = _restorable(state, fall, moment)
     if restored is not None:
         note = f"takes over from {fall.version}"
         facts.append(
@@ -165,7 +165,7 @@ def fall_facts(state: State, fall: Fall, moment: Moment) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _restorable(state: State, fall: Fall) -> str | None:
+def _restorable(state: State, fall: Fall, moment: Moment) -> str | None:
     place, policy = state.asset.place(fall.environment), state.house.policy
     earlier = [name for name in reversed(place.lineage) if name != fall.version]
     if fall.to is not None:
@@ -174,7 +174,7 @@ def _restorable(state: State, fall: Fall) -> str | None:
             raise RefusedError(
                 f"{state.asset.name}@{fall.to} cannot be gone back to (reachable: {reachable})"
             )
-        problems = evidence_of(state, fall, fall.to)
+        problems = _return_problems(state, fall, fall.to, moment)
         if problems:
             raise RefusedError(
                 f"{state.asset.name}@{fall.to} cannot be gone back to", tuple(problems)
@@ -183,14 +183,16 @@ def _restorable(state: State, fall: Fall) -> str | None:
     if policy.fallback == "none":
         return None
     for version in earlier[: policy.rollback_window]:
-        if not evidence_of(state, fall, version):
+        if not _return_problems(state, fall, version, moment):
             return version
     return None
 
 
-def evidence_of(state: State, fall: Fall, version: str) -> list[str]:
+def _return_problems(state: State, fall: Fall, version: str, moment: Moment) -> list[str]:
     """What is wrong with the results that an earlier version was enabled by."""
     track = state.asset.track(fall.environment, version)
+    if track.glass is not None and track.glass.is_over(moment.now):
+        return [f"glass was broken for it ({track.glass.incident}) and not reviewed in time"]
     if not track.result_ids:
         return ["a result must be cited"]
     digest = state.asset.versions[version].digest

@@ -33,6 +33,7 @@ from gatemark.core.lifecycle_events import (
     WindowJudged,
     WindowPushed,
 )
+from gatemark.core.person_name import look_of
 from gatemark.lifecycle.release_policy import policy_from
 from gatemark.lifecycle.stages import CANARY, FALLEN
 from gatemark.lifecycle.state import (
@@ -71,17 +72,15 @@ def advance(state: State, recorded: Recorded) -> None:
     if fact.asset != state.asset.name:
         raise IntegrityError(f"event {recorded.seq} is about {fact.asset}, not {state.asset.name}")
     state.asset.revision = recorded.seq
-    state.asset.last_at = _later(state.asset.last_at, recorded.at)
+    # Times do not fall along the ledger, but where a clock that was ahead was set back in it.
+    state.asset.last_at = recorded.at
     _STEPS[type(fact)](state.asset, recorded, fact)
-
-
-def _later(known: Any, seen: Any) -> Any:
-    return seen if known is None or seen > known else known
 
 
 def _advance_house(house: HouseRules, recorded: Recorded) -> None:
     fact = recorded.fact
     if isinstance(fact, RolesGranted):
+        house.looks.setdefault(look_of(fact.actor), fact.actor)
         if fact.roles:
             house.roles[fact.actor] = fact.roles
         else:
@@ -90,8 +89,9 @@ def _advance_house(house: HouseRules, recorded: Recorded) -> None:
         house.policy = policy_from(fact.policy)
         house.policy_digest = fact.policy_digest
         house.policy_editor = recorded.actor
+        house.policy_seq = recorded.seq
     house.revision = recorded.seq
-    house.last_at = _later(house.last_at, recorded.at)
+    house.last_at = recorded.at
 
 
 def _place(asset: Asset, environment: str) -> Place:
@@ -156,7 +156,8 @@ def _moved(asset: Asset, recorded: Recorded, fact: VersionMoved) -> None:
         track.fell_at = recorded.at
     elif fact.after == "eligible":
         track.fell_at = None
-    if fact.cause != "break_glass" and fact.after != "superseded":
+    # Only the usual way up mends a broken glass; who comes back by a rollback brings it along.
+    if fact.after == "evaluating" or (fact.after == "enabled" and fact.cause == "promote"):
         track.glass = None
     _move_canary(place, recorded, fact)
     _move_enabled(place, fact)
@@ -245,7 +246,9 @@ def _glass_broken(asset: Asset, recorded: Recorded, fact: GlassBroken) -> None:
 def _glass_reviewed(asset: Asset, recorded: Recorded, fact: GlassReviewed) -> None:
     track = _track(asset, fact.environment, fact.version)
     if track.glass is not None:
-        track.glass = msgspec.structs.replace(track.glass, reviewed_by=recorded.actor)
+        track.glass = msgspec.structs.replace(
+            track.glass, reviewed_by=recorded.actor, reviewed_at=recorded.at
+        )
 
 
 def _pushed(asset: Asset, _recorded: Recorded, fact: WindowPushed) -> None:

@@ -77,7 +77,7 @@ def _obstacle(state: State, command: Promote, row: Move) -> str | None:
             return f"the watch over {place.rollout.version} runs until {until}"
     if row.before in CANARY and clean_streak(state, command.environment) is None:
         needed = state.house.policy.canary.clean_windows
-        return f"it needs {needed} clean windows in a row at its last share"
+        return f"it needs {needed} clean windows in a row at its last share, by this policy"
     return None
 
 

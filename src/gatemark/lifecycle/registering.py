@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import RefusedError
+from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role
 from gatemark.core.lifecycle_events import (
@@ -16,6 +16,7 @@ from gatemark.core.lifecycle_events import (
     RolesGranted,
     VersionAdded,
 )
+from gatemark.core.person_name import look_of, name_problem
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
 from gatemark.lifecycle.people import APPROVING, require_role
 from gatemark.lifecycle.state import HouseRules, State
@@ -29,6 +30,7 @@ def decide_grant(house: HouseRules, command: GrantRoles) -> tuple[Fact, ...]:
         raise RefusedError("the system is no person: its role cannot be granted")
     if "admin" in command.roles and _NEVER_WITH_ADMIN & set(command.roles):
         raise RefusedError("an admin cannot approve: grant admin or an approving role, not both")
+    _check_name(house, command.person)
     admins = {name for name, roles in house.roles.items() if "admin" in roles}
     if not admins:
         if command.person != command.actor or "admin" not in command.roles:
@@ -42,6 +44,16 @@ def decide_grant(house: HouseRules, command: GrantRoles) -> tuple[Fact, ...]:
     if house.roles.get(command.person, ()) == command.roles:
         return ()
     return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
+
+
+def _check_name(house: HouseRules, person: str) -> None:
+    """Two names that look alike would be two votes of one person, or one of somebody else."""
+    problem = name_problem(person)
+    if problem is not None:
+        raise InvalidValueError(problem)
+    known = house.looks.get(look_of(person), person)
+    if known != person:
+        raise RefusedError(f"{person!r} looks like {known!r}, who is known already")
 
 
 def decide_adopt(house: HouseRules, command: AdoptPolicy) -> tuple[Fact, ...]:
@@ -81,14 +93,18 @@ def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
     known_version = asset.versions.get(command.version)
     if known_version is None:
         return (fact,)
-    if (known_version.digest, known_version.pins, known_version.parent) == (
-        fact.digest,
-        fact.pins,
-        fact.parent,
-    ):
+    pairs = (
+        ("content", known_version.digest, fact.digest),
+        ("pins", known_version.pins, fact.pins),
+        ("parent", known_version.parent, fact.parent),
+        ("schema", known_version.schema, fact.schema),
+        ("scope", known_version.is_scope_change, fact.is_scope_change),
+    )
+    other = [word for word, known, given in pairs if known != given]
+    if not other:
         return ()
     raise RefusedError(
-        f"{asset.name}@{command.version} is already there with other content; "
+        f"{asset.name}@{command.version} is already there with other {' and '.join(other)}; "
         "a changed candidate is a new version"
     )
 

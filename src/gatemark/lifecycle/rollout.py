@@ -147,7 +147,7 @@ def decide_tick(state: State, command: Tick, moment: Moment) -> tuple[Fact, ...]
             return (_pause(state, command, rollout, *reason),)
         if _is_ready(state, rollout) and track.stage in CANARY[:-1]:
             after = CANARY[CANARY.index(track.stage) + 1]
-            windows = tuple(rollout.streak)
+            windows = _streak(state, rollout)
             step = moved(
                 state,
                 command.environment,
@@ -169,7 +169,7 @@ def _overdue_glass(state: State, place: Place, command: Tick, moment: Moment) ->
     if place.enabled is None:
         return None
     glass = state.asset.track(command.environment, place.enabled).glass
-    if glass is None or glass.reviewed_by is not None or moment.now < glass.until:
+    if glass is None or not glass.is_over(moment.now):
         return None
     return Fall(
         environment=command.environment,
@@ -181,8 +181,13 @@ def _overdue_glass(state: State, place: Place, command: Tick, moment: Moment) ->
     )
 
 
+def _streak(state: State, rollout: Rollout) -> tuple[int, ...]:
+    """The clean windows in a row that were judged by the policy in force."""
+    return tuple(seq for seq in rollout.streak if seq > state.house.policy_seq)
+
+
 def _is_ready(state: State, rollout: Rollout) -> bool:
-    return len(rollout.streak) >= state.house.policy.canary.clean_windows
+    return len(_streak(state, rollout)) >= state.house.policy.canary.clean_windows
 
 
 def clean_streak(state: State, environment: str) -> tuple[int, ...] | None:
@@ -190,7 +195,7 @@ def clean_streak(state: State, environment: str) -> tuple[int, ...] | None:
     rollout = state.asset.place(environment).rollout
     if rollout is None or not _is_ready(state, rollout):
         return None
-    return tuple(rollout.streak)
+    return _streak(state, rollout)
 
 
 def _pause_reason(

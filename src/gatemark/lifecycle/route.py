@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from gatemark.core.lifecycle import Noun, Pins
@@ -66,8 +66,9 @@ def route_of(
     def target(version: str | None) -> Target | None:
         if version is None or state.asset.track(environment, version).stage not in EVIDENCED:
             return None
-        if not is_valid(version):
-            warnings.append(f"{version} is left out: its evidence does not verify")
+        unfit = _unfit(state, environment, version, is_valid, now)
+        if unfit is not None:
+            warnings.append(f"{version} is left out: {unfit}")
             return None
         return _target(state, environment, version)
 
@@ -95,8 +96,21 @@ def route_of(
         shadow=shadow,
         warnings=tuple(dict.fromkeys(warnings)),
         revision=max(state.asset.revision, state.house.revision),
-        reason=None if primary is not None else _reason(state, place),
+        reason=None if primary is not None else _reason(state, place, warnings),
     )
+
+
+def _unfit(
+    state: State, environment: str, version: str, is_valid: Callable[[str], bool], now: datetime
+) -> str | None:
+    """Why a version may not serve although its stage would let it."""
+    if not is_valid(version):
+        return "its evidence does not verify"
+    glass = state.asset.track(environment, version).glass
+    if glass is not None and glass.is_over(now):
+        ended = f"{glass.until:%Y-%m-%d %H:%M:%SZ}"
+        return f"the time of its broken glass was over at {ended} and nobody had reviewed it"
+    return None
 
 
 def _target(state: State, environment: str, version: str) -> Target:
@@ -142,12 +156,14 @@ def _glass_warnings(state: State, place: Place, environment: str, now: datetime)
     if glass.reviewed_by is not None:
         return [f"{words}, reviewed by {glass.reviewed_by}"]
     late = ", review is overdue" if now >= glass.review_due else ""
-    return [f"{words}, not reviewed; it ends at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"]
+    ends = "ended" if glass.is_over(now) else "ends"
+    return [f"{words}, not reviewed; it {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"]
 
 
-def _reason(state: State, place: Place) -> str:
+def _reason(state: State, place: Place, warnings: Sequence[str]) -> str:
     if not state.asset.versions:
         return "the asset is not known"
     if place.enabled is not None:
-        return f"the evidence of {place.enabled} does not verify and nothing can take its place"
+        left_out = next(one for one in warnings if one.startswith(f"{place.enabled} is left out"))
+        return f"{left_out} and nothing can take its place"
     return "no version is enabled"

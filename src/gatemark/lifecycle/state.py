@@ -71,7 +71,10 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Glass(msgspec.Struct, frozen=True):
-    """A broken glass: the incident, how long it counted, and who looked at it afterwards."""
+    """A broken glass: the incident, how long it counts, and who looked at it afterwards.
+
+    A look that comes too late is on record; it does not give back the time that was over.
+    """
 
     seq: int
     actor: str
@@ -81,6 +84,12 @@ class Glass(msgspec.Struct, frozen=True):
     until: datetime
     review_due: datetime
     reviewed_by: str | None = None
+    reviewed_at: datetime | None = None
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether its time is up without a second person having looked."""
+        in_time = self.reviewed_at is not None and self.reviewed_at < self.until
+        return now >= self.until and not in_time
 
 
 class Track(msgspec.Struct):
@@ -176,12 +185,17 @@ class Asset(msgspec.Struct):
 
 
 class HouseRules(msgspec.Struct):
-    """Who may do what, and the release policy in force."""
+    """Who may do what, and the release policy in force since the event ``policy_seq``.
+
+    ``looks`` are the names of everybody who ever had a role, by what a reader sees of them.
+    """
 
     roles: dict[str, tuple[Role, ...]] = {}
+    looks: dict[str, str] = {}
     policy: ReleasePolicy = DEFAULT_POLICY
     policy_digest: str = DEFAULT_POLICY.digest
     policy_editor: str | None = None
+    policy_seq: int = 0
     revision: int = 0
     last_at: datetime | None = None
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatemark.report import words
-from gatemark.report.lifecycle_views import AssetCard, AssetRow, Citation, History, Live, Step, Why
+from gatemark.report.lifecycle_views import (
+    AssetCard,
+    AssetRow,
+    Citation,
+    History,
+    Live,
+    Step,
+    Vote,
+    Why,
+)
 
 SHOWN_DIGITS = 12
 
@@ -142,7 +151,7 @@ def why_text(why: Why) -> str:
         lines.extend(["", "Votes"])
         lines.extend(
             f"  {vote.actor}: {vote.decision} for {vote.stage}, {words.moment(vote.at)}, "
-            + ("used" if vote.was_used else f"counts until {words.moment(vote.expires_at)}")
+            + _vote_word(vote)
             for vote in why.votes
         )
     if why.overrides:
@@ -154,12 +163,25 @@ def why_text(why: Why) -> str:
     return _text(lines)
 
 
+def _vote_word(vote: Vote) -> str:
+    """What came of a vote."""
+    if vote.was_used:
+        return "used"
+    if vote.is_replaced:
+        return "replaced by a later vote"
+    word = "expired at" if vote.is_expired else "not used, counts until"
+    return f"{word} {words.moment(vote.expires_at)}"
+
+
 def _citation(one: Citation) -> str:
     if one.worth == "missing":
         return f"  {short(one.id)}  MISSING"
     when = f", {words.moment(one.sealed_at)}" if one.sealed_at else ""
     about = f"{one.verdict}  {one.pack} by {one.actor}{when}" if one.verdict else one.reason
-    return f"  {short(one.id)}  {one.worth}  {words.one_line(about)}"
+    line = f"  {short(one.id)}  {one.worth}  {words.one_line(about)}"
+    if one.worth != "verified" and one.verdict:
+        line += f"\n    {words.one_line(one.reason)}"
+    return f"{line}\n    {words.one_line(one.caveat)}" if one.caveat else line
 
 
 def _step(step: Step) -> list[str]:

@@ -70,11 +70,15 @@ class History(View, frozen=True, kw_only=True):
 
 
 class Citation(View, frozen=True, kw_only=True):
-    """A result that a stage rests on, and what it is worth today."""
+    """A result that a stage rests on, and what it is worth today.
+
+    ``caveat`` is what one should know although it holds.
+    """
 
     id: str
     worth: Worth
     reason: str
+    caveat: str | None = None
     verdict: str | None = None
     title: str | None = None
     pack: str | None = None
@@ -92,6 +96,8 @@ class Vote(View, frozen=True, kw_only=True):
     at: datetime
     expires_at: datetime
     was_used: bool
+    is_expired: bool = False
+    is_replaced: bool = False
     note: str = ""
 
 

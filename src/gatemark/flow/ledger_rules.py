@@ -1,0 +1,127 @@
+"""Whether every decision in a ledger could have come from the rules of the lifecycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.event import Event
+from gatemark.core.governance import RESULT_SEALED, ResultSealed
+from gatemark.core.lifecycle_events import KINDS
+from gatemark.core.result import Result
+from gatemark.flow.books import recorded
+from gatemark.flow.citations import summed_up
+from gatemark.ledger.port import Store
+from gatemark.lifecycle.evidence import Cited
+from gatemark.lifecycle.inspection import Finding, Inspector
+from gatemark.lifecycle.state import Asset
+
+
+class RuleCheck:
+    """What a check of the ledger asks of the lifecycle; events come in order."""
+
+    kinds: Final = frozenset({*KINDS, RESULT_SEALED})
+
+    def __init__(self, store: Store) -> None:
+        self._known = KnownResults(store)
+        self._inspector = Inspector(self._known.about)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What had to be taken on the ledger's own word."""
+        return tuple(
+            f"result {result_id}: its pack is gone; how it asked and scored is not looked at"
+            for result_id in sorted(self._known.without_pack)
+        )
+
+    def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
+        """What the rules do not explain, up to the act before this event."""
+        return [finding[:2] for finding in self._step(event, payload)]
+
+    def finish(self) -> Sequence[tuple[int, str]]:
+        """What the rules do not explain at the end."""
+        return [finding[:2] for finding in self._inspector.finish()]
+
+    def _step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[Finding]:
+        if event.kind == RESULT_SEALED:
+            found = self._inspector.settle()
+            self._known.seal(event, payload)
+            return found
+        try:
+            line = recorded(event, payload)
+        except IntegrityError as error:
+            return [Finding(event.seq, str(error).removeprefix(f"event {event.seq} "))]
+        return [] if line is None else self._inspector.step(line)
+
+
+class KnownResults:
+    """What was known of results at some moment: those that were sealed by then."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._results: dict[str, Result | None] = {}
+        self._sealed: dict[str, dict[str, datetime]] = {}
+        self._told: set[str] = set()
+        self.without_pack: set[str] = set()
+
+    def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
+        """From here on a result is known, or known anew."""
+        try:
+            said = msgspec.convert(payload, ResultSealed)
+            at = msgspec.convert(said.occasion.get("finished_at"), datetime)
+        except msgspec.ValidationError:
+            # The ledger's own auditor tells of this.
+            return
+        self._told.add(said.result_id)
+        times = self._sealed.setdefault(event.subject or "", {})
+        times[said.result_id] = max(at, times.get(said.result_id, at))
+
+    def about(self, asset: Asset) -> Mapping[str, Cited]:
+        """The results as a decision about an asset sees them now."""
+        return _Cited(self, asset)
+
+    def cited(self, asset: Asset, result_id: str) -> Cited | None:
+        """One result, None when it was not sealed by now or does not verify."""
+        result = self._result(result_id) if result_id in self._told else None
+        if result is None:
+            return None
+        told_at = self._sealed.get(asset.name, {}).get(result_id)
+        try:
+            return summed_up(result, told_at, self._store.blobs)
+        except IntegrityError:
+            self.without_pack.add(result_id)
+            found = summed_up(result, told_at, None)
+            definition = None if asset.exam is None else asset.exam.definition
+            exam = msgspec.structs.replace(found.exam, definition=definition)
+            return msgspec.structs.replace(found, exam=exam)
+
+    def _result(self, result_id: str) -> Result | None:
+        if result_id not in self._results:
+            try:
+                self._results[result_id] = self._store.results.get(result_id)
+            except (UsageError, IntegrityError):
+                self._results[result_id] = None
+        return self._results[result_id]
+
+
+class _Cited(Mapping[str, Cited]):
+    """Results looked up when a rule asks for them."""
+
+    def __init__(self, known: KnownResults, asset: Asset) -> None:
+        self._known, self._asset = known, asset
+
+    def __getitem__(self, result_id: str) -> Cited:
+        found = self._known.cited(self._asset, result_id)
+        if found is None:
+            raise KeyError(result_id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
