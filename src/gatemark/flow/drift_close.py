@@ -129,6 +129,7 @@ def _forgotten(house: House, episode: Episode, now: datetime) -> list[MemoryRow]
             breach_trail=b"",
             frozen=None,
             episode=None,
+            settled=max(memory.settled, since - 1),
         )
         rows.append(MemoryRow(series.id, episode.detector, kept.policy_digest, "OK", fresh))
     return rows

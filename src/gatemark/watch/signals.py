@@ -152,8 +152,12 @@ def _reasons(cohort: Cohort, judgement: Judgement, policy: DriftPolicy) -> Itera
     names = np.where(np.isfinite(judgement.readings.sigma) & is_literal, "sigma", "z").tolist()
     sizes = np.abs(judgement.scores.warn).tolist()
     levels = judgement.levels.tolist()
+    is_flat = judgement.readings.is_degenerate.tolist()
     for at, (code, name, size) in enumerate(zip(levels, names, sizes, strict=True)):
-        if code == well:
+        if code == well and is_flat[at]:
+            effect = f"{cohort.watch.min_effect:g}"
+            yield f"differs from a baseline that never changed by less than {effect} (min_effect)"
+        elif code == well:
             yield f"|{name}| {size:.2f} is below {line}"
         else:
             yield _reason(cohort, judgement, at, LEVELS[code], policy)
