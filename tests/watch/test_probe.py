@@ -94,6 +94,27 @@ def test_a_probe_that_died_before_it_acted_is_made_up_for(
     assert live.stage() == "shadow"
 
 
+def test_a_probe_that_died_before_it_told_that_an_episode_is_over_is_made_up_for(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gatemark.flow import drift_probe
+
+    live.push(0, [*lively(), 6.0, 10.0, 10.0, 10.0])
+    live.probe(17)
+
+    def die(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drift_probe, "act_on", die)
+        with pytest.raises(KeyboardInterrupt):
+            live.probe(20)
+    live.probe(20)
+    live.probe(20)
+    levels = [p["level"] for _, p in live.events("drift_signal") if p["episode"]]
+    assert levels == ["WARN", "OK"]
+
+
 def test_a_dry_run_and_a_clock_that_went_back_change_nothing(live: Live) -> None:
     live.push(0, [*lively(), 3.0])
     assert level(live.probe(17, dry_run=True)) == "WARN"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -21,10 +22,12 @@ _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where an asset stands: the stage that drift acts on, and the version in it."""
+    """Where an asset stands: the stage that drift acts on, the version in it, and since when."""
 
     stage: WatchedStage | None
     version: str | None
+    since: datetime | None = None
+    is_registered: bool = False
 
 
 def registered_kinds(house: House, asset: str | None = None) -> dict[str, AssetKind | None]:
@@ -38,16 +41,19 @@ def registered_kinds(house: House, asset: str | None = None) -> dict[str, AssetK
 
 def standing(house: House, asset: str) -> Standing:
     """The stage of an asset: of its canary if one runs, else of what serves, else of its shadow."""
-    place = read_state(house, asset).asset.place(PRODUCTION)
+    known = read_state(house, asset).asset
+    place = known.place(PRODUCTION)
+    stage: WatchedStage
     if place.canary is not None:
-        return Standing("canary", place.canary)
-    if place.enabled is not None:
-        return Standing("enabled", place.enabled)
-    shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
-    if shadows:
-        latest = max(shadows, key=lambda track: track.seq)
-        return Standing("shadow", latest.version)
-    return Standing(None, None)
+        stage, version = "canary", place.canary
+    elif place.enabled is not None:
+        stage, version = "enabled", place.enabled
+    else:
+        shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
+        if not shadows:
+            return Standing(None, None, is_registered=bool(known.versions))
+        stage, version = "shadow", max(shadows, key=lambda track: track.seq).version
+    return Standing(stage, version, place.tracks[version].since, is_registered=True)
 
 
 def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:

@@ -123,9 +123,17 @@ def probe(
         except ConflictError:
             continue
         tell_levels(house, found.signals, _levels_before(found), found.kinds, now=now)
-        done = act_on(house, policy, found.ticked, now=now)
-        queue_alerts(house, plan, policy, found.ticked.open, done, signals=found.signals, now=now)
-        return _probed(found, policy, now, notes, done, alerts=send_pending(house, plan))
+        acts = act_on(house, policy, found.ticked, now=now)
+        queue_alerts(
+            house,
+            plan,
+            policy,
+            acts,
+            episodes=found.ticked.open,
+            signals=found.signals,
+            now=now,
+        )
+        return _probed(found, policy, now, notes, acts.done, alerts=send_pending(house, plan))
     raise ConflictError(f"other probes were faster {ATTEMPTS} times in a row; nothing was recorded")
 
 
