@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.change import AssetKind
 from gatemark.core.governance import ASSET_REGISTERED
 from gatemark.core.lifecycle import PRODUCTION
+from gatemark.core.lifecycle_events import KIND_OF, VersionMoved
 from gatemark.flow.books import read_state
 from gatemark.flow.house import House
 from gatemark.lifecycle.stages import CANARY
@@ -54,6 +55,37 @@ def standing(house: House, asset: str) -> Standing:
             return Standing(None, None, is_registered=bool(known.versions))
         stage, version = "shadow", max(shadows, key=lambda track: track.seq).version
     return Standing(stage, version, place.tracks[version].since, is_registered=True)
+
+
+class Served:
+    """Which candidate of an asset served when, by its digest; of every asset, looked up once."""
+
+    def __init__(self, house: House) -> None:
+        self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
+        self._registered = registered_kinds(house)
+        for event, payload in house.events.events(kind=KIND_OF[VersionMoved]):
+            if event.subject is None or payload is None:
+                continue
+            moved = msgspec.convert(payload, VersionMoved)
+            if moved.environment == PRODUCTION:
+                self._moves.setdefault(event.subject, []).append((event.at, moved))
+
+    def is_about(self, asset: str, candidate: str | None, moment: datetime) -> bool:
+        """Whether a candidate is what served at a moment; of unregistered assets, anything may be.
+
+        Where nothing was enabled, a canary or shadow is what there was to watch.
+        """
+        if asset not in self._registered:
+            return True
+        stages = {}
+        for at, moved in self._moves.get(asset, ()):
+            if at <= moment:
+                stages[moved.candidate_digest] = moved.after
+        for wanted in ({"enabled"}, {"shadow", *CANARY}):
+            serving = {digest for digest, stage in stages.items() if stage in wanted}
+            if serving:
+                return candidate in serving
+        return False
 
 
 def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:
