@@ -10,8 +10,9 @@ import pytest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.flow.drift_close import CloseRequest, close_episode
 from gatemark.flow.drift_probe import Probe
+from gatemark.flow.lifecycle import Promote
 from gatemark.ledger.verify import verify_ledger
-from gatemark.watch.policy import DriftPolicy, Watch
+from gatemark.watch.policy import DriftPolicy, Response, Watch
 
 from .live import ASSET, METRIC, Live, lively, point
 from .series import day
@@ -297,6 +298,29 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
     )
     live.promote("1.0.0", "enabled")
     assert live.stage() == "enabled"
+
+
+def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:
+    live.push(0, [*lively(), 6.0])
+    live.probe(17)
+    assert live.stage() == "shadow"
+    live.do(Promote, "olu", "1.0.0", to="enabled", incident="INC-1", note="customers wait")
+    assert live.stage() == "enabled"
+    live.push(17, [6.0, 6.0])
+    found = live.probe(19)
+    assert (found.closed, level(found)) == ((), "BREACH")
+    assert live.stage() == "demoted"
+
+
+def test_a_candidate_in_shadow_ends_no_trouble_of_the_live_version(live: Live) -> None:
+    patient = DriftPolicy(responses=(Response("enabled", "WARN", ("alert",)),))
+    live.push(0, [*lively(), 6.0])
+    (episode,) = live.probe(17, policy=patient).episodes
+    live.to_shadow("2.0.0")
+    live.push(17, [6.0])
+    found = live.probe(18, policy=patient)
+    assert [one.id for one in found.episodes] == [episode.id]
+    assert (found.closed, level(found)) == ((), "WARN")
 
 
 def test_an_open_breach_holds_a_promotion(live: Live) -> None:

@@ -8,17 +8,19 @@ from typing import Final
 import msgspec
 
 from gatemark.core.change import AssetKind
+from gatemark.core.drift import Episode
 from gatemark.core.governance import ASSET_REGISTERED
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.core.lifecycle_events import KIND_OF, VersionMoved
 from gatemark.flow.books import read_state
+from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
 from gatemark.lifecycle.stages import CANARY
-from gatemark.lifecycle.state import Track
+from gatemark.lifecycle.state import Place, Track
 from gatemark.watch.policy import WatchedStage
 from gatemark.watch.tick import Rearming
 
-_STARTS: Final = frozenset({"promote", "rollback", "ramp", "break_glass"})
+_STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
 
 
@@ -98,13 +100,21 @@ def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:
     return found.version, found.stage
 
 
-def rearming(house: House, asset: str) -> Rearming | None:
-    """When an asset last started anew: promoted on a result, or another version took over."""
-    place = read_state(house, asset).asset.place(PRODUCTION)
+def rearming(house: House, episode: Episode) -> Rearming | None:
+    """When the asset of an episode last started anew, as far as the episode is concerned.
+
+    Another version took over, or the one that was moved for it came back on a result from after
+    it showed. A version that only entered shadow beside a live one is no start.
+    """
+    place = read_state(house, episode.asset).asset.place(PRODUCTION)
+    stands = standing(house, episode.asset).version
+    moved = _moved_by(house, episode)
     starts = [
-        (track.since, track.seq, track)
+        (moment, track.seq, track)
         for track in place.tracks.values()
-        if track.since is not None and track.stage in _SERVED and track.cause in _STARTS
+        if (moment := _start(track, place)) is not None
+        and (track.stage != "shadow" or track.version == stands)
+        and (track.version not in moved or _is_fresh(house, episode, track))
     ]
     left = [
         (track.since, track.seq, track)
@@ -119,6 +129,35 @@ def rearming(house: House, asset: str) -> Rearming | None:
         moment, _, track = max(left, key=lambda one: one[:2])
         return Rearming(moment, f"canary {track.version} was rolled back", keeps_baseline=True)
     return None
+
+
+def _start(track: Track, place: Place) -> datetime | None:
+    """When a version began to serve; a larger share of the traffic is no new beginning."""
+    if track.stage not in _SERVED:
+        return None
+    if track.cause == "ramp":
+        rollout = place.rollout
+        is_its = rollout is not None and rollout.version == track.version
+        return rollout.started_at if rollout is not None and is_its else None
+    return track.since if track.cause in _STARTS else None
+
+
+def _moved_by(house: House, episode: Episode) -> frozenset[str]:
+    """The versions that lost their stage for an episode."""
+    numbers = {seq for one in house.memories.acts([episode.id]) for seq in one.events}
+    moves = house.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
+    return frozenset(
+        str(payload["version"])
+        for event, payload in moves
+        if event.seq in numbers and payload is not None and payload["signals"]
+    )
+
+
+def _is_fresh(house: House, episode: Episode, track: Track) -> bool:
+    """Whether a version cites a result from after its episode showed."""
+    showed = (episode.breached or episode.opened).end
+    known = Citations(house, episode.asset, must_go_on=True)
+    return any(known[name].sealed_at >= showed for name in track.result_ids if name in known)
 
 
 def _words(track: Track) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -187,9 +186,9 @@ def _of_cohort(
 
 def _starts(
     house: House, kinds: Mapping[str, AssetKind | None]
-) -> Callable[[str], Rearming | None]:
-    """When each registered asset started anew, looked up once for those that are asked about."""
-    return cache(lambda asset: rearming(house, asset) if asset in kinds else None)
+) -> Callable[[Episode], Rearming | None]:
+    """When the registered asset of an episode started anew."""
+    return lambda episode: rearming(house, episode) if episode.asset in kinds else None
 
 
 def _over(house: House, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:

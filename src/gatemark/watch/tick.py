@@ -73,12 +73,12 @@ def tick(
     cohorts: Sequence[tuple[Cohort, Memory]],
     policy: DriftPolicy,
     now: datetime,
-    rearmed: Callable[[str], Rearming | None] | None = None,
+    rearmed: Callable[[Episode], Rearming | None] | None = None,
     on_judged: Callable[[Cohort, Judgement], None] | None = None,
 ) -> Ticked:
     """Judge what is due; memories are moved on in place. ``on_judged`` sees every column.
 
-    ``rearmed`` tells when an asset last started anew; it is asked about troubled ones only.
+    ``rearmed`` tells when the asset of an episode last started anew.
     """
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed)
@@ -118,12 +118,12 @@ def tick(
 
 
 def _rearm(
-    cohort: Cohort, memory: Memory, rearmed: Callable[[str], Rearming | None] | None
+    cohort: Cohort, memory: Memory, rearmed: Callable[[Episode], Rearming | None] | None
 ) -> None:
     if rearmed is None:
         return
     for row, episode in [*memory.episodes.items(), *memory.carried.items()]:
-        fresh = rearmed(episode.asset)
+        fresh = rearmed(episode)
         if fresh is not None and fresh.moment >= episode.opened.end:
             start = memory.leave if fresh.keeps_baseline else memory.rearm
             start(row, cohort.first_index_from(row, fresh.moment), fresh.moment, fresh.cause)
