@@ -18,6 +18,7 @@ from gatemark.watch.alerts import Alert, AlertPlan, alert_id
 from gatemark.watch.durations import seconds_of
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.watch.sinks import DeliveryError, deliver
+from gatemark.watch.stores.memories import TOLD, Act
 
 HEAD: Final = "gatemark_alerts"
 MOST_MISSING: Final = 2
@@ -60,12 +61,13 @@ def queue_alerts(
 
     The policy of an episode is that of the stage before anything was done about it.
     """
+    if not plan.sinks:
+        return
+    known = house.memories.acts([episode.id for episode in episodes]) if episodes else []
     for episode in episodes:
         stage = standing(house, episode.asset).stage
         if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):
-            queue_one(house, plan, _episode_alert(episode, found.done, now))
-    if not plan.sinks:
-        return
+            queue_one(house, plan, _episode_alert(episode, (*known, *found.done), now))
     watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
     for signal in signals:
         if signal.level != "STALE":
@@ -125,7 +127,13 @@ def queue_one(house: House, plan: AlertPlan, alert: Alert) -> None:
         house.alerts.queue(alert, wanted)
 
 
-def _episode_alert(episode: Episode, done: Iterable[Done], now: datetime) -> Alert:
+def _episode_alert(episode: Episode, done: Iterable[Done | Act], now: datetime) -> Alert:
+    # What a probe did that died before it could tell is on record only, the rest in both places.
+    outcomes = dict.fromkeys(
+        one.outcome
+        for one in done
+        if (one.episode, one.level) == (episode.id, episode.level) and one.act != TOLD
+    )
     return Alert(
         id=alert_id("drift", episode.id, episode.level),
         kind="drift",
@@ -136,9 +144,7 @@ def _episode_alert(episode: Episode, done: Iterable[Done], now: datetime) -> Ale
         asset=episode.asset,
         metric=episode.metric,
         episode=episode.id,
-        actions=tuple(
-            one.outcome for one in done if one.episode == episode.id and one.act != "tell"
-        ),
+        actions=tuple(outcomes),
     )
 
 
