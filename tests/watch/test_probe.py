@@ -464,11 +464,53 @@ def test_classes_breach_when_two_windows_are_beyond_three_without_more(
     assert z < 3.82, "what a sigma of 14 windows would need"
 
 
+def of_form(number: int, metric: str, **held: Any) -> dict[str, Any]:
+    line = point(number, 0, metric=metric)
+    return {k: v for k, v in line.items() if k not in ("value", "n")} | held
+
+
 def test_a_form_that_no_watch_reads_is_named(live: Live) -> None:
-    base = {k: v for k, v in point(0, 0, metric="odd").items() if k not in ("value", "n")}
-    live.push_lines([base | {"histogram": [1, 2]}], day(1))
-    found = live.probe(1)
+    live.push_lines([of_form(0, "odd", histogram=[1, 2])], day(1))
+    found = live.probe(1, policy=DriftPolicy(watches=(Watch(metric="*"),)))
     assert found.notes == ("triage odd (histogram) has no watch that reads it",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "detector"),
+    [
+        ({"histogram": [90, 10]}, {"histogram": [10, 90]}, "kl"),
+        ({"categories": {"a": 90, "b": 10}}, {"categories": {"a": 10, "b": 90}}, "chi_square"),
+        (
+            {"calibration": {"items": [200], "confidence_sum": [100.0], "correct": [100]}},
+            {"calibration": {"items": [200], "confidence_sum": [100.0], "correct": [10]}},
+            "ece_excess",
+        ),
+        ({"k": 90, "n": 100}, {"k": 10, "n": 100}, "sigma"),
+        (
+            {"sum": 90, "sum_squares": 90.0, "n": 100},
+            {"sum": 9, "sum_squares": 9, "n": 100},
+            "sigma",
+        ),
+    ],
+)
+def test_metrics_that_no_table_names_are_watched_whatever_their_form(
+    live: Live, before: dict[str, Any], after: dict[str, Any], detector: str
+) -> None:
+    days = [*[before] * 16, after, after]
+    live.push_lines([of_form(at, "own", **held) for at, held in enumerate(days)], day(18))
+    found = live.probe(18)
+    (signal,) = [one for one in found.signals if one.metric == "own"]
+    assert (signal.detector, signal.level) == (detector, "BREACH")
+    assert ("sigma" in signal.reason) == (detector != "chi_square")
+
+
+def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) -> None:
+    live.push(0, [*lively(), 5.5, 10.0, 10.0, 10.0, 10.0])
+    live.probe(17)
+    (over,) = live.probe(21).closed
+    found = live.probe(21, policy=DriftPolicy(q=0.06))
+    assert (found.closed, found.episodes) == ((), ())
+    assert [one.id for one in live.house.memories.episodes()] == [over.id]
 
 
 def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:

@@ -37,7 +37,8 @@ class SeriesMemory(msgspec.Struct, frozen=True):
     Trails are packed scores; an empty one is that of a series without any. ``settled`` is the last
     window that nothing makes anybody judge again. ``seen`` is one byte for each of the latest
     windows up to ``judged``: how often it had been written when they were looked at. ``is_anew``
-    asks to judge again what comes after ``judged``, and to join the episode at the end.
+    asks to judge again what comes after ``judged``, and to join the episode at the end; ``looked``
+    is how far windows had been judged before.
     """
 
     window_s: int
@@ -52,6 +53,7 @@ class SeriesMemory(msgspec.Struct, frozen=True):
     settled: int = NEVER
     seen: bytes = b""
     is_anew: bool = False
+    looked: int = NEVER
 
 
 class Memory:
@@ -74,6 +76,8 @@ class Memory:
         self.over = over
         self._window_s = cohort.window_s
         self.settled: Indices = np.full(count, NEVER, dtype=np.int64)
+        self._looked: Indices = np.full(count, NEVER, dtype=np.int64)
+        self._opened_now: set[str] = set()
         self.judged: Indices = np.full(count, NEVER, dtype=np.int64)
         self.since: Indices = np.full(count, NEVER, dtype=np.int64)
         self.calm: Indices = np.zeros(count, dtype=np.int64)
@@ -101,7 +105,7 @@ class Memory:
                 self.carried[row] = kept.episode
             return
         self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
-        self.settled[row] = kept.settled
+        self.settled[row], self._looked[row] = kept.settled, kept.looked
         for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
             if len(told) == _SCORE.itemsize * trail.shape[1]:
                 trail[row] = np.frombuffer(told, dtype=_SCORE)
@@ -170,7 +174,11 @@ class Memory:
         """Close the episode of a row."""
         self.is_touched[row] = True
         episode = self.episodes.pop(row, None) or self.carried.pop(row)
-        self.closed.append(msgspec.structs.replace(episode, closed_at=moment, closed_because=cause))
+        opened = self._cohort.index_at(row, episode.opened.start)
+        # Trouble of the past that only judging again brought up, and that is over, is no news.
+        if episode.id not in self._opened_now or opened > self._looked[row]:
+            over = msgspec.structs.replace(episode, closed_at=moment, closed_because=cause)
+            self.closed.append(over)
         self.is_frozen[row] = False
         self.calm[row] = 0
 
@@ -187,6 +195,7 @@ class Memory:
             ids, content = baseline_account(cohort, row, used)
             names = (signal.asset, signal.metric, signal.detector, signal.window.id)
             identity = digest([*names, policy_digest])
+            self._opened_now.add(identity)
             self.episodes[row] = Episode(
                 id=identity,
                 asset=signal.asset,

@@ -167,8 +167,11 @@ WATCHES: Final = (
     ),
     Watch(metric="tool_error_classes", detector="chi_square", classes=("tool",), window="1d"),
     Watch(metric=ANY_METRIC),
+    Watch(metric=ANY_METRIC, detector="kl", harm="up", min_items=50),
+    Watch(metric=ANY_METRIC, detector="ece_excess", harm="up", min_items=100),
+    Watch(metric=ANY_METRIC, detector="chi_square"),
 )
-"""The table of watched metrics, and the watch of every metric that is not in it."""
+"""The table of watched metrics, and the watches of every metric that is not in it, by form."""
 
 
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

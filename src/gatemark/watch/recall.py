@@ -22,6 +22,7 @@ def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
         signal=None,
         seen=b"",
         is_anew=True,
+        looked=kept.judged,
     )
 
 
@@ -36,7 +37,14 @@ def after_a_change(
     """
     judged = max(first - 2 - sustained, kept.settled)
     again = msgspec.structs.replace(
-        kept, judged=judged, calm=0, warn_trail=b"", breach_trail=b"", signal=None, seen=b""
+        kept,
+        judged=judged,
+        calm=0,
+        warn_trail=b"",
+        breach_trail=b"",
+        signal=None,
+        seen=b"",
+        looked=kept.judged,
     )
     used = kept.frozen.number if kept.frozen is not None else ()
     if opened is not None and opened < first and all(number < first for number in used):

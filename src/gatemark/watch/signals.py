@@ -187,6 +187,8 @@ def _reason(
             lasting = f"beyond {watch.breach:g} for {_windows(watch.sustained)} or more"
             if judgement.by_mean[at]:
                 lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
+            if not judgement.scores.is_sigma[at]:
+                return f"z {abs(extreme):.2f} against the baseline, {lasting}"
             return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
         case "WARN":
             tick = "" if policy.mode == "literal" else _among(judgement.adjusted_p[at], policy)
