@@ -268,6 +268,10 @@ def test_the_policy_is_explained_by_a_seeded_simulation(gatemark: Run, tmp_path:
     assert agent["false_demotions_per_year"] == pytest.approx(
         12 * watch["false_demotions_per_month"], rel=0.01
     )
+    assert watch["alone_false_warnings_per_month"] > watch["false_warnings_per_month"]
+    assert agent["alone_false_demotions_per_year"] == watch["alone_false_demotions_per_year"], (
+        "one metric, nothing to add up"
+    )
     five = next(power for power in found["power"] if power["shift_sd"] == 5)
     assert five["demoted_share"] >= 0.9
     words = gatemark(*arguments).out

@@ -118,6 +118,51 @@ def test_an_overdue_schedule_warns_once(gatemark: Run, tmp_path: Path, store: Pa
     assert '"level":"WARN"' in line
 
 
+def test_a_clock_that_was_far_ahead_once_does_not_end_the_schedules(
+    gatemark: Run, tmp_path: Path, store: Path
+) -> None:
+    path = plan(tmp_path)
+    tick(gatemark, store, path, "09:05:00")
+    ahead = gatemark(
+        *("schedule", "tick", "--store", store, "--schedules", path),
+        *("--now", "2027-03-01T00:00:00Z"),
+    )
+    assert ahead.code == 0
+    back = tick(gatemark, store, path, "10:05:00", "--json")
+    assert states(back) == [("10:00", "done")]
+    assert states(tick(gatemark, store, path, "10:05:00", "--json")) == []
+    failing = plan(tmp_path, command="no-such-command")
+    tick(gatemark, store, failing, "11:05:00")
+    late = tick(gatemark, store, failing, "12:05:00", "--json")
+    assert late.json["overdue"] == ["look"], "what was done in another time does not count"
+
+
+def test_what_a_scheduled_probe_finds_goes_to_the_sinks_of_the_tick(
+    gatemark: Run, tmp_path: Path, store: Path
+) -> None:
+    points = tmp_path / "points.jsonl"
+    hits = [187, 184, 189, 186, 188, 185, 187, 190, 186, 183, 188, 187, 185, 189, 186, 187, 150]
+    lines = [
+        f'{{"asset":"triage","metric":"golden_accuracy","start":"2026-02-{number:02}T00:00:00Z",'
+        f'"end":"2026-02-{number + 1:02}T00:00:00Z","k":{k},"n":200}}\n'
+        for number, k in enumerate(hits, start=1)
+    ]
+    points.write_text("".join(lines), encoding="utf-8")
+    assert gatemark("drift", "push", "--store", store, points).code == 0
+    alerts, log = tmp_path / "alerts.yaml", tmp_path / "alerts.jsonl"
+    alerts.write_text(
+        f"gatemark_alerts: 1\nsinks:\n  - {{kind: file, name: log, path: {log}}}\n",
+        encoding="utf-8",
+    )
+    ticked = gatemark(
+        *("schedule", "tick", "--store", store, "--alerts", alerts),
+        *("--now", "2026-02-18T00:20:00Z"),
+    )
+    assert ticked.code == 0
+    assert '"level":"WARN"' in log.read_text()
+    assert "triage golden_accuracy" in log.read_text()
+
+
 @pytest.mark.slow
 def test_two_workers_at_once_share_the_work(gatemark: Run, tmp_path: Path, store: Path) -> None:
     path = plan(tmp_path)
@@ -194,6 +239,9 @@ def test_the_list_names_what_has_no_command(gatemark: Run, store: Path) -> None:
         ("gatemark_schedules: 1\nschedules: [{id: x}]\n", "neither a time nor a trigger"),
         ("gatemark_schedules: 1\nschedules: [{id: x, cron: often}]\n", "no cron line"),
         ("gatemark_schedules: 1\nschedules: [{id: x, corn: '* * * * *'}]\n", "corn"),
+        ("gatemark_schedules: 1\nschedules: [{id: x, cron: '0 0 30 2 *'}]\n", "no cron line"),
+        ("gatemark_schedules: 1\ndefaults: maybe\nschedules: []\n", "must be true or false"),
+        ("gatemark_schedules: 1\ndefaults: false\nschedules: []\n", "names no schedule"),
     ],
 )
 def test_bad_schedules_are_refused(

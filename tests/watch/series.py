@@ -78,7 +78,10 @@ class Days:
                     )
         cohort.close()
         memory = Memory(cohort, self.kept)
-        found = tick([(cohort, memory)], self.policy, day(days), rearmed)
+        starts = rearmed or {}
+        found = tick(
+            [(cohort, memory)], self.policy, day(days), lambda episode: starts.get(episode.asset)
+        )
         told = memory.told(np.arange(len(series)))
         self.kept = {one.id: kept for one, kept in zip(series, told, strict=True)}
         self.closed.extend(found.closed)

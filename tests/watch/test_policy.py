@@ -105,6 +105,22 @@ def test_a_policy_that_watches_nothing_or_twice_cannot_be() -> None:
         Response("enabled", "WARN", ())
 
 
+@pytest.mark.parametrize(
+    ("stage", "level", "act", "finding"),
+    [
+        ("enabled", "OK", "alert", "OK of enabled has no response"),
+        ("enabled", "STALE", "demote", "cannot be followed by demote, only by alert"),
+        ("enabled", "WARN", "pause", "only by alert, shadow, demote, roll_back"),
+        ("shadow", "BREACH", "roll_back", "only by alert, demote"),
+    ],
+)
+def test_a_response_that_could_never_come_true_cannot_be(
+    stage: Any, level: Any, act: Any, finding: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=finding):
+        Response(stage, level, (act,))
+
+
 def test_users_add_their_own_and_change_what_is_there(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -140,6 +156,10 @@ def test_a_written_policy_reads_back_as_itself(tmp_path: Path) -> None:
         ("gatemark_drift: 1\nq: .nan\n", "`q`|q"),
         ("gatemark_drift: 1\nwatches: [{metric: m, warn: -1}]\n", "warn"),
         (
+            "gatemark_drift: 1\nwatches: [{metric: m, detector: chi_square, harm: down}]\n",
+            "watch of m: chi_square does not know up from down",
+        ),
+        (
             "gatemark_drift: 1\nwatches: [{metric: m, options: {flor: true}}]\n",
             r"watch of m: options of detector sigma: .*flor",
         ),
@@ -153,10 +173,8 @@ def test_a_bad_policy_file_is_refused_with_the_place(
 
 
 def test_a_detector_that_nobody_knows_is_named(tmp_path: Path) -> None:
-    from gatemark.core.errors import UsageError
-
     path = written(tmp_path, "gatemark_drift: 1\nwatches: [{metric: m, detector: sgma}]\n")
-    with pytest.raises(UsageError, match="did you mean 'sigma'"):
+    with pytest.raises(BadInputError, match=r"watch of m: .*did you mean 'sigma'"):
         read_drift_policy(path)
 
 

@@ -10,8 +10,9 @@ import pytest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.flow.drift_close import CloseRequest, close_episode
 from gatemark.flow.drift_probe import Probe
+from gatemark.flow.lifecycle import Promote
 from gatemark.ledger.verify import verify_ledger
-from gatemark.watch.policy import DriftPolicy, Watch
+from gatemark.watch.policy import DriftPolicy, Response, Watch
 
 from .live import ASSET, METRIC, Live, lively, point
 from .series import day
@@ -94,6 +95,27 @@ def test_a_probe_that_died_before_it_acted_is_made_up_for(
     assert live.stage() == "shadow"
 
 
+def test_a_probe_that_died_before_it_told_that_an_episode_is_over_is_made_up_for(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gatemark.flow import drift_probe
+
+    live.push(0, [*lively(), 6.0, 10.0, 10.0, 10.0])
+    live.probe(17)
+
+    def die(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drift_probe, "act_on", die)
+        with pytest.raises(KeyboardInterrupt):
+            live.probe(20)
+    live.probe(20)
+    live.probe(20)
+    levels = [p["level"] for _, p in live.events("drift_signal") if p["episode"]]
+    assert levels == ["WARN", "OK"]
+
+
 def test_a_dry_run_and_a_clock_that_went_back_change_nothing(live: Live) -> None:
     live.push(0, [*lively(), 3.0])
     assert level(live.probe(17, dry_run=True)) == "WARN"
@@ -114,6 +136,114 @@ def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:
     assert live.stage() == "enabled"
 
 
+def test_a_clock_that_was_far_ahead_once_does_not_end_the_watch(live: Live) -> None:
+    live.push(0, lively())
+    live.probe(400)
+    live.push(16, [3.0, 3.0])
+    warned = live.probe(17)
+    assert "the clock went back" in warned.notes[0]
+    assert "judged all the same" in warned.notes[0]
+    assert (level(warned), live.stage()) == ("WARN", "shadow")
+    breached = live.probe(18)
+    assert (breached.notes, level(breached), live.stage()) == ((), "BREACH", "demoted")
+
+
+def test_a_window_that_comes_after_the_next_is_judged_all_the_same(live: Live) -> None:
+    live.push(0, lively())
+    live.probe(16)
+    live.push(17, [10.0])
+    assert level(live.probe(18)) == "OK"
+    live.push(16, [3.0])
+    late = live.probe(18)
+    assert level(late) == "WARN"
+    assert late.episodes[0].opened.start == day(16)
+    assert late.notes == (
+        f"windows that were judged before have changed and are judged again: {ASSET} {METRIC}",
+    )
+    assert live.stage() == "shadow"
+    again = live.probe(18)
+    assert (again.notes, again.actions, again.judged_windows) == ((), (), 0)
+
+
+def test_drift_that_shows_in_corrections_only_is_seen(live: Live) -> None:
+    live.push(0, lively())
+    live.probe(16)
+    for number in (16, 17):
+        live.push(number, [10.0])
+        live.probe(number + 1)
+        live.push(number, [3.0])
+        found = live.probe(number + 1)
+    assert level(found) == "BREACH"
+    assert live.stage() == "demoted"
+    assert len(live.house.memories.episodes()) == 1
+
+
+def test_a_correction_for_the_better_leaves_the_episode_to_quiet_windows(live: Live) -> None:
+    live.push(0, [*lively(), 3.0])
+    (episode,) = live.probe(17).episodes
+    live.push(16, [10.0])
+    assert level(live.probe(17)) == "WARN", "machines give nothing back at once"
+    live.push(17, [10.0, 10.0])
+    found = live.probe(19)
+    assert (level(found), [one.id for one in found.closed]) == ("OK", [episode.id])
+
+
+def test_a_correction_does_not_bring_an_old_episode_back(live: Live) -> None:
+    live.push(0, [*lively(), 5.5, 10.0, 10.0, 10.0, 10.0])
+    live.probe(17)
+    (over,) = live.probe(20).closed
+    live.probe(21)
+    live.push(20, [10.1])
+    found = live.probe(21)
+    assert found.notes
+    assert (found.episodes, found.closed, level(found)) == ((), (), "OK")
+    assert [one.id for one in live.house.memories.episodes()] == [over.id]
+
+
+def test_trouble_that_a_correction_brings_back_is_a_new_episode_and_acted_on(live: Live) -> None:
+    live.push(0, [*lively(), 5.5, 10.0, 10.0, 10.0])
+    live.probe(17)
+    (over,) = live.probe(20).closed
+    live.push(18, [3.0, 3.0])
+    found = live.probe(20)
+    assert level(found) == "BREACH"
+    assert found.episodes[0].id != over.id
+    assert found.signals[0].episode == found.episodes[0].id
+    assert live.stage() == "demoted"
+
+
+def test_a_correction_from_before_a_fresh_start_demotes_nobody(live: Live) -> None:
+    live.push(0, [*lively(), 3.0, 3.0])
+    live.probe(17)
+    live.probe(18)
+    live.promote("1.0.0", "evaluating", actor="ann")
+    live.promote("1.0.0", "eligible", live.seal("1.0.0"), actor="eve")
+    live.promote("1.0.0", "shadow")
+    live.push(18, [3.0])
+    live.probe(19)
+    live.push(17, [2.0])
+    found = live.probe(19)
+    assert (found.actions, live.stage()) == ((), "shadow")
+    wary = DriftPolicy(q=0.06)
+    assert (live.probe(19, policy=wary).actions, live.stage()) == ((), "shadow")
+
+
+def test_another_policy_does_not_demote_the_live_version_for_a_canary_that_is_gone(
+    live: Live,
+) -> None:
+    live.push(0, lively())
+    live.probe(16)
+    live.to_canary("2.0.0")
+    live.push(16, [3.0, 3.0])
+    live.probe(17)
+    live.probe(18)
+    live.push(18, [10.0])
+    live.probe(19)
+    found = live.probe(19, policy=DriftPolicy(q=0.06))
+    assert moves(found) == []
+    assert live.stage("1.0.0") == "enabled"
+
+
 def test_a_canary_is_paused_by_a_warning_and_rolled_back_by_a_breach(live: Live) -> None:
     live.push(0, lively())
     live.probe(16)
@@ -132,7 +262,7 @@ def test_a_canary_is_paused_by_a_warning_and_rolled_back_by_a_breach(live: Live)
     assert live.stage("1.0.0") == "enabled"
 
 
-def test_the_version_that_takes_over_starts_with_its_own_baseline(live: Live) -> None:
+def test_a_canary_that_breaches_at_first_sight_is_rolled_back_and_over(live: Live) -> None:
     live.push(0, lively())
     live.probe(16)
     live.to_canary("2.0.0")
@@ -141,7 +271,8 @@ def test_the_version_that_takes_over_starts_with_its_own_baseline(live: Live) ->
     live.push(16, [3.0, 3.0])
     live.probe(18)
     found = live.probe(18.5)
-    assert found.closed or level(found) != "BREACH"
+    assert [one.closed_because for one in found.closed] == ["canary 2.0.0 was rolled back"]
+    assert (found.episodes, live.stage("1.0.0")) == ((), "enabled")
 
 
 def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> None:
@@ -167,6 +298,29 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
     )
     live.promote("1.0.0", "enabled")
     assert live.stage() == "enabled"
+
+
+def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:
+    live.push(0, [*lively(), 6.0])
+    live.probe(17)
+    assert live.stage() == "shadow"
+    live.do(Promote, "olu", "1.0.0", to="enabled", incident="INC-1", note="customers wait")
+    assert live.stage() == "enabled"
+    live.push(17, [6.0, 6.0])
+    found = live.probe(19)
+    assert (found.closed, level(found)) == ((), "BREACH")
+    assert live.stage() == "demoted"
+
+
+def test_a_candidate_in_shadow_ends_no_trouble_of_the_live_version(live: Live) -> None:
+    patient = DriftPolicy(responses=(Response("enabled", "WARN", ("alert",)),))
+    live.push(0, [*lively(), 6.0])
+    (episode,) = live.probe(17, policy=patient).episodes
+    live.to_shadow("2.0.0")
+    live.push(17, [6.0])
+    found = live.probe(18, policy=patient)
+    assert [one.id for one in found.episodes] == [episode.id]
+    assert (found.closed, level(found)) == ((), "WARN")
 
 
 def test_an_open_breach_holds_a_promotion(live: Live) -> None:
@@ -288,11 +442,75 @@ def test_shorter_windows_are_merged_into_the_watched_one(live: Live) -> None:
     assert signal.window.id == "2026-03-17T00:00:00Z/86400s"
 
 
+@pytest.mark.parametrize(("shifted", "expected"), [((60, 40), "BREACH"), ((57, 43), "WARN")])
+def test_classes_breach_when_two_windows_are_beyond_three_without_more(
+    live: Live, shifted: tuple[int, int], expected: str
+) -> None:
+    base = {k: v for k, v in point(0, 0, metric="kinds").items() if k not in ("value", "n")}
+    days = [*[(450, 550)] * 16, *[shifted] * 2]
+    lines = [
+        base
+        | {key: value for key, value in point(number, 0).items() if key in ("start", "end")}
+        | {"categories": {"a": first, "b": second}}
+        for number, (first, second) in enumerate(days)
+    ]
+    policy = DriftPolicy(watches=(Watch(metric="kinds", detector="chi_square"),))
+    live.push_lines(lines, day(18))
+    found = live.probe(18, policy=policy)
+    assert level(found, "kinds") == expected
+    z = next(one.z for one in found.signals if one.metric == "kinds")
+    assert z is not None
+    assert (z >= 3) == (expected == "BREACH")
+    assert z < 3.82, "what a sigma of 14 windows would need"
+
+
+def of_form(number: int, metric: str, **held: Any) -> dict[str, Any]:
+    line = point(number, 0, metric=metric)
+    return {k: v for k, v in line.items() if k not in ("value", "n")} | held
+
+
 def test_a_form_that_no_watch_reads_is_named(live: Live) -> None:
-    base = {k: v for k, v in point(0, 0, metric="odd").items() if k not in ("value", "n")}
-    live.push_lines([base | {"histogram": [1, 2]}], day(1))
-    found = live.probe(1)
+    live.push_lines([of_form(0, "odd", histogram=[1, 2])], day(1))
+    found = live.probe(1, policy=DriftPolicy(watches=(Watch(metric="*"),)))
     assert found.notes == ("triage odd (histogram) has no watch that reads it",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "detector"),
+    [
+        ({"histogram": [90, 10]}, {"histogram": [10, 90]}, "kl"),
+        ({"categories": {"a": 90, "b": 10}}, {"categories": {"a": 10, "b": 90}}, "chi_square"),
+        (
+            {"calibration": {"items": [200], "confidence_sum": [100.0], "correct": [100]}},
+            {"calibration": {"items": [200], "confidence_sum": [100.0], "correct": [10]}},
+            "ece_excess",
+        ),
+        ({"k": 90, "n": 100}, {"k": 10, "n": 100}, "sigma"),
+        (
+            {"sum": 90, "sum_squares": 90.0, "n": 100},
+            {"sum": 9, "sum_squares": 9, "n": 100},
+            "sigma",
+        ),
+    ],
+)
+def test_metrics_that_no_table_names_are_watched_whatever_their_form(
+    live: Live, before: dict[str, Any], after: dict[str, Any], detector: str
+) -> None:
+    days = [*[before] * 16, after, after]
+    live.push_lines([of_form(at, "own", **held) for at, held in enumerate(days)], day(18))
+    found = live.probe(18)
+    (signal,) = [one for one in found.signals if one.metric == "own"]
+    assert (signal.detector, signal.level) == (detector, "BREACH")
+    assert ("sigma" in signal.reason) == (detector != "chi_square")
+
+
+def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) -> None:
+    live.push(0, [*lively(), 5.5, 10.0, 10.0, 10.0, 10.0])
+    live.probe(17)
+    (over,) = live.probe(21).closed
+    found = live.probe(21, policy=DriftPolicy(q=0.06))
+    assert (found.closed, found.episodes) == ((), ())
+    assert [one.id for one in live.house.memories.episodes()] == [over.id]
 
 
 def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from gatemark.flow.plugins import detectors
 from gatemark.watch.policy import DriftPolicy, Watch
-from gatemark.watch.simulate import demoted_within, false_alarms
+from gatemark.watch.simulate import alone, demoted_within, false_alarms
 
 WATCH = Watch(metric="*")
 CORRECTED, LITERAL = DriftPolicy(), DriftPolicy(mode="literal")
@@ -29,6 +29,15 @@ def test_corrected_demotes_a_healthy_asset_with_five_metrics_less_than_once_a_ye
     assert 0 < found.demotions_per_year < 1
     literal = false_alarms(LITERAL, WATCH, detectors().get("sigma"), seed=SEED, assets=10, days=90)
     assert literal.warnings_per_month > 10 * found.warnings_per_month
+
+
+@pytest.mark.slow
+def test_an_asset_alone_in_its_tick_is_demoted_less_than_once_a_year_too() -> None:
+    sigma = detectors().get("sigma")
+    lone = false_alarms(alone(CORRECTED), WATCH, sigma, seed=SEED, assets=150)
+    assert 0 < lone.demotions_per_year < 1
+    among = false_alarms(CORRECTED, WATCH, sigma, seed=SEED, assets=30)
+    assert lone.warnings_per_month > 10 * among.warnings_per_month
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_seed_others() -> None:

@@ -23,6 +23,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.flow.drift_alerts import read_alert_plan, send_pending
+from gatemark.flow.lifecycle import Demote
 from gatemark.watch.alerts import (
     Alert,
     AlertPlan,
@@ -31,7 +32,7 @@ from gatemark.watch.alerts import (
     MailSink,
     WebhookSink,
 )
-from gatemark.watch.policy import DriftPolicy, Watch
+from gatemark.watch.policy import DriftPolicy, Response, Watch
 from gatemark.watch.sinks import DeliveryError, deliver
 from gatemark.watch.sinks.webhook import DELIVERY, SIGNATURE, TIMESTAMP
 
@@ -373,3 +374,96 @@ def test_a_silent_metric_alerts_once_after_two_missing_windows(tmp_path: Path) -
     (line,) = Path(log.path).read_text().splitlines()
     assert json.loads(line)["level"] == "STALE"
     assert "no point for 2 windows" in json.loads(line)["reason"]
+
+
+def told(plan: AlertPlan) -> list[tuple[str, str]]:
+    """Level and reason of every alert in the file of a plan."""
+    (sink,) = plan.sinks
+    assert isinstance(sink, FileSink)
+    path = Path(sink.path)
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(alert["level"], alert["reason"]) for alert in map(json.loads, lines)]
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> AlertPlan:
+    return AlertPlan((FileSink(name="log", path=str(tmp_path / "alerts.jsonl")),))
+
+
+def test_a_silence_that_lasts_longer_than_anybody_looks_back_alerts_once(
+    tmp_path: Path, logged: AlertPlan
+) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    live.push(0, lively())
+    live.probe(16)
+    for days in (200, 201, 202):
+        live.probe(days, plan=logged)
+    ((level, reason),) = told(logged)
+    assert (level, reason) == (
+        "STALE",
+        "no point for a long time; the last window looked at ended 2026-03-17",
+    )
+
+
+def test_points_that_were_old_when_watching_began_alert_once(
+    tmp_path: Path, logged: AlertPlan
+) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    live.push(0, lively())
+    for days in (200, 201):
+        live.probe(days, plan=logged)
+    assert told(logged) == [("STALE", "no point in the latest 60 windows")]
+
+
+def test_windows_with_too_few_items_alert_like_missing_ones(
+    tmp_path: Path, logged: AlertPlan
+) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    policy = DriftPolicy(watches=(Watch(metric="*", min_items=50),))
+    live.push(0, lively(), n=100)
+    live.push(16, [3.0, 3.0, 3.0], n=49)
+    live.probe(17, policy=policy, plan=logged)
+    assert told(logged) == [], "one is no silence yet"
+    for days in (18, 19):
+        live.probe(days, policy=policy, plan=logged)
+    words = "only 49 items in the latest window, 50 are needed; nothing to judge for 2 windows"
+    assert told(logged) == [("STALE", words)]
+
+
+def test_a_metric_that_never_came_alerts_once_its_asset_has_been_served_for_two_windows(
+    tmp_path: Path, logged: AlertPlan
+) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    live.enable()
+    live.probe(0.5, plan=logged)
+    assert told(logged) == []
+    for days in (2, 3, 4):
+        live.probe(days, plan=logged)
+    words = "no point was ever pushed; prompt assets are watched by it"
+    assert told(logged) == [("STALE", words)]
+
+
+def test_silence_of_an_asset_that_serves_nobody_or_that_the_policy_lets_be_is_no_alert(
+    tmp_path: Path, logged: AlertPlan
+) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    live.enable()
+    live.push(0, lively())
+    quiet = DriftPolicy(responses=(Response("enabled", "BREACH", ("demote", "alert")),))
+    live.probe(20, policy=quiet, plan=logged)
+    assert told(logged) == []
+    live.do(Demote, "olu", "1.0.0", to="demoted", note="by hand")
+    live.probe(21, plan=logged)
+    assert told(logged) == []
+
+
+def test_owners_are_told_as_the_stage_asks_for_that_the_asset_was_in(
+    tmp_path: Path, logged: AlertPlan
+) -> None:
+    live = Live(str(tmp_path / "store"), tmp_path)
+    live.enable()
+    policy = DriftPolicy(responses=(Response("enabled", "WARN", ("shadow", "alert")),))
+    live.push(0, [*lively(), 6.0])
+    live.probe(17, policy=policy, plan=logged)
+    assert live.stage() == "shadow"
+    assert [level for level, _ in told(logged)] == ["WARN"]

@@ -178,8 +178,10 @@ def test_an_overlap_is_skipped_and_a_lost_worker_given_up(live: Live) -> None:
         "2026-03-02": "skipped_overlap",
         "2026-03-03": "done",
     }
-    assert runs.last_done("s") == day(2)
-    assert runs.last_due("s") == day(2)
+    assert runs.last_done("s", day(2)) == day(2)
+    assert runs.last_due("s", day(2)) == day(2)
+    assert runs.last_done("s", day(1.9)) is None, "its time has not come by this clock"
+    assert runs.last_due("s", day(1.9)) == day(1)
 
 
 def test_triggers_are_known_by_their_id_and_do_not_move_the_clock(live: Live) -> None:
@@ -189,10 +191,12 @@ def test_triggers_are_known_by_their_id_and_do_not_move_the_clock(live: Live) ->
     assert [t.id for t in runs.triggers(day(2))] == ["t1"]
     assert runs.triggers(START - timedelta(days=1)) == []
     runs.claim(Occasion("s", "threat:t1", day(9), "due"), "w", day(9), 60)
-    assert runs.last_due("s") is None
+    assert runs.last_due("s", day(9)) is None
     assert runs.known_since(["s"], day(2)) == {"s": day(2)}, "looking leaves no trace"
     assert runs.first_seen(["s"], day(3)) == {"s": day(3)}
     assert runs.first_seen(["s"], day(5)) == {"s": day(3)}
+    assert runs.first_seen(["s"], day(1)) == {"s": day(1)}, "the clock before was ahead"
+    assert runs.first_seen(["s"], day(5)) == {"s": day(1)}
     assert runs.note_once("told", day(1))
     assert not runs.note_once("told", day(2))
 

@@ -231,6 +231,7 @@ def test_a_rolled_back_canary_leaves_the_baseline_as_it_was() -> None:
     (signal,) = days.at(19, rolled)
     assert signal.level == "OK"
     assert signal.baseline_windows == 14
+    assert signal.mu == pytest.approx(sum(HEALTHY[1:15]) / 14), "the canary's windows are not in it"
 
 
 def test_warnings_must_stand_out_among_all_of_the_tick() -> None:
@@ -273,6 +274,17 @@ def test_a_change_too_small_to_matter_is_no_alarm_however_sure() -> None:
     watch = Watch(metric="*", min_effect=0.5)
     assert Days([*tight, 10.2, 10.2]).levels(17, 18)[-1] == "BREACH"
     assert Days([*tight, 10.2, 10.2], watch=watch).levels(17, 18) == ["OK", "OK"]
+
+
+def test_a_change_too_small_to_matter_is_no_alarm_after_a_flat_baseline_either() -> None:
+    watch = Watch(metric="*", min_effect=0.5)
+    days = Days([*[10.0] * 16, 10.4, 10.5], watch=watch)
+    (small,) = days.at(17)
+    assert (small.level, small.sigma) == ("OK", None)
+    assert small.reason == (
+        "differs from a baseline that never changed by less than 0.5 (min_effect)"
+    )
+    assert Days([*[10.0] * 16, 10.5], watch=watch).at(17)[0].level == "DEGENERATE"
 
 
 def test_memories_survive_their_bytes() -> None:

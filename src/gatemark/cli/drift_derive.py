@@ -36,10 +36,11 @@ def derive_command(**flags: Any) -> None:
     """Push points counted from results, run logs and advisory decisions.
 
     Results give golden_accuracy and calibration_ece of their candidate, one point for each time
-    they were reached. Run logs give verifier_block_ratio (buffer decisions that hold back) and
-    rejection_ratio (summaries that fail their schema), of the asset named or of the variant.
-    Decisions give confidence_kl, calibration_ece and tool_error_classes, of the asset named or of
-    the service. Windows that are not over wait. Without any of these, results are read.
+    they were reached; of a registered asset, only those about the version that served then. Run
+    logs give verifier_block_ratio (buffer decisions that hold back) and rejection_ratio
+    (summaries that fail their schema), of the asset named or of the variant. Decisions give
+    confidence_kl, calibration_ece and tool_error_classes, of the asset named or of the service.
+    Windows that are not over wait. Without any of these, results are read.
 
     \b
     Examples:
@@ -66,3 +67,5 @@ def derive_command(**flags: Any) -> None:
         f"{pushed.received} points: {pushed.added} new, {pushed.repeated} known, "
         f"{pushed.corrected} corrections; {derived.open_windows} windows are not over"
     )
+    if derived.not_served:
+        click.echo(f"left out: {derived.not_served} results about versions that did not serve then")

@@ -56,19 +56,27 @@ def policy_command(**flags: Any) -> None:
 def _tell(found: Explained) -> None:
     size = f"{found.series} healthy series over {found.days} days per watch"
     click.echo(f"{found.policy} ({found.mode}), {size}, seed {found.seed}")
-    click.echo(f"\nfalse alarms of one metric per month, {found.series} judged in each tick")
-    click.echo(f"{'METRIC':<22} {'DETECTOR':<12} {'WARNINGS':>9} {'DEMOTIONS':>10}")
+    among = f"{found.series} IN EACH TICK"
+    click.echo("\nfalse alarms of one metric per month")
+    click.echo(f"{'':<35} {among:>20} {'ALONE IN ITS TICK':>20}")
+    pair = f"{'WARNINGS':>9} {'DEMOTIONS':>10}"
+    click.echo(f"{'METRIC':<22} {'DETECTOR':<12} {pair} {pair}")
     for watch in found.watches:
         click.echo(
             f"{watch.metric:<22} {watch.detector:<12} {watch.false_warnings_per_month:>9.3f} "
-            f"{watch.false_demotions_per_month:>10.4f}"
+            f"{watch.false_demotions_per_month:>10.4f} "
+            f"{watch.alone_false_warnings_per_month:>9.3f} "
+            f"{watch.alone_false_demotions_per_month:>10.4f}"
         )
     click.echo("\nexpected false demotions of a healthy asset")
-    click.echo(f"{'CLASS':<22} {'METRICS':>7} {'PER MONTH':>10} {'PER YEAR':>9}")
+    click.echo(f"{'':<30} {among:>20} {'ALONE IN ITS TICK':>20}")
+    pair = f"{'PER MONTH':>10} {'PER YEAR':>9}"
+    click.echo(f"{'CLASS':<22} {'METRICS':>7} {pair} {pair}")
     for one in found.classes:
         click.echo(
             f"{one.asset_class:<22} {len(one.metrics):>7} {one.false_demotions_per_month:>10.4f} "
-            f"{one.false_demotions_per_year:>9.3f}"
+            f"{one.false_demotions_per_year:>9.3f} {one.alone_false_demotions_per_month:>10.4f} "
+            f"{one.alone_false_demotions_per_year:>9.3f}"
         )
     for power in found.power:
         click.echo(

@@ -43,9 +43,12 @@ def plan_option(function: F) -> F:
 
 
 def alerts_option(function: F) -> F:
-    """``--alerts``: where overdue schedules are told."""
+    """``--alerts``: where overdue schedules, and what drift probes find, are told."""
     return click.option(
-        "--alerts", metavar="FILE", default=None, help="Where to send alerts (YAML)."
+        "--alerts",
+        metavar="FILE",
+        default=None,
+        help="Where to send alerts (YAML), also those of the drift probes that are run.",
     )(function)
 
 
@@ -114,7 +117,14 @@ def tick(**flags: Any) -> None:
             click.echo(f"{occasion.state:<8} {occasion.schedule} {occasion.id}")
         return
     alert_plan = read_alert_plan(flags["alerts"]) if flags["alerts"] else None
-    done = tick_schedules(house, plan, now=now, worker=worker_name(), alert_plan=alert_plan)
+    done = tick_schedules(
+        house,
+        plan,
+        now=now,
+        worker=worker_name(),
+        alert_plan=alert_plan,
+        alerts_file=flags["alerts"],
+    )
     if flags["json"]:
         print_json(done)
     else:
@@ -150,7 +160,14 @@ def run(**flags: Any) -> None:
     while not stopping.is_set():
         now = house.clock()
         try:
-            done = tick_schedules(house, plan, now=now, worker=worker_name(), alert_plan=alert_plan)
+            done = tick_schedules(
+                house,
+                plan,
+                now=now,
+                worker=worker_name(),
+                alert_plan=alert_plan,
+                alerts_file=flags["alerts"],
+            )
             _tell(done)
         except ConflictError as error:
             click.echo(f"gatemark: {error}", err=True)

@@ -18,13 +18,10 @@ from gatemark.flow.drift_assets import Standing, standing
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import Acted, Command, Demote, PauseVersion, RollBack, act
 from gatemark.watch.policy import Act, DriftPolicy
+from gatemark.watch.stores.memories import CLOSED, TOLD
 from gatemark.watch.stores.memories import Act as KeptAct
 from gatemark.watch.tick import Ticked
 
-TOLD: Final = "tell"
-"""The act of writing an episode's level into the ledger."""
-CLOSED: Final = "close"
-"""The act of writing into the ledger that an episode is over."""
 BATCH: Final = 500
 
 
@@ -40,29 +37,42 @@ class Done(msgspec.Struct, frozen=True):
     events: tuple[int, ...]
 
 
-def act_on(house: House, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> tuple[Done, ...]:
+class Acts(msgspec.Struct, frozen=True):
+    """All that was done, and the episodes that owners are to be told about."""
+
+    done: tuple[Done, ...]
+    to_tell: frozenset[str]
+
+
+def act_on(house: House, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> Acts:
     """Do about each episode what the policy says for the stage of its asset, once."""
-    episodes = (*ticked.closed, *ticked.open)
+    # A probe that died may have closed episodes without saying so.
+    ended = {episode.id: episode for episode in (*house.memories.untold(), *ticked.closed)}
+    episodes = (*ended.values(), *ticked.open)
     known = house.memories.acts([episode.id for episode in episodes]) if episodes else []
     did = {(one.episode, one.act, one.level) for one in known}
     told = {one.episode: one.events for one in known if one.act == TOLD}
     done = [
         _tell_closed(house, episode, now)
-        for episode in ticked.closed
+        for episode in ended.values()
         if episode.id in told and (episode.id, CLOSED, "OK") not in did
     ]
+    to_tell: set[str] = set()
     for episode in ticked.open:
         if (episode.id, TOLD, episode.level) not in did:
             news = _tell(house, episode, now)
             told[episode.id] = news.events
             done.append(news)
         stand = standing(house, episode.asset)
+        acts = policy.acts_for(stand.stage, episode.level)
+        if "alert" in acts:
+            to_tell.add(episode.id)
         done.extend(
             _move(house, episode, wanted, stand, told[episode.id], now=now)
-            for wanted in policy.acts_for(stand.stage, episode.level)
+            for wanted in acts
             if wanted != "alert" and (episode.id, wanted, episode.level) not in did
         )
-    return tuple(done)
+    return Acts(tuple(done), frozenset(to_tell))
 
 
 def tell_levels(

@@ -10,15 +10,20 @@ import msgspec
 
 from gatemark.core.drift import DriftSignal, Episode
 from gatemark.core.errors import BadInputError
-from gatemark.flow.drift_act import Done
-from gatemark.flow.drift_assets import standing
+from gatemark.flow.drift_act import Acts, Done
+from gatemark.flow.drift_assets import Standing, standing
 from gatemark.flow.house import House
 from gatemark.intake.settings_file import read_settings
 from gatemark.watch.alerts import Alert, AlertPlan, alert_id
-from gatemark.watch.policy import DriftPolicy
+from gatemark.watch.durations import seconds_of
+from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.watch.sinks import DeliveryError, deliver
+from gatemark.watch.stores.memories import TOLD, Act
 
 HEAD: Final = "gatemark_alerts"
+MOST_MISSING: Final = 2
+DEFAULT_LENGTH: Final = "1d"
+"""The length of windows that a metric which never came is taken to have."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -46,23 +51,50 @@ def queue_alerts(
     house: House,
     plan: AlertPlan,
     policy: DriftPolicy,
-    episodes: Sequence[Episode],
-    done: Sequence[Done],
+    found: Acts,
     *,
+    episodes: Sequence[Episode],
     signals: Sequence[DriftSignal],
     now: datetime,
 ) -> None:
-    """Keep an alert for every episode at its level and for every series that went silent."""
+    """Keep an alert for every episode at its level and for every series that went silent.
+
+    The policy of an episode is that of the stage before anything was done about it.
+    """
+    if not plan.sinks:
+        return
+    known = house.memories.acts([episode.id for episode in episodes]) if episodes else []
     for episode in episodes:
         stage = standing(house, episode.asset).stage
-        if "alert" in policy.acts_for(stage, episode.level):
-            queue_one(house, plan, _episode_alert(episode, done, now))
-    allowed = {watch.metric: watch.max_missing for watch in policy.watches}
+        if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):
+            queue_one(house, plan, _episode_alert(episode, (*known, *found.done), now))
+    watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
     for signal in signals:
-        gap = int(signal.extras.get("missing_windows", 0))
-        limit = allowed.get(signal.metric, allowed.get("*", 2))
-        if signal.level == "STALE" and signal.window is not None and gap >= limit:
+        if signal.level != "STALE":
+            continue
+        watch = watches.get((signal.metric, signal.detector)) or watches.get(
+            (ANY_METRIC, signal.detector)
+        )
+        limit = MOST_MISSING if watch is None else watch.max_missing
+        gap = int(max(signal.extras.values(), default=0))
+        if signal.window is not None and gap < limit:
+            continue
+        stand = standing(house, signal.asset)
+        if stand.is_registered and stand.stage is None:
+            # Nothing is served, so that silence is no news.
+            continue
+        if signal.window is None:
+            gap = _windows_without(stand, watch, now)
+        if gap >= limit and "alert" in policy.acts_for(stand.stage, "STALE"):
             queue_one(house, plan, _stale_alert(signal, gap, now))
+
+
+def _windows_without(stand: Standing, watch: Watch | None, now: datetime) -> int:
+    """How many windows have gone by since an asset is served, of a metric that never came."""
+    if stand.since is None:
+        return 0
+    length = seconds_of((watch.window if watch else None) or DEFAULT_LENGTH)
+    return int((now - stand.since).total_seconds()) // length
 
 
 def send_pending(house: House, plan: AlertPlan) -> tuple[Delivered, ...]:
@@ -95,7 +127,13 @@ def queue_one(house: House, plan: AlertPlan, alert: Alert) -> None:
         house.alerts.queue(alert, wanted)
 
 
-def _episode_alert(episode: Episode, done: Iterable[Done], now: datetime) -> Alert:
+def _episode_alert(episode: Episode, done: Iterable[Done | Act], now: datetime) -> Alert:
+    # What a probe did that died before it could tell is on record only, the rest in both places.
+    outcomes = dict.fromkeys(
+        one.outcome
+        for one in done
+        if (one.episode, one.level) == (episode.id, episode.level) and one.act != TOLD
+    )
     return Alert(
         id=alert_id("drift", episode.id, episode.level),
         kind="drift",
@@ -106,16 +144,14 @@ def _episode_alert(episode: Episode, done: Iterable[Done], now: datetime) -> Ale
         asset=episode.asset,
         metric=episode.metric,
         episode=episode.id,
-        actions=tuple(
-            one.outcome for one in done if one.episode == episode.id and one.act != "tell"
-        ),
+        actions=tuple(outcomes),
     )
 
 
 def _stale_alert(signal: DriftSignal, gap: int, now: datetime) -> Alert:
     # The last window that did arrive names the silence, however long it lasts.
     last = "never"
-    if signal.window is not None:
+    if signal.window is not None and "missing_windows" in signal.extras:
         length = signal.window.end - signal.window.start
         last = (signal.window.end - gap * length).isoformat()
     return Alert(

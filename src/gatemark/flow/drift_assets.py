@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from gatemark.core.change import AssetKind
+from gatemark.core.drift import Episode
 from gatemark.core.governance import ASSET_REGISTERED
 from gatemark.core.lifecycle import PRODUCTION
+from gatemark.core.lifecycle_events import KIND_OF, VersionMoved
 from gatemark.flow.books import read_state
+from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
 from gatemark.lifecycle.stages import CANARY
-from gatemark.lifecycle.state import Track
+from gatemark.lifecycle.state import Place, Track
 from gatemark.watch.policy import WatchedStage
 from gatemark.watch.tick import Rearming
 
-_STARTS: Final = frozenset({"promote", "rollback", "ramp", "break_glass"})
+_STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where an asset stands: the stage that drift acts on, and the version in it."""
+    """Where an asset stands: the stage that drift acts on, the version in it, and since when."""
 
     stage: WatchedStage | None
     version: str | None
+    since: datetime | None = None
+    is_registered: bool = False
 
 
 def registered_kinds(house: House, asset: str | None = None) -> dict[str, AssetKind | None]:
@@ -38,16 +44,50 @@ def registered_kinds(house: House, asset: str | None = None) -> dict[str, AssetK
 
 def standing(house: House, asset: str) -> Standing:
     """The stage of an asset: of its canary if one runs, else of what serves, else of its shadow."""
-    place = read_state(house, asset).asset.place(PRODUCTION)
+    known = read_state(house, asset).asset
+    place = known.place(PRODUCTION)
+    stage: WatchedStage
     if place.canary is not None:
-        return Standing("canary", place.canary)
-    if place.enabled is not None:
-        return Standing("enabled", place.enabled)
-    shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
-    if shadows:
-        latest = max(shadows, key=lambda track: track.seq)
-        return Standing("shadow", latest.version)
-    return Standing(None, None)
+        stage, version = "canary", place.canary
+    elif place.enabled is not None:
+        stage, version = "enabled", place.enabled
+    else:
+        shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
+        if not shadows:
+            return Standing(None, None, is_registered=bool(known.versions))
+        stage, version = "shadow", max(shadows, key=lambda track: track.seq).version
+    return Standing(stage, version, place.tracks[version].since, is_registered=True)
+
+
+class Served:
+    """Which candidate of an asset served when, by its digest; of every asset, looked up once."""
+
+    def __init__(self, house: House) -> None:
+        self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
+        self._registered = registered_kinds(house)
+        for event, payload in house.events.events(kind=KIND_OF[VersionMoved]):
+            if event.subject is None or payload is None:
+                continue
+            moved = msgspec.convert(payload, VersionMoved)
+            if moved.environment == PRODUCTION:
+                self._moves.setdefault(event.subject, []).append((event.at, moved))
+
+    def is_about(self, asset: str, candidate: str | None, moment: datetime) -> bool:
+        """Whether a candidate is what served at a moment; of unregistered assets, anything may be.
+
+        Where nothing was enabled, a canary or shadow is what there was to watch.
+        """
+        if asset not in self._registered:
+            return True
+        stages = {}
+        for at, moved in self._moves.get(asset, ()):
+            if at <= moment:
+                stages[moved.candidate_digest] = moved.after
+        for wanted in ({"enabled"}, {"shadow", *CANARY}):
+            serving = {digest for digest, stage in stages.items() if stage in wanted}
+            if serving:
+                return candidate in serving
+        return False
 
 
 def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:
@@ -60,13 +100,21 @@ def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:
     return found.version, found.stage
 
 
-def rearming(house: House, asset: str) -> Rearming | None:
-    """When an asset last started anew: promoted on a result, or another version took over."""
-    place = read_state(house, asset).asset.place(PRODUCTION)
+def rearming(house: House, episode: Episode) -> Rearming | None:
+    """When the asset of an episode last started anew, as far as the episode is concerned.
+
+    Another version took over, or the one that was moved for it came back on a result from after
+    it showed. A version that only entered shadow beside a live one is no start.
+    """
+    place = read_state(house, episode.asset).asset.place(PRODUCTION)
+    stands = standing(house, episode.asset).version
+    moved = _moved_by(house, episode)
     starts = [
-        (track.since, track.seq, track)
+        (moment, track.seq, track)
         for track in place.tracks.values()
-        if track.since is not None and track.stage in _SERVED and track.cause in _STARTS
+        if (moment := _start(track, place)) is not None
+        and (track.stage != "shadow" or track.version == stands)
+        and (track.version not in moved or _is_fresh(house, episode, track))
     ]
     left = [
         (track.since, track.seq, track)
@@ -81,6 +129,35 @@ def rearming(house: House, asset: str) -> Rearming | None:
         moment, _, track = max(left, key=lambda one: one[:2])
         return Rearming(moment, f"canary {track.version} was rolled back", keeps_baseline=True)
     return None
+
+
+def _start(track: Track, place: Place) -> datetime | None:
+    """When a version began to serve; a larger share of the traffic is no new beginning."""
+    if track.stage not in _SERVED:
+        return None
+    if track.cause == "ramp":
+        rollout = place.rollout
+        is_its = rollout is not None and rollout.version == track.version
+        return rollout.started_at if rollout is not None and is_its else None
+    return track.since if track.cause in _STARTS else None
+
+
+def _moved_by(house: House, episode: Episode) -> frozenset[str]:
+    """The versions that lost their stage for an episode."""
+    numbers = {seq for one in house.memories.acts([episode.id]) for seq in one.events}
+    moves = house.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
+    return frozenset(
+        str(payload["version"])
+        for event, payload in moves
+        if event.seq in numbers and payload is not None and payload["signals"]
+    )
+
+
+def _is_fresh(house: House, episode: Episode, track: Track) -> bool:
+    """Whether a version cites a result from after its episode showed."""
+    showed = (episode.breached or episode.opened).end
+    known = Citations(house, episode.asset, must_go_on=True)
+    return any(known[name].sealed_at >= showed for name in track.result_ids if name in known)
 
 
 def _words(track: Track) -> str:

@@ -11,9 +11,9 @@ from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.event import EventDraft
 from gatemark.core.governance import DRIFT_SIGNAL
 from gatemark.core.lifecycle import PRODUCTION
-from gatemark.flow.drift_act import CLOSED, event_moment
+from gatemark.flow.drift_act import event_moment
 from gatemark.flow.house import House
-from gatemark.watch.stores.memories import Act, MemoryRow
+from gatemark.watch.stores.memories import CLOSED, Act, MemoryRow
 
 SHORTEST = 8
 
@@ -129,6 +129,7 @@ def _forgotten(house: House, episode: Episode, now: datetime) -> list[MemoryRow]
             breach_trail=b"",
             frozen=None,
             episode=None,
+            settled=max(memory.settled, since - 1),
         )
         rows.append(MemoryRow(series.id, episode.detector, kept.policy_digest, "OK", fresh))
     return rows

@@ -25,13 +25,18 @@ from gatemark.watch.stores.points import Chunk, SqlPoints
 def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> tuple[Watch, ...]:
     """The watches of a series: those of its metric that take its form, else those of any metric."""
 
+    def takes(watch: Watch) -> bool:
+        detector = detectors().get(watch.detector)
+        is_named = watch.metric != ANY_METRIC
+        return series.form in (
+            detector.forms if is_named else detector.forms - detector.named_forms
+        )
+
     def fitting(name: str) -> tuple[Watch, ...]:
         return tuple(
             watch
             for watch in policy.watches
-            if watch.metric == name
-            and watch.fits(series.metric, kind)
-            and series.form in detectors().get(watch.detector).forms
+            if watch.metric == name and watch.fits(series.metric, kind) and takes(watch)
         )
 
     return fitting(series.metric) or fitting(ANY_METRIC)

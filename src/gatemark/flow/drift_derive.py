@@ -14,6 +14,7 @@ from gatemark.core.governance import RESULT_SEALED
 from gatemark.core.point import Point
 from gatemark.core.result import Result
 from gatemark.flow.admitted import admitted_batches
+from gatemark.flow.drift_assets import Served
 from gatemark.flow.drift_push import PointDoor
 from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
@@ -41,10 +42,15 @@ class DeriveRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What came of it: points pushed, and windows that are not over yet."""
+    """What came of it: points pushed, windows that are not over yet, and results left out.
+
+    ``not_served`` are results about versions that did not serve when they were reached: what a
+    candidate can do says nothing about what is live.
+    """
 
     pushed: Pushed
     open_windows: int
+    not_served: int
 
 
 def derive_points(
@@ -53,8 +59,10 @@ def derive_points(
     """Count what is recorded into closed windows and push them; doing it again changes nothing."""
     window_s = seconds_of(request.window)
     points: list[dict[str, Any]] = []
+    not_served = 0
     if request.results:
-        points.extend(_from_results(house, request.asset, window_s))
+        found, not_served = _from_results(house, request.asset, window_s)
+        points.extend(found)
     points.extend(_from_logs(request, choices, window_s))
     points.extend(_from_decisions(request, choices, window_s))
     closed = [point for point in points if point["end"] <= now]
@@ -63,13 +71,20 @@ def derive_points(
         for point in closed:
             door.add(msgspec.convert(point, Point))
         pushed = pusher.finish()
-    return Derived(pushed, len(points) - len(closed))
+    return Derived(pushed, len(points) - len(closed), not_served)
 
 
-def _from_results(house: House, asset: str | None, window_s: int) -> Iterator[dict[str, Any]]:
-    """One point per suite and occasion: a result reached again on another day is another point."""
-    results = house.results
+def _from_results(
+    house: House, asset: str | None, window_s: int
+) -> tuple[list[dict[str, Any]], int]:
+    """One point per suite and occasion: a result reached again on another day is another point.
+
+    Says also how many results were left out, because they are about something that did not serve.
+    """
+    results, served = house.results, Served(house)
     known: dict[str, Result] = {}
+    points: list[dict[str, Any]] = []
+    not_served = 0
     for event, payload in house.events.events(kind=RESULT_SEALED):
         if payload is None:
             continue
@@ -78,17 +93,20 @@ def _from_results(house: House, asset: str | None, window_s: int) -> Iterator[di
             known[name] = results.get(name)
         moment = datetime.fromisoformat(payload["occasion"]["finished_at"])
         source = f"result-{name[7:23]}-{event.seq}"
-        tally = _result_tally(known[name], asset, window_of(moment, window_s))
-        yield from tally.points(window_s, source)
+        candidate = known[name].candidate
+        about = "" if candidate is None else candidate.id.partition("/")[0]
+        if candidate is None or (asset is not None and about != asset):
+            continue
+        if not served.is_about(about, candidate.digest, moment):
+            not_served += 1
+            continue
+        tally = _result_tally(known[name], about, window_of(moment, window_s))
+        points.extend(tally.points(window_s, source))
+    return points, not_served
 
 
-def _result_tally(result: Result, asset: str | None, window: int) -> Tally:
+def _result_tally(result: Result, name: str, window: int) -> Tally:
     tally = Tally()
-    if result.candidate is None:
-        return tally
-    name = result.candidate.id.partition("/")[0]
-    if asset is not None and name != asset:
-        return tally
     suites = {e.checks["suite"]: e.checks["kind"] for e in result.evidence if "suite" in e.checks}
     for suite, kind in suites.items():
         if kind not in _LANES:

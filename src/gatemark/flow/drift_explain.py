@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.change import AssetKind
 from gatemark.flow.plugins import detectors
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
-from gatemark.watch.simulate import demoted_within, false_alarms
+from gatemark.watch.simulate import alone, demoted_within, false_alarms
 
 DAYS: Final = 110
 SHIFTS: Final = (3.0, 5.0)
@@ -18,13 +18,20 @@ MONTHS: Final = 12
 
 
 class WatchFigures(msgspec.Struct, frozen=True):
-    """What one watch does to one healthy metric, by simulation."""
+    """What one watch does to one healthy metric, by simulation.
+
+    The figures without ``alone`` are those of a tick that judges as many series as simulated; a
+    metric alone in its tick has no others to stand out from, and is warned about more often.
+    """
 
     metric: str
     detector: str
     false_warnings_per_month: float
     false_demotions_per_month: float
     false_demotions_per_year: float
+    alone_false_warnings_per_month: float
+    alone_false_demotions_per_month: float
+    alone_false_demotions_per_year: float
 
 
 class ClassFigures(msgspec.Struct, frozen=True):
@@ -34,6 +41,8 @@ class ClassFigures(msgspec.Struct, frozen=True):
     metrics: tuple[str, ...]
     false_demotions_per_month: float
     false_demotions_per_year: float
+    alone_false_demotions_per_month: float
+    alone_false_demotions_per_year: float
 
 
 class Power(msgspec.Struct, frozen=True):
@@ -79,12 +88,20 @@ def _figures(policy: DriftPolicy, watch: Watch, seed: int, series: int) -> Watch
     # Scale and items belong to the user's data; the simulated series have their own.
     plain = msgspec.structs.replace(watch, scale="number", min_sd=None, min_effect=0, min_items=1)
     found = false_alarms(policy, plain, detector, seed=seed, assets=series, metrics=1, days=DAYS)
+    lone = found
+    if policy.mode == "corrected":
+        lone = false_alarms(
+            alone(policy), plain, detector, seed=seed, assets=series, metrics=1, days=DAYS
+        )
     return WatchFigures(
         metric=watch.metric,
         detector=watch.detector,
         false_warnings_per_month=found.warnings_per_month,
         false_demotions_per_month=found.demotions_per_month,
         false_demotions_per_year=found.demotions_per_year,
+        alone_false_warnings_per_month=lone.warnings_per_month,
+        alone_false_demotions_per_month=lone.demotions_per_month,
+        alone_false_demotions_per_year=lone.demotions_per_year,
     )
 
 
@@ -98,11 +115,14 @@ def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[C
         ]
         if mine:
             per_year = sum(found.false_demotions_per_year for found in mine)
+            lone = sum(found.alone_false_demotions_per_year for found in mine)
             yield ClassFigures(
                 asset_class=kind,
                 metrics=tuple(found.metric for found in mine),
                 false_demotions_per_month=per_year / MONTHS,
                 false_demotions_per_year=per_year,
+                alone_false_demotions_per_month=lone / MONTHS,
+                alone_false_demotions_per_year=lone,
             )
 
 

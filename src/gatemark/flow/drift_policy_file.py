@@ -8,7 +8,7 @@ import msgspec
 import yaml
 
 from gatemark.core.drift import Mode
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.flow.plugins import detectors
 from gatemark.intake.settings_file import read_settings
 from gatemark.watch.policy import WATCHES, DriftPolicy, Response, Watch
@@ -54,9 +54,15 @@ def policy_text(policy: DriftPolicy) -> str:
 def _check_watches(path: str, policy: DriftPolicy) -> None:
     for watch in policy.watches:
         try:
-            detectors().get(watch.detector).build(watch.options)
-        except BadInputError as error:
+            detector = detectors().get(watch.detector)
+            detector.build(watch.options)
+        except (BadInputError, UsageError) as error:
             raise BadInputError(f"{path}: watch of {watch.metric}: {error}") from error
+        if watch.harm == "down" and not detector.is_directed:
+            raise BadInputError(
+                f"{path}: watch of {watch.metric}: {watch.detector} does not know up from down, "
+                "so that harm: down would never alarm; say both"
+            )
 
 
 def _joined(policy: DriftPolicy, value: dict[str, Any]) -> DriftPolicy:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -20,13 +20,16 @@ from gatemark.flow.drift_cohorts import Gathered, gather
 from gatemark.flow.house import House
 from gatemark.watch.alerts import AlertPlan
 from gatemark.watch.cohort import Cohort
-from gatemark.watch.memory import Memory, SeriesMemory, under_new_policy
+from gatemark.watch.late import first_changed
+from gatemark.watch.memory import Memory, SeriesMemory
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy
+from gatemark.watch.recall import after_a_change, under_new_policy
 from gatemark.watch.series import Series
 from gatemark.watch.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.watch.tick import Rearming, Ticked, tick
 
 ATTEMPTS: Final = 5
+MOST_NAMED: Final = 5
 
 
 class PolicyName(msgspec.Struct, frozen=True):
@@ -62,6 +65,7 @@ class Look(NamedTuple):
     kinds: Mapping[str, AssetKind | None]
     ticked: Ticked
     signals: tuple[DriftSignal, ...]
+    again: tuple[Series, ...]
 
 
 def look(house: House, policy: DriftPolicy, now: datetime, asset: str | None = None) -> Look:
@@ -71,12 +75,29 @@ def look(house: House, policy: DriftPolicy, now: datetime, asset: str | None = N
     kept = house.memories.memories([one.id for one in series] if asset else None)
     recalled = _recalled(kept, policy.digest)
     gathered = gather(house, policy, now, kinds, series, kept=recalled)
-    memories = tuple(Memory(cohort, _of_cohort(cohort, recalled)) for cohort in gathered.cohorts)
-    rearmed = _rearmed(house, memories, kinds)
-    ticked = tick(list(zip(gathered.cohorts, memories, strict=True)), policy, now, rearmed)
+    changed = _written_since(gathered.cohorts, recalled)
+    if changed:
+        recalled |= changed
+        gathered = gather(house, policy, now, kinds, series, kept=recalled)
+    again = {series_id for series_id, _ in changed}
+    over = _over(house, recalled)
+    memories = tuple(
+        Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts
+    )
+    cohorts = list(zip(gathered.cohorts, memories, strict=True))
+    ticked = tick(cohorts, policy, now, _starts(house, kinds))
     silent = _never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
-    return Look(series, gathered, memories, kept, kinds, ticked, tuple(ordered))
+    return Look(
+        series=series,
+        gathered=gathered,
+        memories=memories,
+        kept=kept,
+        kinds=kinds,
+        ticked=ticked,
+        signals=tuple(ordered),
+        again=tuple(one for one in series if one.id in again),
+    )
 
 
 def probe(
@@ -93,16 +114,25 @@ def probe(
         seen = house.memories.last_tick()
         found = look(house, policy, now)
         notes = _notes(found, seen, now)
-        if dry_run or (seen.at is not None and now < seen.at):
+        # What was over at an earlier moment is over now, too: such windows are judged by any clock.
+        if dry_run or (_is_back(seen, now) and not found.ticked.judged_windows):
             return _probed(found, policy, now, notes)
         try:
             _record(house, found, policy, seen, now)
         except ConflictError:
             continue
         tell_levels(house, found.signals, _levels_before(found), found.kinds, now=now)
-        done = act_on(house, policy, found.ticked, now=now)
-        queue_alerts(house, plan, policy, found.ticked.open, done, signals=found.signals, now=now)
-        return _probed(found, policy, now, notes, done, alerts=send_pending(house, plan))
+        acts = act_on(house, policy, found.ticked, now=now)
+        queue_alerts(
+            house,
+            plan,
+            policy,
+            acts,
+            episodes=found.ticked.open,
+            signals=found.signals,
+            now=now,
+        )
+        return _probed(found, policy, now, notes, acts.done, alerts=send_pending(house, plan))
     raise ConflictError(f"other probes were faster {ATTEMPTS} times in a row; nothing was recorded")
 
 
@@ -118,6 +148,35 @@ def _recalled(
     }
 
 
+def _written_since(
+    cohorts: Sequence[Cohort], recalled: Mapping[tuple[int, str], SeriesMemory]
+) -> dict[tuple[int, str], SeriesMemory]:
+    """The memories of series whose judged windows came late or were corrected since."""
+    found = {}
+    for cohort in cohorts:
+        known = [
+            (row, key, memory)
+            for row, one in enumerate(cohort.series)
+            if (memory := recalled.get(key := (one.id, cohort.detector.name))) is not None
+            and len(memory.seen) == cohort.watch.span
+            and memory.window_s == cohort.window_s[row]
+        ]
+        if not known:
+            continue
+        rows = np.asarray([row for row, _, _ in known])
+        judged = np.asarray([memory.judged for _, _, memory in known])
+        seen = np.frombuffer(b"".join(memory.seen for _, _, memory in known), dtype=np.uint8)
+        first = first_changed(cohort, rows, judged, seen.reshape(len(known), -1))
+        settled = np.asarray([memory.settled for _, _, memory in known])
+        for at in np.flatnonzero(first > settled).tolist():
+            row, key, memory = known[at]
+            opened = None
+            if memory.episode is not None:
+                opened = cohort.index_at(row, memory.episode.opened.start)
+            found[key] = after_a_change(memory, int(first[at]), opened, cohort.watch.sustained)
+    return found
+
+
 def _of_cohort(
     cohort: Cohort, recalled: Mapping[tuple[int, str], SeriesMemory]
 ) -> dict[int, SeriesMemory]:
@@ -125,12 +184,18 @@ def _of_cohort(
     return {key[0]: recalled[key] for key in keys if key in recalled}
 
 
-def _rearmed(
-    house: House, memories: Sequence[Memory], kinds: Mapping[str, AssetKind | None]
-) -> dict[str, Rearming]:
-    troubled = {e.asset for memory in memories for e in memory.episodes.values()}
-    found = {asset: rearming(house, asset) for asset in sorted(troubled) if asset in kinds}
-    return {asset: fresh for asset, fresh in found.items() if fresh is not None}
+def _starts(
+    house: House, kinds: Mapping[str, AssetKind | None]
+) -> Callable[[Episode], Rearming | None]:
+    """When the registered asset of an episode started anew."""
+    return lambda episode: rearming(house, episode) if episode.asset in kinds else None
+
+
+def _over(house: House, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
+    """The episodes that are over, where windows are judged again that may have opened them."""
+    if all(memory.seen for memory in recalled.values()):
+        return frozenset()
+    return frozenset(e.id for e in house.memories.episodes() if not e.is_open)
 
 
 def _never_pushed(
@@ -204,13 +269,26 @@ def _is_news(found: Look, series: Series, detector: str, signal: DriftSignal) ->
     return known is None or known.level != signal.level
 
 
+def _is_back(seen: LastTick, now: datetime) -> bool:
+    return seen.at is not None and now < seen.at
+
+
+def _text(moment: datetime | None) -> str:
+    return "-" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def _notes(found: Look, seen: LastTick, now: datetime) -> tuple[str, ...]:
     notes = []
-    if seen.at is not None and now < seen.at:
-        notes.append(
-            f"the clock went back: the last probe was at {seen.at:%Y-%m-%dT%H:%M:%SZ}; "
-            "nothing is recorded or acted on"
-        )
+    if _is_back(seen, now):
+        rest = "windows that nobody had looked at are judged all the same"
+        if not found.ticked.judged_windows:
+            rest = "nothing is recorded or acted on"
+        notes.append(f"the clock went back: the last probe was at {_text(seen.at)}; {rest}")
+    if found.again:
+        names = ", ".join(f"{one.asset} {one.metric}" for one in found.again[:MOST_NAMED])
+        more = len(found.again) - MOST_NAMED
+        names += f" and {more} more" if more > 0 else ""
+        notes.append(f"windows that were judged before have changed and are judged again: {names}")
     notes.extend(
         f"{one.asset} {one.metric} ({one.form}) has no watch that reads it"
         for one in found.gathered.unwatched

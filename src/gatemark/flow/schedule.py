@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -41,6 +43,8 @@ from gatemark.watch.stores.runs import Run, RunState
 HEAD: Final = "gatemark_schedules"
 OVERDUE: Final = "schedule_overdue"
 GRACE_S: Final = 60
+PROBE_ALERTS: Final = "GATEMARK_DRIFT_PROBE_ALERTS"
+"""The variable that stands for ``--alerts`` of a drift probe."""
 TAIL: Final = 500
 _ENDED_WELL: Final = frozenset({ExitCode.PASS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
 _WARN: Final[Level] = "WARN"
@@ -91,11 +95,15 @@ def read_plan(path: str | None) -> Plan:
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
     keeps_defaults = value.pop("defaults", True)
+    if not isinstance(keeps_defaults, bool):
+        raise BadInputError(f"{path}: defaults must be true or false, got {keeps_defaults!r}")
     try:
         plan = msgspec.convert(value, Plan)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
     if not keeps_defaults:
+        if not plan.schedules:
+            raise BadInputError(f"{path}: names no schedule, and the built-in ones are off")
         return plan
     named = {schedule.id for schedule in plan.schedules}
     kept = tuple(schedule for schedule in DEFAULT_PLAN.schedules if schedule.id not in named)
@@ -107,7 +115,7 @@ def list_schedules(house: House, plan: Plan, now: datetime) -> tuple[ScheduleLin
     seen = house.schedule_runs.known_since([one.id for one in plan.schedules], now)
     lines = []
     for schedule in plan.schedules:
-        done = house.schedule_runs.last_done(schedule.id)
+        done = house.schedule_runs.last_done(schedule.id, now)
         lines.append(
             ScheduleLine(
                 id=schedule.id,
@@ -132,7 +140,8 @@ def due_now(house: House, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
     found: list[Occasion] = []
     for schedule in plan.schedules:
         if schedule.is_active:
-            found.extend(occasions(schedule, now, house.schedule_runs.last_due(schedule.id)))
+            last = house.schedule_runs.last_due(schedule.id, now)
+            found.extend(occasions(schedule, now, last))
             if schedule.triggers:
                 done = house.schedule_runs.occasions(schedule.id)
                 found.extend(triggered(schedule, triggers, done))
@@ -146,25 +155,36 @@ def tick_schedules(
     now: datetime,
     worker: str,
     alert_plan: AlertPlan | None = None,
+    alerts_file: str | None = None,
     runner: Runner | None = None,
+    stopwatch: Callable[[], float] = time.monotonic,
 ) -> Ticked:
-    """Claim and run what is due; what another worker has is left to it."""
+    """Claim and run what is due; what another worker has is left to it.
+
+    Runs follow each other, so that ``stopwatch`` (seconds) tells how late it is for each. Drift
+    probes tell the sinks of ``alerts_file``.
+    """
+    started = stopwatch()
+
+    def moment() -> datetime:
+        return now + timedelta(seconds=stopwatch() - started)
+
     abandoned = house.schedule_runs.abandon(now)
     note_changes(house, now)
     overdue = _tell_overdue(house, plan, now, alert_plan or AlertPlan())
     by_id = {schedule.id: schedule for schedule in plan.schedules}
-    run = runner or _runner(house)
+    run = runner or _runner(house, alerts_file)
     lines = []
     for occasion in due_now(house, plan, now):
         schedule = by_id[occasion.schedule]
         lease = seconds_of(schedule.time_limit) + GRACE_S
-        state = house.schedule_runs.claim(occasion, worker, now, lease)
+        state = house.schedule_runs.claim(occasion, worker, moment(), lease)
         if state is None:
             continue
         detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
         if state == "running":
             state, detail = run(schedule, occasion, now)
-            house.schedule_runs.finish(occasion, state, now, detail)
+            house.schedule_runs.finish(occasion, state, moment(), detail)
         lines.append(
             TickLine(
                 schedule=schedule.id,
@@ -207,7 +227,7 @@ def _tell_overdue(house: House, plan: Plan, now: datetime, alerts: AlertPlan) ->
     seen = house.schedule_runs.first_seen([schedule.id for schedule in active], now)
     found = []
     for schedule in active:
-        last = house.schedule_runs.last_done(schedule.id) or seen[schedule.id]
+        last = house.schedule_runs.last_done(schedule.id, now) or seen[schedule.id]
         if not is_overdue(schedule, now, last):
             continue
         found.append(schedule.id)
@@ -230,20 +250,27 @@ def _tell_overdue(house: House, plan: Plan, now: datetime, alerts: AlertPlan) ->
     return tuple(found)
 
 
-def _runner(house: House) -> Runner:
+def _runner(house: House, alerts_file: str | None) -> Runner:
+    settings = {"GATEMARK_STORE": house.address}
+    if alerts_file is not None and PROBE_ALERTS not in os.environ:
+        settings[PROBE_ALERTS] = str(Path(alerts_file).resolve())
+
     def run(schedule: Schedule, occasion: Occasion, now: datetime) -> tuple[RunState, str]:
-        return run_command(schedule, occasion, now, house.address)
+        return run_command(schedule, occasion, now, settings)
 
     return run
 
 
 def run_command(
-    schedule: Schedule, occasion: Occasion, now: datetime, store: str
+    schedule: Schedule, occasion: Occasion, now: datetime, settings: Mapping[str, str]
 ) -> tuple[RunState, str]:
-    """Run a schedule's command in a process of its own, stopped when its time is up."""
+    """Run a schedule's command in a process of its own, stopped when its time is up.
+
+    ``settings`` are variables that stand for options of the command.
+    """
     told = {"asset": occasion.asset or "", "now": _text(now), "due": _text(occasion.due_at)}
     arguments = [_filled(argument, told) for argument in schedule.run]
-    environment = {**os.environ, "GATEMARK_STORE": store}
+    environment = {**os.environ, **settings}
     try:
         process = subprocess.Popen(  # noqa: S603 - the owner of the schedule names it
             [sys.executable, "-m", "gatemark", *arguments],

@@ -163,6 +163,10 @@ class Cohort:
             known = self._windows[key] = Window(*(datetime.fromtimestamp(e, UTC) for e in ends))
         return known
 
+    def index_at(self, row: int, moment: datetime) -> int:
+        """The number of the window that a moment is in."""
+        return (int(moment.timestamp()) - int(self.phase_s[row])) // int(self.window_s[row])
+
     def first_index_from(self, row: int, moment: datetime) -> int:
         """The number of the first window that starts at a moment or after it."""
         seconds = int(moment.timestamp()) - int(self.phase_s[row])

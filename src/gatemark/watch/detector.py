@@ -150,6 +150,8 @@ class Detector(msgspec.Struct, frozen=True):
 
     ``recent`` tells how many of the latest windows it looks at; the baseline lies before them.
     ``reduce`` may replace the parts of all windows once, before any of them is judged.
+    ``is_directed`` tells whether it knows up from down. ``named_forms`` are forms that it takes
+    from metrics that a watch names only.
     """
 
     name: str
@@ -162,6 +164,8 @@ class Detector(msgspec.Struct, frozen=True):
     references: tuple[str, ...]
     recent: Callable[[Any], int] = lambda _: 1
     reduce: Callable[[FormName, Floats, Floats], tuple[FormName, Floats]] = _itself
+    is_directed: bool = True
+    named_forms: frozenset[FormName] = frozenset()
 
     def build(self, options: Mapping[str, Any]) -> msgspec.Struct:
         """The options as the detector knows them."""

@@ -34,7 +34,9 @@ class Scores(NamedTuple):
     """The two numbers that decide about each series, both signed; zero where nothing matters.
 
     ``warn`` is held against the warning line and ``breach`` against the breach line.
-    ``is_judged`` marks the series that could be judged at all.
+    ``is_judged`` marks the series that could be judged at all, ``is_sigma`` those whose ``breach``
+    is in standard deviations of their baseline and not yet a normal score, ``matters`` those that
+    moved far enough to count.
     """
 
     warn: Floats
@@ -42,6 +44,8 @@ class Scores(NamedTuple):
     is_judged: Flags
     is_enough: Flags
     harm: Flags
+    is_sigma: Flags
+    matters: Flags
 
     def rows(self, chosen: slice) -> Scores:
         """The same for some of the series."""
@@ -51,6 +55,8 @@ class Scores(NamedTuple):
             is_judged=self.is_judged[chosen],
             is_enough=self.is_enough[chosen],
             harm=self.harm[chosen],
+            is_sigma=self.is_sigma[chosen],
+            matters=self.matters[chosen],
         )
 
 
@@ -75,6 +81,8 @@ def scores_of(found: Readings, baseline_windows: Floats, watch: Watch, mode: Mod
         is_judged=is_judged,
         is_enough=is_enough,
         harm=harm,
+        is_sigma=np.isfinite(found.sigma),
+        matters=matters,
     )
 
 
@@ -111,8 +119,8 @@ def breaches(
     """The series whose latest windows together are a breach.
 
     Each of the last ``sustained`` windows is beyond the breach line on one side; in corrected mode
-    their mean must be so after correction for the small baseline, too. Or, in corrected mode, one
-    more than that many windows all warn on one side and their mean is beyond the line.
+    the mean of sigmas must be so after correction for the small baseline, too. Or, in corrected
+    mode, one more than that many windows all warn on one side and their mean is beyond the line.
     """
     nobody = np.zeros(scores.harm.shape, dtype=bool)
     if watch.warn_only:
@@ -121,7 +129,7 @@ def breaches(
     found, by_mean = _all_beyond(last, watch.breach), nobody
     if policy.mode == "corrected":
         # Few series come this far; the tails of the others need not be worked out.
-        far = np.flatnonzero(found)
+        far = np.flatnonzero(found & scores.is_sigma)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = last[far].mean(axis=1) / np.sqrt(1 + 1 / baseline_windows[far])
         together, _ = normal_scores(t, baseline_windows[far] - 1)
@@ -149,11 +157,12 @@ def window_levels(
     level = np.full(scores.warn.shape, CODE["OK"], dtype=np.int8)
     # Step 7.
     level[beyond] = CODE["INFO"]
-    level[scores.is_enough & found.is_degenerate & ~scores.harm] = CODE["INFO"]
+    is_apart = found.is_degenerate & scores.matters
+    level[scores.is_enough & is_apart & ~scores.harm] = CODE["INFO"]
     # Step 6.
     level[scores.is_enough & found.is_new] = CODE["NEW_CLASS"]
     # Step 5.
-    level[scores.is_enough & found.is_degenerate & scores.harm] = CODE["DEGENERATE"]
+    level[scores.is_enough & is_apart & scores.harm] = CODE["DEGENERATE"]
     # Step 4.
     level[beyond & scores.harm & stands_out] = CODE["WARN"]
     # Step 3.

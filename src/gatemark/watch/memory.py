@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from gatemark.core.canonical import digest
 from gatemark.core.drift import DriftSignal, Episode, Level, severity
 from gatemark.watch.cohort import NEVER, Baseline, Cohort, Rows
+from gatemark.watch.late import written
 from gatemark.watch.levels import Trail, empty_trail
 
 Floats = NDArray[np.float64]
@@ -32,7 +34,11 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
 class SeriesMemory(msgspec.Struct, frozen=True):
     """What is kept of one series between ticks; numbers of windows are of this length.
 
-    Trails are packed scores; an empty one is that of a series without any.
+    Trails are packed scores; an empty one is that of a series without any. ``settled`` is the last
+    window that nothing makes anybody judge again. ``seen`` is one byte for each of the latest
+    windows up to ``judged``: how often it had been written when they were looked at. ``is_anew``
+    asks to judge again what comes after ``judged``, and to join the episode at the end; ``looked``
+    is how far windows had been judged before.
     """
 
     window_s: int
@@ -44,19 +50,34 @@ class SeriesMemory(msgspec.Struct, frozen=True):
     frozen: FrozenBaseline | None
     episode: Episode | None
     signal: DriftSignal | None
+    settled: int = NEVER
+    seen: bytes = b""
+    is_anew: bool = False
+    looked: int = NEVER
 
 
 class Memory:
     """The memory of a whole cohort, as arrays.
 
     ``judged`` is the latest window that was looked at, ``since`` the first that may be in a
-    baseline, ``calm`` how many quiet windows an episode has had. ``is_touched`` marks the rows
-    that a tick changed.
+    baseline, ``calm`` how many quiet windows an episode has had, ``settled`` the latest window
+    that stays as it was judged. ``is_touched`` marks the rows that a tick changed. ``over`` are the
+    ids of episodes that are closed on record: trouble that is found again gets another one.
     """
 
-    def __init__(self, cohort: Cohort, kept: Mapping[int, SeriesMemory]) -> None:
+    def __init__(
+        self,
+        cohort: Cohort,
+        kept: Mapping[int, SeriesMemory],
+        over: frozenset[str] = frozenset(),
+    ) -> None:
         count, wanted = len(cohort.series), cohort.watch.baseline
+        self._cohort = cohort
+        self.over = over
         self._window_s = cohort.window_s
+        self.settled: Indices = np.full(count, NEVER, dtype=np.int64)
+        self._looked: Indices = np.full(count, NEVER, dtype=np.int64)
+        self._opened_now: set[str] = set()
         self.judged: Indices = np.full(count, NEVER, dtype=np.int64)
         self.since: Indices = np.full(count, NEVER, dtype=np.int64)
         self.calm: Indices = np.zeros(count, dtype=np.int64)
@@ -84,14 +105,16 @@ class Memory:
                 self.carried[row] = kept.episode
             return
         self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
+        self.settled[row], self._looked[row] = kept.settled, kept.looked
         for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
             if len(told) == _SCORE.itemsize * trail.shape[1]:
                 trail[row] = np.frombuffer(told, dtype=_SCORE)
         if kept.signal is not None:
             self.signals[row] = kept.signal
         if kept.episode is not None:
-            # What was never judged is judged from the start; the episode waits for the end.
-            kept_in = self.carried if kept.judged == NEVER else self.episodes
+            # What is judged anew comes to what it comes to; the episode waits for the end.
+            is_waiting = kept.is_anew or kept.judged == NEVER
+            kept_in = self.carried if is_waiting else self.episodes
             kept_in[row] = kept.episode
         frozen = kept.frozen
         if frozen is not None and len(frozen.number) <= self.frozen.number.shape[1]:
@@ -123,10 +146,27 @@ class Memory:
         """Let the baseline of some rows trail again."""
         self.is_frozen[rows] = False
 
-    def rearm(self, row: int, since: int, moment: datetime, cause: str) -> None:
-        """Close the episode of a row because its asset was examined anew; its past is forgotten."""
+    def rearm(self, row: int, first: int, moment: datetime, cause: str) -> None:
+        """Close the episode of a row because its asset was examined anew; its past is forgotten.
+
+        ``first`` is the first window of the new baseline.
+        """
         self.close(row, moment, cause)
-        self.since[row] = since
+        self.since[row] = first
+        self._settle(row, first)
+
+    def leave(self, row: int, first: int, moment: datetime, cause: str) -> None:
+        """Close the episode of a row because what drifted is gone; its baseline stays as it was.
+
+        ``first`` is the first window of what is there now.
+        """
+        is_frozen = self.is_frozen[row]
+        self.close(row, moment, cause)
+        self.is_frozen[row] = is_frozen
+        self._settle(row, first)
+
+    def _settle(self, row: int, first: int) -> None:
+        self.settled[row] = max(int(self.settled[row]), first - 1)
         for trail in self.trail:
             trail[row] = np.nan
 
@@ -134,7 +174,11 @@ class Memory:
         """Close the episode of a row."""
         self.is_touched[row] = True
         episode = self.episodes.pop(row, None) or self.carried.pop(row)
-        self.closed.append(msgspec.structs.replace(episode, closed_at=moment, closed_because=cause))
+        opened = self._cohort.index_at(row, episode.opened.start)
+        # Trouble of the past that only judging again brought up, and that is over, is no news.
+        if episode.id not in self._opened_now or opened > self._looked[row]:
+            over = msgspec.structs.replace(episode, closed_at=moment, closed_because=cause)
+            self.closed.append(over)
         self.is_frozen[row] = False
         self.calm[row] = 0
 
@@ -151,6 +195,7 @@ class Memory:
             ids, content = baseline_account(cohort, row, used)
             names = (signal.asset, signal.metric, signal.detector, signal.window.id)
             identity = digest([*names, policy_digest])
+            self._opened_now.add(identity)
             self.episodes[row] = Episode(
                 id=identity,
                 asset=signal.asset,
@@ -195,17 +240,24 @@ class Memory:
                 else before.signal,
             )
         self.carried.clear()
+        for row, episode in self.episodes.items():
+            identity = episode.id
+            while identity in self.over:
+                identity = digest([identity, "again"])
+            if identity != episode.id:
+                signal = msgspec.structs.replace(episode.signal, episode=identity)
+                self.episodes[row] = msgspec.structs.replace(episode, id=identity, signal=signal)
 
     def told(self, rows: Indices) -> Iterator[SeriesMemory]:
         """What to keep of some rows, one after the other."""
-        numbers = (self._window_s, self.judged, self.since, self.calm)
+        numbers = (self._window_s, self.judged, self.since, self.calm, self.settled)
         # Whole columns become Python's values at once; one by one would take longer than writing.
         columns = [part[rows].tolist() for part in numbers]
         warn, breach = (_packed(trail[rows]) for trail in self.trail)
-        kept = zip(
-            rows.tolist(), *columns, warn, breach, self.is_frozen[rows].tolist(), strict=True
-        )
-        for row, window_s, judged, since, calm, warned, breached, is_frozen in kept:
+        seen = written(self._cohort, rows, self.judged[rows])
+        is_frozen = self.is_frozen[rows].tolist()
+        kept = zip(rows.tolist(), *columns, warn, breach, is_frozen, _rows_of(seen), strict=True)
+        for row, window_s, judged, since, calm, settled, warned, breached, frozen, times in kept:
             yield SeriesMemory(
                 window_s=window_s,
                 judged=judged,
@@ -213,9 +265,11 @@ class Memory:
                 calm=calm,
                 warn_trail=warned,
                 breach_trail=breached,
-                frozen=self._frozen(row) if is_frozen else None,
+                frozen=self._frozen(row) if frozen else None,
                 episode=self.episodes.get(row),
                 signal=self.signals.get(row),
+                settled=settled,
+                seen=times,
             )
 
     def _frozen(self, row: int) -> FrozenBaseline:
@@ -230,25 +284,14 @@ class Memory:
 
 def _packed(trails: Floats) -> list[bytes]:
     """The scores of each row as bytes."""
-    size = trails.shape[1] * _SCORE.itemsize
-    joined = trails.astype(_SCORE).tobytes()
+    return _rows_of(trails.astype(_SCORE))
+
+
+def _rows_of(table: NDArray[Any]) -> list[bytes]:
+    """The bytes of each row."""
+    size = table.shape[1] * table.dtype.itemsize
+    joined = table.tobytes()
     return [joined[at : at + size] for at in range(0, len(joined), size)]
-
-
-def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
-    """What is still worth remembering when other lines are drawn: open trouble and fresh starts.
-
-    All windows within reach are judged again; what they come to joins the episode.
-    """
-    return msgspec.structs.replace(
-        kept,
-        judged=NEVER,
-        calm=0,
-        warn_trail=b"",
-        breach_trail=b"",
-        frozen=None,
-        signal=None,
-    )
 
 
 def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:

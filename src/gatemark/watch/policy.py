@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.change import AssetKind
-from gatemark.core.drift import Harm, Level, Mode
+from gatemark.core.drift import ALARMS, Harm, Level, Mode
 from gatemark.core.errors import InvalidValueError
 from gatemark.watch.durations import seconds_of
 
@@ -98,6 +98,25 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(
                 f"{self.level} of a {self.stage} asset must be followed by acts"
             )
+        whole = f"{self.level} of {self.stage}"
+        if self.level not in _ANSWERED:
+            raise InvalidValueError(f"{whole} has no response: nothing has happened")
+        allowed = _POSSIBLE[self.stage] if self.level in ALARMS else _ONLY_TOLD
+        wrong = [act for act in self.acts if act not in allowed]
+        if wrong:
+            raise InvalidValueError(
+                f"{whole} cannot be followed by {wrong[0]}, only by {', '.join(allowed)}"
+            )
+
+
+_ANSWERED: Final[frozenset[Level]] = ALARMS | {"STALE"}
+_ONLY_TOLD: Final[tuple[Act, ...]] = ("alert",)
+"""Silence says nothing about an asset, so that it can be told of and no more."""
+_POSSIBLE: Final[dict[WatchedStage, tuple[Act, ...]]] = {
+    "enabled": ("alert", "shadow", "demote", "roll_back"),
+    "canary": ("alert", "pause", "shadow", "demote", "roll_back"),
+    "shadow": ("alert", "demote"),
+}
 
 
 def _responses() -> tuple[Response, ...]:
@@ -148,8 +167,11 @@ WATCHES: Final = (
     ),
     Watch(metric="tool_error_classes", detector="chi_square", classes=("tool",), window="1d"),
     Watch(metric=ANY_METRIC),
+    Watch(metric=ANY_METRIC, detector="kl", harm="up", min_items=50),
+    Watch(metric=ANY_METRIC, detector="ece_excess", harm="up", min_items=100),
+    Watch(metric=ANY_METRIC, detector="chi_square"),
 )
-"""The table of watched metrics, and the watch of every metric that is not in it."""
+"""The table of watched metrics, and the watches of every metric that is not in it, by form."""
 
 
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -106,26 +106,33 @@ def _extras(found: Readings) -> Iterator[dict[str, float]]:
 
 
 def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
-    """The signal of a series whose latest closed window has no points, or too few items."""
+    """The signal of a series whose latest closed window has no points, or too few items.
+
+    ``missing_windows`` is how many of the latest cannot be judged for that; ``silent_windows`` how
+    many there were to look at when it is not known since when.
+    """
     series = cohort.series[row]
     n = int(cohort.raw_items[row, -1])
+    counted = np.flatnonzero(cohort.items[row] > 0)
     extras: dict[str, float] = {}
-    if n:
-        reason = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
+    gap = cohort.columns
+    if counted.size or judged > NEVER:
+        since = int(cohort.last[row]) - judged
+        gap = cohort.columns - 1 - int(counted[-1]) if counted.size else since
+        extras["missing_windows"] = gap
     else:
-        here = np.flatnonzero(cohort.raw_items[row] > 0)
-        if here.size:
-            gap = cohort.columns - 1 - int(here[-1])
-            extras["missing_windows"] = gap
-            last = cohort.window(row, int(cohort.last[row]) - gap)
-            reason = f"no point for {_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
-        elif judged > NEVER:
-            last = cohort.window(row, judged)
-            reason = (
-                f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
-            )
-        else:
-            reason = f"no point in the latest {cohort.columns} windows"
+        extras["silent_windows"] = gap
+    if n:
+        needed = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
+        reason = needed if gap == 1 else f"{needed}; nothing to judge for {_windows(gap)}"
+    elif counted.size:
+        last = cohort.window(row, int(cohort.last[row]) - gap)
+        reason = f"no point for {_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
+    elif judged > NEVER:
+        last = cohort.window(row, judged)
+        reason = f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
+    else:
+        reason = f"no point in the latest {cohort.columns} windows"
     return DriftSignal(
         asset=series.asset,
         metric=series.metric,
@@ -152,8 +159,12 @@ def _reasons(cohort: Cohort, judgement: Judgement, policy: DriftPolicy) -> Itera
     names = np.where(np.isfinite(judgement.readings.sigma) & is_literal, "sigma", "z").tolist()
     sizes = np.abs(judgement.scores.warn).tolist()
     levels = judgement.levels.tolist()
+    is_flat = judgement.readings.is_degenerate.tolist()
     for at, (code, name, size) in enumerate(zip(levels, names, sizes, strict=True)):
-        if code == well:
+        if code == well and is_flat[at]:
+            effect = f"{cohort.watch.min_effect:g}"
+            yield f"differs from a baseline that never changed by less than {effect} (min_effect)"
+        elif code == well:
             yield f"|{name}| {size:.2f} is below {line}"
         else:
             yield _reason(cohort, judgement, at, LEVELS[code], policy)
@@ -176,6 +187,8 @@ def _reason(
             lasting = f"beyond {watch.breach:g} for {_windows(watch.sustained)} or more"
             if judgement.by_mean[at]:
                 lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
+            if not judgement.scores.is_sigma[at]:
+                return f"z {abs(extreme):.2f} against the baseline, {lasting}"
             return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
         case "WARN":
             tick = "" if policy.mode == "literal" else _among(judgement.adjusted_p[at], policy)

@@ -116,6 +116,11 @@ def simulate(
     )
 
 
+def alone(policy: DriftPolicy) -> DriftPolicy:
+    """The policy by which a series among others is judged as if it were alone in its tick."""
+    return msgspec.structs.replace(policy, q=1 - 1e-9)
+
+
 class FalseAlarms(msgspec.Struct, frozen=True):
     """What a policy does to healthy assets, per asset, by simulation."""
 
@@ -173,9 +178,7 @@ def demoted_within(
     values = rng.standard_normal((series, healthy + windows))
     values[:, healthy:] += shift_sd
     shifted_at = START + timedelta(days=healthy)
-    # With q next to one, a series among others is judged as it would be alone.
-    alone = msgspec.structs.replace(policy, q=1 - 1e-9)
-    found = simulate(alone, watch, detector, values_data(values))
+    found = simulate(alone(policy), watch, detector, values_data(values))
     hit = {
         e.asset for e in found.episodes if e.breached is not None and e.breached.start >= shifted_at
     }

@@ -5,7 +5,7 @@ Pure: cohorts, memories, policy and moment in; signals and changed memories out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -73,12 +73,15 @@ def tick(
     cohorts: Sequence[tuple[Cohort, Memory]],
     policy: DriftPolicy,
     now: datetime,
-    rearmed: Mapping[str, Rearming] | None = None,
+    rearmed: Callable[[Episode], Rearming | None] | None = None,
     on_judged: Callable[[Cohort, Judgement], None] | None = None,
 ) -> Ticked:
-    """Judge what is due; memories are moved on in place. ``on_judged`` sees every column."""
+    """Judge what is due; memories are moved on in place. ``on_judged`` sees every column.
+
+    ``rearmed`` tells when the asset of an episode last started anew.
+    """
     for cohort, memory in cohorts:
-        _rearm(cohort, memory, rearmed or {})
+        _rearm(cohort, memory, rearmed)
     policy_digest = policy.digest
     latest: dict[int, Judgement] = {}
     judged = 0
@@ -99,27 +102,31 @@ def tick(
                 on_judged(found.cohort, judgement)
             if back == 0:
                 latest[id(found.cohort)] = judgement
-    for _, memory in cohorts:
+    for cohort, memory in cohorts:
         memory.carry()
+        # Windows that were judged again may be of a time before the asset started anew.
+        _rearm(cohort, memory, rearmed)
     return Ticked(
         by_cohort=tuple(
             tuple(_signals(cohort, memory, latest.get(id(cohort)), policy))
             for cohort, memory in cohorts
         ),
         open=tuple(e for _, memory in cohorts for e in memory.episodes.values()),
-        closed=tuple(e for _, memory in cohorts for e in memory.closed),
+        closed=tuple(e for _, memory in cohorts for e in memory.closed if e.id not in memory.over),
         judged_windows=judged,
     )
 
 
-def _rearm(cohort: Cohort, memory: Memory, rearmed: Mapping[str, Rearming]) -> None:
+def _rearm(
+    cohort: Cohort, memory: Memory, rearmed: Callable[[Episode], Rearming | None] | None
+) -> None:
+    if rearmed is None:
+        return
     for row, episode in [*memory.episodes.items(), *memory.carried.items()]:
-        fresh = rearmed.get(episode.asset)
+        fresh = rearmed(episode)
         if fresh is not None and fresh.moment >= episode.opened.end:
-            since = cohort.first_index_from(row, fresh.moment)
-            if fresh.keeps_baseline:
-                since = int(memory.since[row])
-            memory.rearm(row, since, fresh.moment, fresh.cause)
+            start = memory.leave if fresh.keeps_baseline else memory.rearm
+            start(row, cohort.first_index_from(row, fresh.moment), fresh.moment, fresh.cause)
 
 
 def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Round | None:

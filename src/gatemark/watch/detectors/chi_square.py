@@ -69,6 +69,7 @@ DETECTOR: Final = Detector(
     options=Options,
     forms=frozenset({"categories"}),
     judge=judge,
+    is_directed=False,
     formula=(
         "X2 = sum (observed - expected)^2 / expected over the 2 x K table of current and summed "
         "baseline counts, K - 1 degrees of freedom, no continuity correction; V = sqrt(X2 / N). "

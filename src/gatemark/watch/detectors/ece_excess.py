@@ -53,6 +53,7 @@ DETECTOR: Final = Detector(
     summary="Sigma of the expected calibration error, less that of a calibrated twin.",
     options=Options,
     forms=frozenset({"calibration", "value"}),
+    named_forms=frozenset({"value"}),
     judge=judge,
     reduce=reduce,
     formula=(

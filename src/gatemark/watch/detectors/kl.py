@@ -59,6 +59,7 @@ DETECTOR: Final = Detector(
     summary="Sigma of the KL divergence of a histogram, less what it is by chance.",
     options=Options,
     forms=frozenset({"histogram", "value"}),
+    named_forms=frozenset({"value"}),
     judge=judge,
     formula=(
         "KL(c || b) = sum p log(p / q) in nats over fixed bins, p and q from counts + 0.5, "

@@ -18,6 +18,10 @@ from gatemark.watch.memory import SeriesMemory
 from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, TICKS
 
 DRIFT: Final = "drift"
+TOLD: Final = "tell"
+"""The act of writing an episode's level into the ledger."""
+CLOSED: Final = "close"
+"""The act of writing into the ledger that an episode is over."""
 BATCH: Final = 5_000
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
@@ -163,6 +167,22 @@ class SqlMemories:
             query = query.where(EPISODES.c.asset == asset)
         if only_open:
             query = query.where(EPISODES.c.is_open.is_(True))
+        with self._database.reading() as connection:
+            documents = connection.execute(query).scalars().all()
+        return [msgspec.json.decode(document, type=Episode) for document in documents]
+
+    def untold(self) -> list[Episode]:
+        """Episodes that the ledger knows of, but not that they are over."""
+
+        def did(act: str) -> sa.ColumnElement[bool]:
+            same = sa.and_(ACTS.c.episode == EPISODES.c.id, ACTS.c.act == act)
+            return sa.exists().where(same)
+
+        query = (
+            sa.select(EPISODES.c.document)
+            .where(EPISODES.c.is_open.is_(False), did(TOLD), ~did(CLOSED))
+            .order_by(EPISODES.c.opened_at, EPISODES.c.id)
+        )
         with self._database.reading() as connection:
             documents = connection.execute(query).scalars().all()
         return [msgspec.json.decode(document, type=Episode) for document in documents]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -54,7 +54,10 @@ class SqlRuns:
         return {name: known.get(name, now) for name in schedules}
 
     def first_seen(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
-        """When each schedule was first ticked; those that never were are seen now."""
+        """When each schedule was first ticked; those that never were are seen now.
+
+        So are those of a tick whose clock was ahead of ours.
+        """
         with self._database.writing() as connection:
             known = {
                 row.schedule: row.first_seen_s
@@ -68,19 +71,27 @@ class SqlRuns:
                     [{"schedule": name, "first_seen_s": seen} for name in fresh],
                 )
                 known |= dict.fromkeys(fresh, seen)
+            ahead = [name for name in schedules if known[name] > int(now.timestamp())]
+            if ahead:
+                seen = int(now.timestamp())
+                connection.execute(
+                    sa.update(SCHEDULES_SEEN)
+                    .where(SCHEDULES_SEEN.c.schedule.in_(ahead))
+                    .values(first_seen_s=seen)
+                )
+                known |= dict.fromkeys(ahead, seen)
         return {name: _moment(known[name]) for name in schedules}
 
-    def last_due(self, schedule: str) -> datetime | None:
-        """The latest fire time that was dealt with in any way; triggered runs do not count."""
-        query = sa.select(sa.func.max(RUNS.c.due_s)).where(RUNS.c.schedule == schedule, _is_time())
-        return self._time(query)
+    def last_due(self, schedule: str, now: datetime) -> datetime | None:
+        """The latest fire time up to now that was dealt with in any way; no triggered run counts.
 
-    def last_done(self, schedule: str) -> datetime | None:
-        """The due time of the latest run that ended well."""
-        query = sa.select(sa.func.max(RUNS.c.due_s)).where(
-            RUNS.c.schedule == schedule, RUNS.c.state == "done"
-        )
-        return self._time(query)
+        What a clock that was ahead dealt with comes to nothing until its time has come.
+        """
+        return self._time(schedule, now, _is_time())
+
+    def last_done(self, schedule: str, now: datetime) -> datetime | None:
+        """The due time of the latest run up to now that ended well."""
+        return self._time(schedule, now, RUNS.c.state == "done")
 
     def occasions(self, schedule: str) -> frozenset[str]:
         """Every occasion of a schedule that was dealt with."""
@@ -211,7 +222,12 @@ class SqlRuns:
             for row in rows
         ]
 
-    def _time(self, query: sa.Select[Any]) -> datetime | None:
+    def _time(
+        self, schedule: str, now: datetime, condition: sa.ColumnElement[bool]
+    ) -> datetime | None:
+        query = sa.select(sa.func.max(RUNS.c.due_s)).where(
+            RUNS.c.schedule == schedule, RUNS.c.due_s <= int(now.timestamp()), condition
+        )
         with self._database.reading() as connection:
             seconds = connection.execute(query).scalar()
         return None if seconds is None else _moment(seconds)
