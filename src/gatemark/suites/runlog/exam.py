@@ -21,6 +21,7 @@ from gatemark.suites.runlog.aggregate import Draws, Estimate, estimates, variant
 from gatemark.suites.runlog.exhibits import exhibits
 from gatemark.suites.runlog.paired import paired_comparisons
 from gatemark.suites.runlog.rows import METRICS, SCORES, Row, row_of
+from gatemark.suites.runlog.substance import caveats, substantiated
 
 COVERAGE = "evidence.coverage"
 VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
@@ -126,15 +127,16 @@ class RunlogExam(Exam[State]):
             by_variant.setdefault(variant, {})[case] = state.rows[variant, case]
         cases = {variant: list(rows.values()) for variant, rows in by_variant.items()}
         found = {variant: estimates(rows, draws) for variant, rows in cases.items()}
+        shown = {variant: substantiated(found[variant], rows) for variant, rows in cases.items()}
         compared = paired_comparisons(by_variant, self.options.variant, draws)
-        judged = found.get(self.options.variant, {})
+        judged = shown.get(self.options.variant, {})
         numbers = [
             _measurement(self.options.variant, name, estimate, self.options)
             for name, estimate in judged.items()
         ]
         return ExamReport(
             measurements=(*numbers, _event_count(cases, self.options.variant)),
-            exhibits=exhibits(cases, found, compared) if found else (),
+            exhibits=exhibits(cases, shown, compared) if shown else (),
             attachments={},
             facts={
                 "aggregate": {
@@ -144,7 +146,7 @@ class RunlogExam(Exam[State]):
                 "paired": compared,
                 "n_cases": {variant: len(rows) for variant, rows in cases.items()},
             },
-            score=_score(found, self.options),
+            score=_score(shown, self.options),
         )
 
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
@@ -214,6 +216,7 @@ def _event_count(cases: Mapping[str, Sequence[Row]], judged: str) -> Measurement
         n=len(cases[judged]),
         direction="neutral",
         unit="count",
+        caveats=tuple(caveats(cases[judged])),
         lane=judged,
     )
 
