@@ -162,12 +162,18 @@ def test_a_gate_decides_the_exit_code_on_each_side_of_its_line(
         (("--extractor", "nobody"), "no extractor is called 'nobody'"),
         (("--extractor", "scispacy"), "takes no lexicon"),
         (("--stoplists", "nowhere"), "No such file"),
+        (("--gate", "m6b_mean=30"), "m6b_mean is a share, so its bound must be in [0, 1], got 30"),
+        (
+            ("--gate", "m6b_mean=0.1", "--gate", "m6b_mean=0.9"),
+            "--gate names m6b_mean more than once",
+        ),
+        (("--judged", "V7"), "no run logs of 'V7' to judge (measured: V0, V1)"),
         (("--variant", "V7"), "holds no run logs"),
         (("--timeline", "case-9"), "no log of 'case-9'"),
     ],
 )
 def test_a_call_that_makes_no_sense_writes_nothing(
-    world: World, metrics: Metrics, tmp_path: Path, options: tuple[str, str], message: str
+    world: World, metrics: Metrics, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     ran = metrics(world, *options, "--out", tmp_path / "out")
     assert ran.code == 2
@@ -256,6 +262,36 @@ def test_a_window_beyond_the_trace_is_refused(
     refused(world, metrics, tmp_path, "ends at seq 99, the trace ends at 9")
 
 
+@pytest.mark.parametrize(
+    ("place", "changes", "message"),
+    [
+        (1, {"end_seq": 99}, "tokengate_flush 0 ends at seq 99, the trace ends at 9"),
+        (3, {"end_seq": 99}, "case-1-V0-bd-000 ends at seq 99, the trace ends at 9"),
+        (5, {"start_seq": 99}, "case-1-V0-se-000 starts at seq 99, the trace ends at 9"),
+        (
+            5,
+            {"summary_ctu": -5},
+            "case-1.jsonl.gz:6: -5 is less than the minimum of 0 at $.summary_ctu",
+        ),
+        (5, {"summary_ctu": 10**30}, "at $.summary_ctu"),
+        (5, {"llm_usage": {"prompt_ctu": -1}}, "at $.llm_usage.prompt_ctu"),
+    ],
+)
+def test_a_log_with_a_place_or_a_size_that_cannot_be_is_refused(
+    world: World,
+    metrics: Metrics,
+    tmp_path: Path,
+    place: int,
+    changes: dict[str, Any],
+    message: str,
+) -> None:
+    path = world.log_path("case-1", "V0")
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    records[place].update(changes)
+    world.write_log("case-1", "V0", records)
+    refused(world, metrics, tmp_path, message)
+
+
 def test_a_truncated_log_is_refused(world: World, metrics: Metrics, tmp_path: Path) -> None:
     path = world.log_path("case-1", "V0")
     path.write_bytes(path.read_bytes()[:-20])
@@ -290,15 +326,16 @@ def test_every_refused_log_is_listed_and_the_rest_counted(
 def test_logs_may_be_counted_out_and_then_hold_the_verdict_open(
     world: World, metrics: Metrics, tmp_path: Path
 ) -> None:
-    world.add_log("case-1", "V0", ("Fever.",), trace_file_hash=digest_bytes(b"x"))
+    for variant in ("V0", "V1"):
+        world.add_log("case-1", variant, ("Fever.",), trace_file_hash=digest_bytes(b"x"))
     options = ("--on-bad-case", "exclude", "--out", tmp_path / "out")
     ran = metrics(world, *options, "--json")
     assert ran.code == 3
-    assert ran.json["rejected"] == 1
-    assert len(rows(tmp_path / "out")) == 7
+    assert ran.json["rejected"] == 2
+    assert len(rows(tmp_path / "out")) == 6
     provenance = json.loads((tmp_path / "out" / "metrics.provenance.json").read_text())
-    assert list(provenance["excluded_logs"]) == ["case-1.jsonl.gz"]
-    assert metrics(world, *options, "--coverage-gate", "0.8").code == 0
+    assert list(provenance["excluded_logs"]) == ["V0/case-1.jsonl.gz", "V1/case-1.jsonl.gz"]
+    assert metrics(world, *options, "--coverage-gate", "0.75").code == 0
 
 
 def test_a_missing_log_holds_the_verdict_open(world: World, metrics: Metrics) -> None:

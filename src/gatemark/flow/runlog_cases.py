@@ -170,10 +170,18 @@ def _log_problems(
             yield f"{name} is missing, so nothing ties it to {where}"
         elif told != found:
             yield f"{name} is {told}, {where} says {found}"
-    last = trace.trace.last_seq
-    for event in log.events:
-        if event.end_seq > last:
-            yield f"{event.event_id} ends at seq {event.end_seq}, the trace ends at {last}"
+    yield from _windows_outside(log, trace.trace.last_seq)
+
+
+def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
+    """Windows that the trace does not have, of whichever kind of record."""
+    flushes = ((f"tokengate_flush {flush.flush_index}", flush) for flush in log.flushes)
+    decisions = ((decision.decision_id, decision) for decision in log.decisions)
+    events = ((event.event_id, event) for event in log.events)
+    for name, record in (*flushes, *decisions, *events):
+        for word, seq in (("starts", record.start_seq), ("ends", record.end_seq)):
+            if isinstance(seq, int) and not 0 <= seq <= last_seq:
+                yield f"{name} {word} at seq {seq}, the trace ends at {last_seq}"
 
 
 def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:

@@ -115,6 +115,11 @@ def examine_runlog(
     # Step 1. Loading an extractor takes long and is left to those who use it.
     find_extractor(request.extractor)
     inputs = _find(request)
+    if request.judged is not None and request.judged not in inputs.variants:
+        raise UsageError(
+            f"there are no run logs of {request.judged!r} to judge "
+            f"(measured: {', '.join(inputs.variants)})"
+        )
     exam = build_exam(_exam_job(request, inputs.variants))
     # Step 2.
     outcomes: list[CaseOutcome] = []
@@ -328,7 +333,7 @@ def _provenance(
             variant: sorted(names) for variant, names in sorted(differing.items())
         },
         "excluded_logs": {
-            Path(path).name: list(problems)
+            "/".join(Path(path).parts[-2:]): list(problems)
             for outcome in outcomes
             for path, problems in sorted(outcome.refused.items())
         },

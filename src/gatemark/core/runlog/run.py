@@ -104,8 +104,8 @@ class Determinism(Struct, frozen=True, gc=False):
 class LlmUsage(Struct, frozen=True, gc=False):
     """What a model call used up: CTU of the texts, and what its provider counted."""
 
-    prompt_ctu: int | UnsetType = UNSET
-    completion_ctu: int | UnsetType = UNSET
+    prompt_ctu: Count | UnsetType = UNSET
+    completion_ctu: Count | UnsetType = UNSET
     provider_prompt_tokens: int | UnsetType | None = UNSET
     provider_completion_tokens: int | UnsetType | None = UNSET
     model_id: str | UnsetType = UNSET
@@ -185,7 +185,7 @@ class TokengateFlush(
     timestamp: Moment
     start_seq: Count
     end_seq: Count
-    accumulated_ctu: int
+    accumulated_ctu: Count
     trigger_reason: TriggerReason | UnsetType = UNSET
     text_hash: Hash | UnsetType = UNSET
 
@@ -208,7 +208,7 @@ class BufferDecision(
     case_id: CaseId
     variant_id: Variant
     timestamp: Moment
-    input_ctu: int
+    input_ctu: Count
     decision: DecisionWord
     llm_usage: LlmUsage
     start_seq: int | UnsetType = UNSET
@@ -240,7 +240,7 @@ class SummaryEvent(
     end_seq: Count
     schema_ok: bool
     summary_semantics_text: str
-    summary_ctu: int
+    summary_ctu: Count
     trigger_type: TriggerType
     summary_history_event_ids: list[EventId]
     summarizer_input_hash: Hash

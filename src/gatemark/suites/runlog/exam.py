@@ -44,13 +44,17 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise InvalidValueError(f"score must be one of {', '.join(SCORES)}, got {self.score!r}")
-        for name in self.gates:
+        for name, bound in self.gates.items():
             if name not in METRICS:
                 raise InvalidValueError(
                     f"gates: no metric is called {name!r} (known: {', '.join(METRICS)})"
                 )
             if METRICS[name].direction == "neutral":
                 raise InvalidValueError(f"gates: {name} has no better side to gate on")
+            if METRICS[name].unit == "ratio" and not 0 <= bound <= 1:
+                raise InvalidValueError(
+                    f"gates: {name} is a share, so its bound must be in [0, 1], got {bound:g}"
+                )
 
 
 class State(msgspec.Struct):
