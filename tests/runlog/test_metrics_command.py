@@ -263,28 +263,27 @@ def test_a_window_beyond_the_trace_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("place", "changes", "message"),
+    ("changed", "message"),
     [
-        (1, {"end_seq": 99}, "tokengate_flush 0 ends at seq 99, the trace ends at 9"),
-        (3, {"end_seq": 99}, "case-1-V0-bd-000 ends at seq 99, the trace ends at 9"),
-        (5, {"start_seq": 99}, "case-1-V0-se-000 starts at seq 99, the trace ends at 9"),
+        ((1, {"end_seq": 99}), "tokengate_flush 0 ends at seq 99, the trace ends at 9"),
+        ((3, {"end_seq": 99}), "case-1-V0-bd-000 ends at seq 99, the trace ends at 9"),
+        ((5, {"start_seq": 99}), "case-1-V0-se-000 starts at seq 99, the trace ends at 9"),
         (
-            5,
-            {"summary_ctu": -5},
+            (5, {"summary_ctu": -5}),
             "case-1.jsonl.gz:6: -5 is less than the minimum of 0 at $.summary_ctu",
         ),
-        (5, {"summary_ctu": 10**30}, "at $.summary_ctu"),
-        (5, {"llm_usage": {"prompt_ctu": -1}}, "at $.llm_usage.prompt_ctu"),
+        ((5, {"summary_ctu": 10**30}), "at $.summary_ctu"),
+        ((5, {"llm_usage": {"prompt_ctu": -1}}), "at $.llm_usage.prompt_ctu"),
     ],
 )
 def test_a_log_with_a_place_or_a_size_that_cannot_be_is_refused(
     world: World,
     metrics: Metrics,
     tmp_path: Path,
-    place: int,
-    changes: dict[str, Any],
+    changed: tuple[int, dict[str, Any]],
     message: str,
 ) -> None:
+    place, changes = changed
     path = world.log_path("case-1", "V0")
     records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     records[place].update(changes)

@@ -175,11 +175,16 @@ def _log_problems(
 
 def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
     """Windows that the trace does not have, of whichever kind of record."""
-    flushes = ((f"tokengate_flush {flush.flush_index}", flush) for flush in log.flushes)
-    decisions = ((decision.decision_id, decision) for decision in log.decisions)
-    events = ((event.event_id, event) for event in log.events)
-    for name, record in (*flushes, *decisions, *events):
-        for word, seq in (("starts", record.start_seq), ("ends", record.end_seq)):
+    windows: list[tuple[str, object, object]] = [
+        *(
+            (f"tokengate_flush {one.flush_index}", one.start_seq, one.end_seq)
+            for one in log.flushes
+        ),
+        *((one.decision_id, one.start_seq, one.end_seq) for one in log.decisions),
+        *((one.event_id, one.start_seq, one.end_seq) for one in log.events),
+    ]
+    for name, start, end in windows:
+        for word, seq in (("starts", start), ("ends", end)):
             if isinstance(seq, int) and not 0 <= seq <= last_seq:
                 yield f"{name} {word} at seq {seq}, the trace ends at {last_seq}"
 
