@@ -575,6 +575,9 @@ def test_v3_takes_its_chunk_size_from_a_fitting_report(
     report = tmp_path / "v3_calibration.json"
     v3 = (*run, "--variant", "V3", "--output", tmp_path / "o", "--v3-report", report)
     assert gatemark(*v3).code == 0
+    log = next((tmp_path / "o" / "V3").glob("*.jsonl.gz"))
+    meta = json.loads(gzip.decompress(log.read_bytes()).splitlines()[0])
+    assert meta["chunk_size_ctu"] == made.json["chunk_size_ctu"] != 125
     assert gatemark(*v3, "--code-commit", "abc").code == 2
     assert gatemark(*v3, "--code-commit", "abc", "--allow-commit-mismatch").code == 0
     text = report.read_text().replace(made.json["trace_dataset_hash"], "sha256:" + "0" * 64)

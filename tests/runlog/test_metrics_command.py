@@ -297,6 +297,68 @@ def test_a_truncated_log_is_refused(world: World, metrics: Metrics, tmp_path: Pa
     refused(world, metrics, tmp_path, "gzip data is damaged or truncated")
 
 
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"history_k": 5}, "different history_k (3 in case-0 and 2 more, 5 in case-1)"),
+        ({"trigger_policy": "no_buffer"}, "different trigger_policy (full_exaid in case-0 and 2"),
+        (
+            {"compat": "source"},
+            "different compat (gatemark in case-0 and 2 more, source in case-1)",
+        ),
+        ({"chunk_size_ctu": 90}, "different chunk_size_ctu (125 in case-0 and 2 more, 90 in case"),
+    ],
+)
+def test_logs_that_were_made_under_other_settings_are_not_averaged_with_the_rest(
+    world: World, metrics: Metrics, tmp_path: Path, meta: dict[str, Any], message: str
+) -> None:
+    usual = {"trigger_policy": "full_exaid", "compat": "gatemark", "chunk_size_ctu": 125}
+    for at in range(4):
+        world.add_log(f"case-{at}", "V0", ("Fever.",), **usual | (meta if at == 1 else {}))
+    refused(world, metrics, tmp_path, f"V0: its logs were made with {message}")
+
+
+def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
+    world: World, metrics: Metrics
+) -> None:
+    assert metrics(world, "--json").json["caveats"] == []
+    world.add_log("case-1", "V0", ("Fever.",), eval_run_id="eval-00000000-00000001")
+    for at in range(4):
+        world.add_log(f"case-{at}", "V1", ("Fever.",), compat="source")
+    records = [
+        world.meta("case-0", "V0"),
+        world.event("case-0", "V0", 0, "Fever.", (3, 1), summary_ctu=900),
+    ]
+    world.write_log("case-0", "V0", records)
+    ran = metrics(world, "--max-k", "9", "--json")
+    assert ran.code == 0
+    assert ran.json["caveats"] == [
+        "the logs of V0 come from 2 runs that differ in eval_run_id",
+        "1 summaries of V0 state another size than their text has; M2 and M7b count the stated one",
+        "1 summaries of V0 have a window that ends before it starts; it supports nothing",
+        "the logs of V1 were made with compat source, not gatemark",
+        "the logs of V0 name another concept extractor than the one that ran (max_k)",
+        "the logs of V1 name another concept extractor than the one that ran (max_k)",
+    ]
+
+
+def test_a_list_of_names_that_does_not_fit_the_traces_cannot_hold_a_gate(
+    world: World, metrics: Metrics
+) -> None:
+    (world.folder / "lexicon.jsonl").write_text('{"id":"T:9","name":"zebra"}\n', encoding="utf-8")
+    ran = metrics(world, "--gate", "m6b_mean=0.5", "--json")
+    assert ran.code == 3
+    assert ran.json["score"]["value"] is None
+    assert ran.json["blockers"] == [
+        "V0.m6b_mean was not measured: no summary holds a concept that the extractor knows"
+    ]
+    shown = metrics(world)
+    assert shown.code == 0
+    assert "no trace holds a concept that the extractor knows: M4 and M7b" in " ".join(
+        shown.out.split()
+    )
+
+
 def test_two_logs_of_one_case_are_refused(world: World, metrics: Metrics, tmp_path: Path) -> None:
     packed_log = world.log_path("case-1", "V0")
     plain = packed_log.with_name("case-1.jsonl")

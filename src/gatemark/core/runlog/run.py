@@ -133,8 +133,8 @@ class SummaryContent(Struct, frozen=True, gc=False):
 class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_type", tag="run_meta"):
     """Where the run comes from and how it was made; exactly one, and the first record.
 
-    ``compat`` and ``backend`` are Gatemark's own: whose text join and timers were used, and which
-    language model answered.
+    ``compat``, ``backend`` and ``chunk_size_ctu`` are Gatemark's own: whose text join and timers
+    were used, which language model answered, and how large V3's chunks were.
     """
 
     schema_name: Literal["exaid.run"]
@@ -155,6 +155,7 @@ class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_typ
     trigger_policy: TriggerPolicy | UnsetType = UNSET
     compat: Compat | UnsetType = UNSET
     backend: dict[str, Any] | UnsetType = UNSET
+    chunk_size_ctu: Count | UnsetType = UNSET
 
 
 class _NoProvenance(Struct, frozen=True, gc=False, kw_only=True):

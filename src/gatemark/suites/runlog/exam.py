@@ -24,6 +24,7 @@ from gatemark.suites.runlog.rows import METRICS, SCORES, Row, row_of
 from gatemark.suites.runlog.substance import caveats, substantiated
 
 COVERAGE = "evidence.coverage"
+EVENT_COUNT = "summary_event_count"
 VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
@@ -108,7 +109,7 @@ class RunlogExam(Exam[State]):
                 ),
                 Rule(
                     "runlog.events",
-                    "summary_event_count",
+                    EVENT_COUNT,
                     ">=",
                     1.0,
                     lane=self.options.variant,
@@ -159,7 +160,10 @@ class RunlogExam(Exam[State]):
             "verdict": verdict.outcome,
             "pass": verdict.outcome == "pass",
             "blockers": list(verdict.blockers),
-            "caveats": list(verdict.caveats),
+            "caveats": [
+                *verdict.caveats,
+                *(caveat for number in report.measurements for caveat in number.caveats),
+            ],
             "variant": self.options.variant,
             "score": {
                 "metric": self.options.score,
@@ -208,14 +212,14 @@ def _event_count(cases: Mapping[str, Sequence[Row]], judged: str) -> Measurement
     """How many summaries the judged variant made; a variant that is not there has none to judge."""
     if judged not in cases:
         return unmeasured(
-            "summary_event_count",
+            EVENT_COUNT,
             f"no record is of variant {judged}",
             direction="neutral",
             unit="count",
             lane=judged,
         )
     return measured(
-        "summary_event_count",
+        EVENT_COUNT,
         sum(row.events for row in cases[judged]),
         n=len(cases[judged]),
         direction="neutral",
