@@ -520,12 +520,26 @@ def test_errors_lay_open_the_cases_that_stand_out(
     assert lone["summary_outputs"][0]["text"] == "Fever."
 
 
-def test_errors_refuse_logs_of_other_traces(
-    world: World, metrics: Metrics, gatemark: Callable[..., Any], tmp_path: Path
+@pytest.mark.parametrize(
+    ("texts", "meta", "message"),
+    [
+        (("Fever.",), {"trace_file_hash": digest_bytes(b"x")}, "was made from another trace"),
+        (("Fever.", "Cough."), {}, "is not the log that was measured (it has 2 summaries"),
+    ],
+)
+def test_errors_refuse_logs_of_other_traces_and_other_runs(
+    world: World,
+    metrics: Metrics,
+    gatemark: Callable[..., Any],
+    tmp_path: Path,
+    *,
+    texts: tuple[str, ...],
+    meta: dict[str, str],
+    message: str,
 ) -> None:
     world.add_log("case-3", "V0", ("Fever.",))
     assert metrics(world, "--out", tmp_path / "out").code == 0
-    world.add_log("case-3", "V0", ("Fever.",), trace_file_hash=digest_bytes(b"x"))
+    world.add_log("case-3", "V0", texts, **meta)
     ran = gatemark(
         "runlog",
         "errors",
@@ -539,7 +553,7 @@ def test_errors_refuse_logs_of_other_traces(
         tmp_path / "errors",
     )
     assert ran.code == 2
-    assert "was made from another trace" in ran.err
+    assert message in ran.err
 
 
 def test_stoplists_stop_what_nearly_every_trace_says(
