@@ -652,6 +652,12 @@ def test_rows_that_come_twice_or_unasked_cannot_sit_the_exam(
     copy.write_bytes(path.read_bytes() + path.read_bytes())
     with pytest.raises(BadInputError, match="was seen before on line 1"):
         examine_metrics_files([str(copy)], {}, ReadingChoices())
+    edited = path.read_text(encoding="utf-8").replace(
+        '"m10_compliance_rate":1.0', '"m10_compliance_rate":0.5'
+    )
+    copy.write_text(edited, encoding="utf-8")
+    with pytest.raises(BadInputError, match=r"m10_compliance_rate \(numbers_agree\)"):
+        examine_metrics_files([str(copy)], {}, ReadingChoices())
     aggregate = tmp_path / "out" / "aggregate.metrics.json"
     copy.write_bytes(json.dumps(json.loads(aggregate.read_bytes())).encode())
     with pytest.raises(BadInputError, match="holds no per_case records"):

@@ -28,7 +28,7 @@ class _Rows(MetricsRules):
     """The rules of a metrics file, which also keep its rows."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(strict=True)
         self.rows: list[PerCaseMetrics] = []
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
