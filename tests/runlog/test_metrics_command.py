@@ -633,6 +633,47 @@ def test_a_log_of_before_1_5_is_refused_because_nothing_ties_it_to_its_trace(
     )
 
 
+PACK = """
+gatemark: 1
+name: summaries
+version: 1
+asset: {kind: agent, name: summariser}
+score_min: 0.5
+regression_max: 0.02
+suites:
+  - id: logs
+    kind: runlog
+    weight: 1
+    evidence: {metrics: out/per_case.metrics.jsonl}
+    baseline_evidence: none
+    options: {variant: V0, score: m4_trace_coverage, gates: {m6b_mean: BOUND}}
+"""
+
+
+def test_a_pack_weighs_and_judges_rows_of_metrics_and_misses_one_that_was_taken_out(
+    world: World, metrics: Metrics, gatemark: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert metrics(world, "--out", tmp_path / "out").code == 0
+    pack, store = tmp_path / "pack.yaml", tmp_path / "store"
+    run = ("run", pack, "--store", store, "--json")
+    pack.write_text(PACK.replace("BOUND", "0.17"), encoding="utf-8")
+    passed = gatemark(*run)
+    assert passed.code == 0, passed.err
+    # Two of two concepts are covered in half of the cases, and two of three in the others.
+    assert passed.json["bench"]["value"] == pytest.approx((1 + 2 / 3) / 2)
+    assert gatemark("ledger", "verify", "--rescore", "--store", store).code == 0
+    pack.write_text(PACK.replace("BOUND", "0.16"), encoding="utf-8")
+    failed = gatemark(*run)
+    assert failed.code == 1
+    assert failed.json["blockers"] == ["logs/V0.m6b_mean must be <= 0.16, got 0.166667 (n=4)"]
+    pack.write_text(PACK.replace("BOUND", "0.17"), encoding="utf-8")
+    path = tmp_path / "out" / "per_case.metrics.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    lost = gatemark(*run)
+    assert lost.code == 3
+    assert lost.json["blockers"] == ["logs.evidence.coverage must be >= 1, got 0.875 (n=8)"]
+
+
 def test_rows_that_come_twice_or_unasked_cannot_sit_the_exam(
     world: World, metrics: Metrics, tmp_path: Path
 ) -> None:

@@ -375,6 +375,9 @@ def test_cases_that_count_as_0_stubs_and_a_single_case_are_told_beside_the_numbe
     traces, cases = told(some_case(5, "V0"), quiet)
     assert traces == "1 of 2 traces hold no concept; M4 and M7b count them as 0"
     assert cases.startswith("1 of 2 cases have no concept in any summary; M5, M6a and M6b count")
+    assert told(some_case(5, "V0"), measure(log(case="case-1"), "A")) == (
+        "1 of 2 cases have no valid summary; M5 counts them as 0, and M6a and M6b leave them out",
+    )
     (alone,) = told(some_case(0, "V0"))
     assert alone.startswith("there is one case")
     stub = msgspec.structs.replace(some_case(0, "V0"), stub_trace_detected=True)

@@ -40,18 +40,24 @@ def caveats(rows: Sequence[Row]) -> Iterator[str]:
     """What a reader of one variant's numbers should know before believing them."""
     count = len(rows)
     without_trace = sum(row.trace_concepts == 0 for row in rows)
-    silent = sum(row.said_concepts == 0 for row in rows)
+    mute = sum(row.valid_events == 0 for row in rows)
+    silent = sum(row.said_concepts == 0 for row in rows) - mute
     stubs = sum(row.is_stub for row in rows)
     if without_trace == count:
         yield f"{_NOTHING_FOUND['trace']}: M4 and M7b could not be measured"
     elif without_trace:
         yield f"{without_trace} of {count} traces hold no concept; M4 and M7b count them as 0"
-    if silent == count:
+    if silent + mute == count:
         yield f"{_NOTHING_FOUND['said']}: M3, M5 and M6 could not be measured"
     elif silent:
         yield (
             f"{silent} of {count} cases have no concept in any summary; M5, M6a and M6b count them "
             "as 0, the best there is"
+        )
+    if 0 < mute < count:
+        yield (
+            f"{mute} of {count} cases have no valid summary; M5 counts them as 0, and M6a and M6b "
+            "leave them out"
         )
     if stubs:
         yield f"{stubs} of {count} traces are stubs, which stand in for missing ones"
