@@ -189,6 +189,18 @@ def test_everything_fits_everything_else(world: Path, gatemark: Run, tmp_path: P
     assert (report["valid"], report["file_count"]) == (True, 12)
 
 
+def test_a_manifest_that_miscounts_a_trace_is_told(copy: Path, gatemark: Run) -> None:
+    (path,) = (copy / "manifests").glob("*.manifest.jsonl")
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    records[2]["delta_count"] += 5
+    records[-1]["total_deltas"] += 5
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    ran = gatemark("runlog", "validate", copy / "traces", path)
+    assert ran.code == 0
+    assert f"the manifest's delta_count says {records[2]['delta_count']}" in ran.err
+    assert "turn_count" not in ran.err
+
+
 def test_a_log_that_was_changed_does_not_fit_its_trace(
     copy: Path, gatemark: Run, tmp_path: Path
 ) -> None:
@@ -575,6 +587,9 @@ def test_v3_takes_its_chunk_size_from_a_fitting_report(
     report = tmp_path / "v3_calibration.json"
     v3 = (*run, "--variant", "V3", "--output", tmp_path / "o", "--v3-report", report)
     assert gatemark(*v3).code == 0
+    log = next((tmp_path / "o" / "V3").glob("*.jsonl.gz"))
+    meta = json.loads(gzip.decompress(log.read_bytes()).splitlines()[0])
+    assert meta["chunk_size_ctu"] == made.json["chunk_size_ctu"] != 125
     assert gatemark(*v3, "--code-commit", "abc").code == 2
     assert gatemark(*v3, "--code-commit", "abc", "--allow-commit-mismatch").code == 0
     text = report.read_text().replace(made.json["trace_dataset_hash"], "sha256:" + "0" * 64)

@@ -162,12 +162,18 @@ def test_a_gate_decides_the_exit_code_on_each_side_of_its_line(
         (("--extractor", "nobody"), "no extractor is called 'nobody'"),
         (("--extractor", "scispacy"), "takes no lexicon"),
         (("--stoplists", "nowhere"), "No such file"),
+        (("--gate", "m6b_mean=30"), "m6b_mean is a share, so its bound must be in [0, 1], got 30"),
+        (
+            ("--gate", "m6b_mean=0.1", "--gate", "m6b_mean=0.9"),
+            "--gate names m6b_mean more than once",
+        ),
+        (("--judged", "V7"), "no run logs of 'V7' to judge (measured: V0, V1)"),
         (("--variant", "V7"), "holds no run logs"),
         (("--timeline", "case-9"), "no log of 'case-9'"),
     ],
 )
 def test_a_call_that_makes_no_sense_writes_nothing(
-    world: World, metrics: Metrics, tmp_path: Path, options: tuple[str, str], message: str
+    world: World, metrics: Metrics, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
     ran = metrics(world, *options, "--out", tmp_path / "out")
     assert ran.code == 2
@@ -256,10 +262,101 @@ def test_a_window_beyond_the_trace_is_refused(
     refused(world, metrics, tmp_path, "ends at seq 99, the trace ends at 9")
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ((1, {"end_seq": 99}), "tokengate_flush 0 ends at seq 99, the trace ends at 9"),
+        ((3, {"end_seq": 99}), "case-1-V0-bd-000 ends at seq 99, the trace ends at 9"),
+        ((5, {"start_seq": 99}), "case-1-V0-se-000 starts at seq 99, the trace ends at 9"),
+        (
+            (5, {"summary_ctu": -5}),
+            "case-1.jsonl.gz:6: -5 is less than the minimum of 0 at $.summary_ctu",
+        ),
+        ((5, {"summary_ctu": 10**30}), "at $.summary_ctu"),
+        ((5, {"llm_usage": {"prompt_ctu": -1}}), "at $.llm_usage.prompt_ctu"),
+    ],
+)
+def test_a_log_with_a_place_or_a_size_that_cannot_be_is_refused(
+    world: World,
+    metrics: Metrics,
+    tmp_path: Path,
+    changed: tuple[int, dict[str, Any]],
+    message: str,
+) -> None:
+    place, changes = changed
+    path = world.log_path("case-1", "V0")
+    records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    records[place].update(changes)
+    world.write_log("case-1", "V0", records)
+    refused(world, metrics, tmp_path, message)
+
+
 def test_a_truncated_log_is_refused(world: World, metrics: Metrics, tmp_path: Path) -> None:
     path = world.log_path("case-1", "V0")
     path.write_bytes(path.read_bytes()[:-20])
     refused(world, metrics, tmp_path, "gzip data is damaged or truncated")
+
+
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"history_k": 5}, "different history_k (3 in case-0 and 2 more, 5 in case-1)"),
+        ({"trigger_policy": "no_buffer"}, "different trigger_policy (full_exaid in case-0 and 2"),
+        (
+            {"compat": "source"},
+            "different compat (gatemark in case-0 and 2 more, source in case-1)",
+        ),
+        ({"chunk_size_ctu": 90}, "different chunk_size_ctu (125 in case-0 and 2 more, 90 in case"),
+    ],
+)
+def test_logs_that_were_made_under_other_settings_are_not_averaged_with_the_rest(
+    world: World, metrics: Metrics, tmp_path: Path, meta: dict[str, Any], message: str
+) -> None:
+    usual = {"trigger_policy": "full_exaid", "compat": "gatemark", "chunk_size_ctu": 125}
+    for at in range(4):
+        world.add_log(f"case-{at}", "V0", ("Fever.",), **usual | (meta if at == 1 else {}))
+    refused(world, metrics, tmp_path, f"V0: its logs were made with {message}")
+
+
+def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
+    world: World, metrics: Metrics
+) -> None:
+    assert metrics(world, "--json").json["caveats"] == []
+    world.add_log("case-1", "V0", ("Fever.",), eval_run_id="eval-00000000-00000001")
+    for at in range(4):
+        world.add_log(f"case-{at}", "V1", ("Fever.",), compat="source")
+    records = [
+        world.meta("case-0", "V0"),
+        world.event("case-0", "V0", 0, "Fever.", (3, 1), summary_ctu=900),
+    ]
+    world.write_log("case-0", "V0", records)
+    ran = metrics(world, "--max-k", "9", "--json")
+    assert ran.code == 0
+    assert ran.json["caveats"] == [
+        "the logs of V0 come from 2 runs that differ in eval_run_id",
+        "1 summaries of V0 state another size than their text has; M2 and M7b count the stated one",
+        "1 summaries of V0 have a window that ends before it starts; it supports nothing",
+        "the logs of V1 were made with compat source, not gatemark",
+        "the logs of V0 name another concept extractor than the one that ran (max_k)",
+        "the logs of V1 name another concept extractor than the one that ran (max_k)",
+    ]
+
+
+def test_a_list_of_names_that_does_not_fit_the_traces_cannot_hold_a_gate(
+    world: World, metrics: Metrics
+) -> None:
+    (world.folder / "lexicon.jsonl").write_text('{"id":"T:9","name":"zebra"}\n', encoding="utf-8")
+    ran = metrics(world, "--gate", "m6b_mean=0.5", "--json")
+    assert ran.code == 3
+    assert ran.json["score"]["value"] is None
+    assert ran.json["blockers"] == [
+        "V0.m6b_mean was not measured: no summary holds a concept that the extractor knows"
+    ]
+    shown = metrics(world)
+    assert shown.code == 0
+    assert "no trace holds a concept that the extractor knows: M4 and M7b" in " ".join(
+        shown.out.split()
+    )
 
 
 def test_two_logs_of_one_case_are_refused(world: World, metrics: Metrics, tmp_path: Path) -> None:
@@ -290,15 +387,16 @@ def test_every_refused_log_is_listed_and_the_rest_counted(
 def test_logs_may_be_counted_out_and_then_hold_the_verdict_open(
     world: World, metrics: Metrics, tmp_path: Path
 ) -> None:
-    world.add_log("case-1", "V0", ("Fever.",), trace_file_hash=digest_bytes(b"x"))
+    for variant in ("V0", "V1"):
+        world.add_log("case-1", variant, ("Fever.",), trace_file_hash=digest_bytes(b"x"))
     options = ("--on-bad-case", "exclude", "--out", tmp_path / "out")
     ran = metrics(world, *options, "--json")
     assert ran.code == 3
-    assert ran.json["rejected"] == 1
-    assert len(rows(tmp_path / "out")) == 7
+    assert ran.json["rejected"] == 2
+    assert len(rows(tmp_path / "out")) == 6
     provenance = json.loads((tmp_path / "out" / "metrics.provenance.json").read_text())
-    assert list(provenance["excluded_logs"]) == ["case-1.jsonl.gz"]
-    assert metrics(world, *options, "--coverage-gate", "0.8").code == 0
+    assert list(provenance["excluded_logs"]) == ["V0/case-1.jsonl.gz", "V1/case-1.jsonl.gz"]
+    assert metrics(world, *options, "--coverage-gate", "0.75").code == 0
 
 
 def test_a_missing_log_holds_the_verdict_open(world: World, metrics: Metrics) -> None:
@@ -422,12 +520,26 @@ def test_errors_lay_open_the_cases_that_stand_out(
     assert lone["summary_outputs"][0]["text"] == "Fever."
 
 
-def test_errors_refuse_logs_of_other_traces(
-    world: World, metrics: Metrics, gatemark: Callable[..., Any], tmp_path: Path
+@pytest.mark.parametrize(
+    ("texts", "meta", "message"),
+    [
+        (("Fever.",), {"trace_file_hash": digest_bytes(b"x")}, "was made from another trace"),
+        (("Fever.", "Cough."), {}, "is not the log that was measured (it has 2 summaries"),
+    ],
+)
+def test_errors_refuse_logs_of_other_traces_and_other_runs(
+    world: World,
+    metrics: Metrics,
+    gatemark: Callable[..., Any],
+    tmp_path: Path,
+    *,
+    texts: tuple[str, ...],
+    meta: dict[str, str],
+    message: str,
 ) -> None:
     world.add_log("case-3", "V0", ("Fever.",))
     assert metrics(world, "--out", tmp_path / "out").code == 0
-    world.add_log("case-3", "V0", ("Fever.",), trace_file_hash=digest_bytes(b"x"))
+    world.add_log("case-3", "V0", texts, **meta)
     ran = gatemark(
         "runlog",
         "errors",
@@ -441,7 +553,7 @@ def test_errors_refuse_logs_of_other_traces(
         tmp_path / "errors",
     )
     assert ran.code == 2
-    assert "was made from another trace" in ran.err
+    assert message in ran.err
 
 
 def test_stoplists_stop_what_nearly_every_trace_says(
@@ -521,6 +633,47 @@ def test_a_log_of_before_1_5_is_refused_because_nothing_ties_it_to_its_trace(
     )
 
 
+PACK = """
+gatemark: 1
+name: summaries
+version: 1
+asset: {kind: agent, name: summariser}
+score_min: 0.5
+regression_max: 0.02
+suites:
+  - id: logs
+    kind: runlog
+    weight: 1
+    evidence: {metrics: out/per_case.metrics.jsonl}
+    baseline_evidence: none
+    options: {variant: V0, score: m4_trace_coverage, gates: {m6b_mean: BOUND}}
+"""
+
+
+def test_a_pack_weighs_and_judges_rows_of_metrics_and_misses_one_that_was_taken_out(
+    world: World, metrics: Metrics, gatemark: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert metrics(world, "--out", tmp_path / "out").code == 0
+    pack, store = tmp_path / "pack.yaml", tmp_path / "store"
+    run = ("run", pack, "--store", store, "--json")
+    pack.write_text(PACK.replace("BOUND", "0.17"), encoding="utf-8")
+    passed = gatemark(*run)
+    assert passed.code == 0, passed.err
+    # Two of two concepts are covered in half of the cases, and two of three in the others.
+    assert passed.json["bench"]["value"] == pytest.approx((1 + 2 / 3) / 2)
+    assert gatemark("ledger", "verify", "--rescore", "--store", store).code == 0
+    pack.write_text(PACK.replace("BOUND", "0.16"), encoding="utf-8")
+    failed = gatemark(*run)
+    assert failed.code == 1
+    assert failed.json["blockers"] == ["logs/V0.m6b_mean must be <= 0.16, got 0.166667 (n=4)"]
+    pack.write_text(PACK.replace("BOUND", "0.17"), encoding="utf-8")
+    path = tmp_path / "out" / "per_case.metrics.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    lost = gatemark(*run)
+    assert lost.code == 3
+    assert lost.json["blockers"] == ["logs.evidence.coverage must be >= 1, got 0.875 (n=8)"]
+
+
 def test_rows_that_come_twice_or_unasked_cannot_sit_the_exam(
     world: World, metrics: Metrics, tmp_path: Path
 ) -> None:
@@ -539,6 +692,12 @@ def test_rows_that_come_twice_or_unasked_cannot_sit_the_exam(
         )
     copy.write_bytes(path.read_bytes() + path.read_bytes())
     with pytest.raises(BadInputError, match="was seen before on line 1"):
+        examine_metrics_files([str(copy)], {}, ReadingChoices())
+    edited = path.read_text(encoding="utf-8").replace(
+        '"m10_compliance_rate":1.0', '"m10_compliance_rate":0.5'
+    )
+    copy.write_text(edited, encoding="utf-8")
+    with pytest.raises(BadInputError, match=r"m10_compliance_rate \(numbers_agree\)"):
         examine_metrics_files([str(copy)], {}, ReadingChoices())
     aggregate = tmp_path / "out" / "aggregate.metrics.json"
     copy.write_bytes(json.dumps(json.loads(aggregate.read_bytes())).encode())

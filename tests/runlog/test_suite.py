@@ -321,6 +321,71 @@ def test_a_variant_without_a_single_summary_cannot_pass() -> None:
     assert outcome(built.finish(built.step(built.zero(0), [empty])), built) == "inconclusive"
 
 
+def silent_rows(words: str, said: str, variant: str = "V0") -> list[PerCaseMetrics]:
+    return [
+        measure(
+            log(event(0, said, (0, 1)), event(1, said, (0, 1)), case=name, variant=variant), words
+        )
+        for name in ("case-0", "case-1")
+    ]
+
+
+def test_shares_of_summaries_without_a_concept_are_not_taken_for_perfect_ones() -> None:
+    built = exam(gates={"m6b_mean": 0.1})
+    report = built.finish(built.step(built.zero(0), silent_rows("A B", "nothing known")))
+    assert report.facts["aggregate"]["V0"]["m6b"]["mean"] == 0.0
+    assert outcome(report, built) == "inconclusive"
+    assert report.score is not None
+    assert report.score.reason == "no summary holds a concept that the extractor knows"
+    numbers = {number.name: number for number in report.measurements}
+    for name in ("m3_redundancy_jaccard_mean", "m5_unsupported_global_rate", "m6a_mean"):
+        assert numbers[name].reason == report.score.reason
+    assert numbers["m4_trace_coverage"].value == 0.0
+    assert numbers["m10_compliance_rate"].value == 1.0
+    (caveat,) = numbers["summary_event_count"].caveats
+    assert caveat.startswith(report.score.reason)
+    table = next(one for one in report.exhibits if isinstance(one, Table))
+    assert ("M6b unsupported by window or latest", "lower", "none") in table.rows
+
+
+def test_coverage_of_traces_without_a_concept_is_not_measured() -> None:
+    built = exam(gates={"m4_trace_coverage": 0.0})
+    report = built.finish(built.step(built.zero(0), silent_rows("a b", "A")))
+    assert outcome(report, built) == "inconclusive"
+    numbers = {number.name: number for number in report.measurements}
+    assert numbers["m7b_ctu_250"].reason == "no trace holds a concept that the extractor knows"
+    assert numbers["m5_unsupported_global_rate"].value == 1.0
+
+
+def test_a_variant_that_says_nothing_known_does_not_win_a_comparison() -> None:
+    report = sat([*silent_rows("A B", "A X"), *silent_rows("A B", "nothing", "V1")])
+    compared = {entry["metric"]: entry for entry in report.facts["paired"]}
+    assert compared["m6b_mean"]["mean_difference"] is None
+    assert compared["m6b_mean"]["n_pairs"] == 0
+    assert compared["m4_trace_coverage"]["mean_difference"] == 0.5
+
+
+def test_cases_that_count_as_0_stubs_and_a_single_case_are_told_beside_the_numbers() -> None:
+    def told(*records: PerCaseMetrics) -> tuple[str, ...]:
+        numbers = {number.name: number for number in sat(records).measurements}
+        return numbers["summary_event_count"].caveats
+
+    assert told(some_case(0, "V0"), some_case(1, "V0")) == ()
+    (quiet, _) = silent_rows("a b", "nothing")
+    traces, cases = told(some_case(5, "V0"), quiet)
+    assert traces == "1 of 2 traces hold no concept; M4 and M7b count them as 0"
+    assert cases.startswith("1 of 2 cases have no concept in any summary; M5, M6a and M6b count")
+    assert told(some_case(5, "V0"), measure(log(case="case-1"), "A")) == (
+        "1 of 2 cases have no valid summary; M5 counts them as 0, and M6a and M6b leave them out",
+    )
+    (alone,) = told(some_case(0, "V0"))
+    assert alone.startswith("there is one case")
+    stub = msgspec.structs.replace(some_case(0, "V0"), stub_trace_detected=True)
+    assert told(stub, some_case(1, "V0")) == (
+        "1 of 2 traces are stubs, which stand in for missing ones",
+    )
+
+
 @pytest.mark.parametrize("name", SCORES)
 def test_every_score_lies_between_0_and_1_and_points_up(name: str) -> None:
     report = sat(rows(), score=name)

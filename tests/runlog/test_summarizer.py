@@ -122,6 +122,11 @@ def test_a_word_is_not_cut_when_a_space_is_near() -> None:
     assert cut_text("aaaa bbbbbbbbbbbb", 11) == "aaaa bbbbbb"
 
 
+def test_a_space_counts_as_near_beyond_four_fifths_of_the_limit_and_not_on_them() -> None:
+    assert cut_text("a" * 8 + " " + "b" * 9, 10) == "a" * 8 + " b"
+    assert cut_text("a" * 9 + " " + "b" * 9, 10) == "a" * 9
+
+
 def test_limits_and_fields_are_the_documents() -> None:
     assert list(SUMMARY_LIMITS.values()) == [150, 180, 210, 120, 180, 150]
     assert (*SEMANTIC_FIELDS, "agent_contributions") == tuple(SUMMARY_LIMITS)

@@ -249,6 +249,24 @@ def test_ties_go_to_fewer_flushes_then_larger_pieces_then_earlier_ones() -> None
         assert found.chosen.policy.policy_id == "policy_0002"
 
 
+@pytest.mark.parametrize(
+    ("winner", "loser"),
+    [
+        ({"flushes_mean": 10.0, "chunk_p50": 60.0}, {"flushes_mean": 20.0, "chunk_p50": 70.0}),
+        ({"chunk_p50": 70.0, "ttff_p50_ms": 900.0}, {"chunk_p50": 60.0, "ttff_p50_ms": 800.0}),
+        ({"ttff_p50_ms": 800.0, "flushes_mean": 20.0}, {"ttff_p50_ms": 900.0}),
+    ],
+)
+def test_of_two_that_are_equally_far_from_the_best_the_order_of_ties_decides(
+    winner: dict[str, float], loser: dict[str, float]
+) -> None:
+    found = choose([swept("policy_0001", **loser), swept("policy_0002", **winner)], Weights())
+    assert found is not None
+    assert found.chosen.policy.policy_id == "policy_0002"
+    if len(loser) == 2:
+        assert found.distances["policy_0001"] == found.distances["policy_0002"]
+
+
 def test_many_survivors_are_scaled_between_percentiles() -> None:
     crowd = [swept(f"policy_{n:04d}", ttff_p50_ms=float(n), chunk_p50=60.0 + n) for n in range(100)]
     found = choose(crowd, Weights())

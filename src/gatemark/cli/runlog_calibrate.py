@@ -7,7 +7,8 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import jobs_option, json_option
+from gatemark.cli.options import json_option
+from gatemark.cli.runlog_options import processes_option
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
@@ -46,7 +47,7 @@ from gatemark.flow.runlog_traces import read_case_list
 )
 @click.option("--code-commit", default="unknown", show_default=True, help="Commit under test.")
 @click.option("--output", required=True, metavar="DIR", help="Where the files go.")
-@jobs_option
+@processes_option
 @json_option
 def calibrate_command(**flags: Any) -> int:
     """Choose the token gate's settings, or V3's chunk size, from evidence.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import click
@@ -22,6 +23,7 @@ from gatemark.cli.runlog_options import (
     stoplists_option,
 )
 from gatemark.cli.screen import count_progress, print_json, wants_color
+from gatemark.core.errors import UsageError
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_formats, write_attachments, write_reports
@@ -42,6 +44,16 @@ class Gate(click.ParamType[tuple[str, float]]):
         if not (found and metric and bound):
             self.fail(f"expected METRIC=BOUND, got {value!r}", param, ctx)
         return metric, FiniteRange().convert(bound, param, ctx)
+
+
+def _gates(given: Sequence[tuple[str, float]]) -> dict[str, float]:
+    """The bounds by metric; two of one metric would leave it open which of them counts."""
+    gates = dict(given)
+    if len(gates) < len(given):
+        names = [metric for metric, _ in given]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"--gate names {twice} more than once")
+    return gates
 
 
 @click.command("metrics")
@@ -158,7 +170,7 @@ def metrics_command(**flags: Any) -> int:
         compat=flags["compat"],
         judged=flags["judged"],
         score=flags["score"],
-        gates=dict(flags["gate"]),
+        gates=_gates(flags["gate"]),
         coverage_gate=flags["coverage_gate"],
         bootstrap_samples=flags["bootstrap_samples"],
         seed=flags["seed"],

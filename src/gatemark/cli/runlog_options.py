@@ -75,6 +75,17 @@ def stoplists_option(function: F) -> F:
     )(function)
 
 
+def processes_option(function: F) -> F:
+    """``-j`` for commands that share cases out from the first one on."""
+    return click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, 256),
+        default=None,
+        help="Cases at once; as many as there are cores when left out.",
+    )(function)
+
+
 def cases_option(function: F) -> F:
     """``-j``: how many cases at once."""
     return click.option(

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import json_option
-from gatemark.cli.runlog_options import source_date
+from gatemark.cli.runlog_options import processes_option, source_date
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
@@ -58,13 +58,7 @@ MODEL_HELP = "rules, a recording (.jsonl), or the settings of a target (.yaml)."
 @click.option(
     "--allow-commit-mismatch", is_flag=True, help="Take a V3 report of other code than this."
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1, 256),
-    default=None,
-    help="Cases at once; as many as there are cores when left out.",
-)
+@processes_option
 @json_option
 def run_command(**flags: Any) -> int:
     """Replay traces through variants and write their run logs.

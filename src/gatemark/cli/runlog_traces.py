@@ -7,7 +7,8 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import jobs_option, json_option
+from gatemark.cli.options import json_option
+from gatemark.cli.runlog_options import processes_option
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
@@ -59,7 +60,7 @@ from gatemark.flow.runlog_traces import (
 )
 @click.option("--dry-run", is_flag=True, help="Write the case list and nothing else.")
 @click.option("--created-at", metavar="TIME", help="What the manifest says about when.")
-@jobs_option
+@processes_option
 @json_option
 def traces_command(**flags: Any) -> None:
     """Make synthetic multi-agent traces and the manifest that pins them.

@@ -167,19 +167,27 @@ def _run_variant(
     models: Models,
     pool: ThreadPoolExecutor,
 ) -> _Written | CaseOutcome:
-    facts = job.facts
+    facts, chunk_size = job.facts, job.chunks.get(variant.variant_id)
     try:
         done = run_variant(
             read.trace,
             variant.config,
             models,
             compat=facts.compat,
-            chunk_size_ctu=job.chunks.get(variant.variant_id),
+            chunk_size_ctu=chunk_size,
             keep_inputs=job.keep_inputs,
         )
     except GatemarkError as error:
         return _failed(job, task, variant, error.lines()[0])
-    log = make_log(read.trace, variant, done, facts, file_hash=read.file_hash, models=models)
+    log = make_log(
+        read.trace,
+        variant,
+        done,
+        facts,
+        file_hash=read.file_hash,
+        models=models,
+        chunk_size_ctu=chunk_size,
+    )
     data = packed(json_lines(log.records()))
     warnings = [f"{task.case_id}: {remark.message}" for remark in read.remarks]
     if done.moments.made_up > MANY_FALLBACKS:

@@ -22,6 +22,7 @@ from gatemark.core.runlog.trace_rules import Mode
 from gatemark.flow.concepts import ExtractorSpec, load_extractor
 from gatemark.flow.evidence import digest_source
 from gatemark.flow.runlog_files import ReadTrace, read_run_log, read_trace
+from gatemark.flow.runlog_origins import LogOrigin, origin_of
 from gatemark.intake.source import inspect_source
 from gatemark.runlog.concepts.port import (
     ConceptExtractor,
@@ -55,7 +56,7 @@ class CaseOutcome(msgspec.Struct, frozen=True):
     """What came of one case. ``refused`` tells, log by log, why it was not measured.
 
     ``extractor`` is the provenance of the one that ran; ``other_extractors`` names per variant the
-    settings in which the log speaks of another.
+    settings in which the log speaks of another. ``origins`` tell per variant how the log was made.
     """
 
     case_id: str
@@ -66,6 +67,7 @@ class CaseOutcome(msgspec.Struct, frozen=True):
     is_stub: bool
     other_extractors: dict[str, list[str]]
     extractor: dict[str, Any]
+    origins: dict[str, LogOrigin] = {}
 
 
 def measure_case(job: CaseJob, task: CaseTask) -> bytes:
@@ -76,10 +78,15 @@ def measure_case(job: CaseJob, task: CaseTask) -> bytes:
     except BadInputError as error:
         return msgspec.msgpack.encode(_lost(task, error, extractor))
     traced = TracedCase(found.trace, job.compat)
-    ran = extractor_record(extractor)
+    ran = {
+        **extractor_record(extractor),
+        "stop_entities_hash": extractor.stoplists.stop_entities_hash,
+        "stop_cuis_hash": extractor.stoplists.stop_cuis_hash,
+    }
     rows: list[PerCaseMetrics] = []
     refused: dict[str, tuple[str, ...]] = {}
     others: dict[str, list[str]] = {}
+    origins: dict[str, LogOrigin] = {}
     for variant, path in sorted(task.logs.items()):
         try:
             log = checked_log(job, task, variant, found)
@@ -95,6 +102,7 @@ def measure_case(job: CaseJob, task: CaseTask) -> bytes:
         )
         rows.append(row)
         others[variant] = _differing(log, ran)
+        origins[variant] = origin_of(log)
     outcome = CaseOutcome(
         case_id=task.entry.case_id,
         rows=rows,
@@ -104,6 +112,7 @@ def measure_case(job: CaseJob, task: CaseTask) -> bytes:
         is_stub=found.trace.is_stub,
         other_extractors={variant: names for variant, names in others.items() if names},
         extractor=extractor_provenance(extractor),
+        origins=origins,
     )
     return msgspec.msgpack.encode(outcome)
 
@@ -170,10 +179,23 @@ def _log_problems(
             yield f"{name} is missing, so nothing ties it to {where}"
         elif told != found:
             yield f"{name} is {told}, {where} says {found}"
-    last = trace.trace.last_seq
-    for event in log.events:
-        if event.end_seq > last:
-            yield f"{event.event_id} ends at seq {event.end_seq}, the trace ends at {last}"
+    yield from _windows_outside(log, trace.trace.last_seq)
+
+
+def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
+    """Windows that the trace does not have, of whichever kind of record."""
+    windows: list[tuple[str, object, object]] = [
+        *(
+            (f"tokengate_flush {one.flush_index}", one.start_seq, one.end_seq)
+            for one in log.flushes
+        ),
+        *((one.decision_id, one.start_seq, one.end_seq) for one in log.decisions),
+        *((one.event_id, one.start_seq, one.end_seq) for one in log.events),
+    ]
+    for name, start, end in windows:
+        for word, seq in (("starts", start), ("ends", end)):
+            if isinstance(seq, int) and not 0 <= seq <= last_seq:
+                yield f"{name} {word} at seq {seq}, the trace ends at {last_seq}"
 
 
 def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
@@ -181,6 +203,8 @@ def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
     told = msgspec.to_builtins(log.meta.concept_extractor)
     if not isinstance(told, dict):
         return sorted(ran)
+    stoplists = msgspec.to_builtins(log.meta.stoplists_provenance)
+    told |= stoplists if isinstance(stoplists, dict) else {}
     return sorted(name for name, value in told.items() if name in ran and ran[name] != value)
 
 

@@ -75,6 +75,18 @@ def _analysed(
         raise BadInputError(f"{log_path}: was made from another trace than {Path(trace_path).name}")
     if plain_case_id(log.meta.case_id) != row.case_id:
         raise BadInputError(f"{log_path}: is of case {log.meta.case_id!r}, not {row.case_id!r}")
+    counts = (len(log.events), len(log.decisions), sum(not one.schema_ok for one in log.events))
+    if counts != (
+        row.m1_update_count,
+        row.m9_buffer_decision_count,
+        row.m10_schema_failure_count,
+    ):
+        raise BadInputError(
+            f"{log_path}: is not the log that was measured (it has {counts[0]} summaries, "
+            f"{counts[1]} decisions and {counts[2]} failures; the metrics count "
+            f"{row.m1_update_count}, {row.m9_buffer_decision_count} and "
+            f"{row.m10_schema_failure_count})"
+        )
     extract = None if request.extractor is None else load_extractor(request.extractor).concepts
     return case_analysis(
         row,

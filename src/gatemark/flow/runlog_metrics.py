@@ -20,6 +20,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ExamReport
 from gatemark.core.exhibit import Exhibit
+from gatemark.core.measurement import Measurement
 from gatemark.core.runlog.manifest import Manifest
 from gatemark.core.runlog.metrics import METRICS_VERSION, PerCaseMetrics
 from gatemark.core.runlog.names import case_of_trace_file, moment_text
@@ -41,12 +42,19 @@ from gatemark.flow.runlog_cases import (
 from gatemark.flow.runlog_clock import refuse_no_moment
 from gatemark.flow.runlog_configs import VariantHashes, variant_hashes
 from gatemark.flow.runlog_files import find_manifest, find_traces, read_manifest
+from gatemark.flow.runlog_origins import (
+    LogOrigin,
+    extractor_caveats,
+    mixed_settings,
+    origin_caveats,
+)
 from gatemark.flow.score import Scored, judge_exam
 from gatemark.flow.shard import ExamJob, build_exam
 from gatemark.intake.source import inspect_source
 from gatemark.runlog.dataset import manifest_dataset_hash
 from gatemark.runlog.metrics.outliers import with_outliers
 from gatemark.runlog.metrics.timeline import case_timeline
+from gatemark.suites.runlog.exam import EVENT_COUNT
 
 PER_CASE_FILE = "per_case.metrics.jsonl"
 AGGREGATE_FILE = "aggregate.metrics.json"
@@ -115,6 +123,11 @@ def examine_runlog(
     # Step 1. Loading an extractor takes long and is left to those who use it.
     find_extractor(request.extractor)
     inputs = _find(request)
+    if request.judged is not None and request.judged not in inputs.variants:
+        raise UsageError(
+            f"there are no run logs of {request.judged!r} to judge "
+            f"(measured: {', '.join(inputs.variants)})"
+        )
     exam = build_exam(_exam_job(request, inputs.variants))
     # Step 2.
     outcomes: list[CaseOutcome] = []
@@ -129,6 +142,8 @@ def examine_runlog(
     if request.on_bad_case == "error":
         choices = ReadingChoices(max_errors=request.max_errors)
         refuse([problem for problems in refused for problem in problems], choices)
+    origins = _origins(inputs, outcomes)
+    refuse(list(mixed_settings(origins)), ReadingChoices(max_errors=request.max_errors))
     # Step 4.
     rows = [row for outcome in outcomes for row in outcome.rows]
     if not rows:
@@ -149,15 +164,41 @@ def examine_runlog(
     )
     computed_at = request.computed_at or moment_text(max(outcome.end_ms for outcome in outcomes))
     provenance = _provenance(request, inputs, outcomes)
+    caveats = (
+        *origin_caveats(origins, request.compat),
+        *extractor_caveats(origins, provenance["extractor_differs_from_run_meta"]),
+    )
     return Examined(
         exam,
         msgspec.structs.replace(
             report,
+            measurements=_with_caveats(report, caveats),
             exhibits=(*report.exhibits, *_timeline(request, inputs, flagged)),
             attachments=_attachments(request, report, flagged, computed_at, provenance),
             facts={**report.facts, "extractor": provenance["extractor"]},
         ),
         evidence,
+    )
+
+
+def _origins(inputs: _Inputs, outcomes: Sequence[CaseOutcome]) -> dict[str, dict[str, LogOrigin]]:
+    return {
+        variant: {
+            outcome.case_id: outcome.origins[variant]
+            for outcome in outcomes
+            if variant in outcome.origins
+        }
+        for variant in inputs.variants
+    }
+
+
+def _with_caveats(report: ExamReport, caveats: tuple[str, ...]) -> tuple[Measurement, ...]:
+    """The measurements; what is to be said about all of them clings to the number of summaries."""
+    return tuple(
+        msgspec.structs.replace(number, caveats=(*number.caveats, *caveats))
+        if number.name == EVENT_COUNT
+        else number
+        for number in report.measurements
     )
 
 
@@ -328,7 +369,7 @@ def _provenance(
             variant: sorted(names) for variant, names in sorted(differing.items())
         },
         "excluded_logs": {
-            Path(path).name: list(problems)
+            "/".join(Path(path).parts[-2:]): list(problems)
             for outcome in outcomes
             for path, problems in sorted(outcome.refused.items())
         },

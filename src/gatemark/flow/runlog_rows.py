@@ -28,7 +28,7 @@ class _Rows(MetricsRules):
     """The rules of a metrics file, which also keep its rows."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(strict=True)
         self.rows: list[PerCaseMetrics] = []
 
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
@@ -65,7 +65,8 @@ def examine_metrics_files(
 ) -> Examined:
     """Sit the run-log exam on per-case metrics; a case may come once per variant.
 
-    ``expected_ids`` are the cases that every variant must have.
+    ``expected_ids`` are the cases that every variant must have; without them, those that any
+    variant has.
     """
     exam = build_exam(exam_job("runlog", options, choices))
     state = exam.zero(0)
@@ -83,8 +84,9 @@ def examine_metrics_files(
             state = exam.step(state, rows)
         files = tuple(digest_source(source) for source in sources)
     variants = {variant for variant, _ in seen}
-    wanted = {(variant, case) for variant in variants for case in expected_ids or ()}
-    strangers = sorted(seen.keys() - wanted) if expected_ids is not None else []
+    cases = {case for _, case in seen} if expected_ids is None else expected_ids
+    wanted = {(variant, case) for variant in variants for case in cases}
+    strangers = sorted(seen.keys() - wanted)
     if strangers:
         variant, case = strangers[0]
         raise BadInputError(f"{seen[variant, case]}: {case!r} is not among the expected ids")
@@ -94,7 +96,7 @@ def examine_metrics_files(
         rejected=0,
         usable=len(seen),
         missing=len(wanted - seen.keys()),
-        expected=None if expected_ids is None else len(wanted),
+        expected=len(wanted),
         files=files,
         checks=choices.checks(),
     )

@@ -182,15 +182,31 @@ class _Checker:
         for rule, count in reading.rule_counts.items():
             self.rules[rule] = self.rules.get(rule, 0) + count
         problems = [*reading.problems, *self._manifest_problems(path, looked)]
+        stats = _stats(looked)
         return CheckedFile(
             file=str(path),
             kind="exaid.trace",
             valid=not problems,
             problems=tuple(problems),
-            warnings=tuple(remark_words(str(path), remark) for remark in reading.remarks),
+            warnings=(
+                *(remark_words(str(path), remark) for remark in reading.remarks),
+                *self._miscounts(path, stats),
+            ),
             unlisted=reading.unlisted,
-            stats=_stats(looked),
+            stats=stats,
         )
+
+    def _miscounts(self, path: Path, stats: TraceStats | None) -> Iterator[str]:
+        """Where the manifest counts other deltas or turns than a trace has."""
+        entry = None if stats is None else self._entries.get(stats.case_id)
+        if stats is None or entry is None:
+            return
+        for field, told, found in (
+            ("delta_count", entry.delta_count, stats.deltas),
+            ("turn_count", entry.turn_count, stats.turns),
+        ):
+            if told != found:
+                yield f"{path}: warning: has {found}, the manifest's {field} says {told}"
 
     def _manifest_problems(self, path: Path, looked: TraceReading) -> Iterator[str]:
         if self._manifest is None:

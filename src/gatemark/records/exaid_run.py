@@ -234,6 +234,7 @@ _FLUSH_FORM: Final = _form(
         BadExample("a suffix", _FLUSH | {"case_id": f"{_CASE}.trace"}, "$.case_id"),
         BadExample("provenance again", _FLUSH | {"trace_file_hash": _HASH}, "$.trace_file_hash"),
         BadExample("no size", _without(_FLUSH, "accumulated_ctu"), "$"),
+        BadExample("a size below zero", _FLUSH | {"accumulated_ctu": -1}, "$.accumulated_ctu"),
     ),
     flushes_hold,
 )
@@ -250,6 +251,7 @@ _DECISION_FORM: Final = _form(
             _DECISION | {"filter_results": {"completeness_passed": None}},
             "$.filter_results.completeness_passed",
         ),
+        BadExample("a size below zero", _DECISION | {"input_ctu": -1}, "$.input_ctu"),
         BadExample("time below zero", _DECISION | {"latency_ms": -1}, "$.latency_ms"),
         BadExample(
             "stoplists again", _DECISION | {"stoplists_provenance": {}}, "$.stoplists_provenance"
@@ -261,6 +263,11 @@ _DECISION_FORM: Final = _form(
 _EVENT_BAD: Final = (
     BadExample("an id of another case", _EVENT | {"event_id": "case-9-V0-se-000"}, "$.event_id"),
     BadExample("an id of another index", _EVENT | {"event_index": 3}, "$.event_id"),
+    BadExample("a size below zero", _EVENT | {"summary_ctu": -5}, "$.summary_ctu"),
+    BadExample("a size beyond numbers", _EVENT | {"summary_ctu": 2**53}, "$.summary_ctu"),
+    BadExample(
+        "usage below zero", _EVENT | {"llm_usage": {"prompt_ctu": -1}}, "$.llm_usage.prompt_ctu"
+    ),
     BadExample("a window before the trace", _EVENT | {"start_seq": -1}, "$.start_seq"),
     BadExample(
         "a summary that is null",

@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.record import Remark
 from gatemark.core.runlog.fields import moment_ms
 from gatemark.core.runlog.names import ctu, text_hash
-from gatemark.core.runlog.run import RunLog
+from gatemark.core.runlog.run import SEMANTIC_FIELDS, RunLog
 from gatemark.core.runlog.trace import StreamDelta
 from gatemark.runlog.moments import FALLBACK_STEP_MS
 from gatemark.runlog.trace import Trace, moment_of
@@ -18,7 +18,7 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
     """Every way in which a log does not fit its trace; lines count the records of the log.
 
     Hashes name this trace and this data set, windows lie inside the trace, timestamps come from
-    it, and flushed text is what one agent said in the window.
+    it, flushed text is what one agent said in the window, and summaries are as large as they say.
     """
     meta: Any = log.meta
     for name, told, expected in (
@@ -44,6 +44,7 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
         path = "$.timestamp_derivation.missing_t_emitted_ms_count"
         yield Remark(1, "timestamps_from_trace", path, message)
     yield from _flush_remarks(log, trace)
+    yield from _summary_remarks(log)
 
 
 def _window_remarks(line: int, record: Any, last_seq: int) -> Iterator[Remark]:
@@ -97,3 +98,20 @@ def _flush_remarks(log: RunLog, trace: Trace) -> Iterator[Remark]:
         elif ctu(fitting[0]) != flush.accumulated_ctu:
             message = f"must be {ctu(fitting[0])}, got {flush.accumulated_ctu}"
             yield Remark(line, "text_from_trace", "$.accumulated_ctu", message)
+
+
+def _summary_remarks(log: RunLog) -> Iterator[Remark]:
+    """A summary's size is that of its semantics text, and that text is made of its fields."""
+    first_line = len(log.records()) - len(log.events) + 1
+    for line, event in enumerate(log.events, start=first_line):
+        text: str = event.summary_semantics_text
+        told: object = event.summary_ctu
+        if isinstance(told, int) and told != ctu(text):
+            message = f"must be {ctu(text)}, the size of summary_semantics_text, got {told}"
+            yield Remark(line, "summary_size", "$.summary_ctu", message)
+        fields = [getattr(event.summary_content, name, None) for name in SEMANTIC_FIELDS]
+        if all(isinstance(field, str) for field in fields) and text.strip() != (
+            " ".join(map(str, fields)).strip()
+        ):
+            message = f"must be the first {len(fields)} fields of summary_content, joined by spaces"
+            yield Remark(line, "semantics_text", "$.summary_semantics_text", message)

@@ -68,6 +68,7 @@ def make_log(
     *,
     file_hash: str,
     models: Models,
+    chunk_size_ctu: int | None = None,
 ) -> RunLog:
     """A whole run log. Without a time given, it was created when its trace ended."""
     created_at = facts.created_at or moment_text(trace.end_ms)
@@ -96,6 +97,7 @@ def make_log(
         determinism=Determinism(gzip_mtime=0, json_sort_keys=True, json_separators=[",", ":"]),
         compat=facts.compat,
         backend=_backend(models),
+        chunk_size_ctu=UNSET if chunk_size_ctu is None else chunk_size_ctu,
     )
     return RunLog(meta=meta, flushes=done.flushes, decisions=done.decisions, events=done.events)
 

@@ -49,7 +49,9 @@ Uri = Annotated[str, _text(URI_PATTERN)]
 Moment = Annotated[str, _text(MOMENT_PATTERN, format="date-time")]
 EventId = Annotated[str, _text(EVENT_PATTERN)]
 DecisionId = Annotated[str, _text(DECISION_PATTERN)]
-Count = Annotated[int, Meta(ge=0)]
+LARGEST: Final = 2**53 - 1
+"""The largest whole number that every reader of JSON takes for what it is."""
+Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Misplaced = Annotated[
     Any, Meta(extra_json_schema={"not": {}}, description="belongs to run_meta, nowhere else")

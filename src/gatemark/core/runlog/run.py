@@ -104,8 +104,8 @@ class Determinism(Struct, frozen=True, gc=False):
 class LlmUsage(Struct, frozen=True, gc=False):
     """What a model call used up: CTU of the texts, and what its provider counted."""
 
-    prompt_ctu: int | UnsetType = UNSET
-    completion_ctu: int | UnsetType = UNSET
+    prompt_ctu: Count | UnsetType = UNSET
+    completion_ctu: Count | UnsetType = UNSET
     provider_prompt_tokens: int | UnsetType | None = UNSET
     provider_completion_tokens: int | UnsetType | None = UNSET
     model_id: str | UnsetType = UNSET
@@ -133,8 +133,8 @@ class SummaryContent(Struct, frozen=True, gc=False):
 class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_type", tag="run_meta"):
     """Where the run comes from and how it was made; exactly one, and the first record.
 
-    ``compat`` and ``backend`` are Gatemark's own: whose text join and timers were used, and which
-    language model answered.
+    ``compat``, ``backend`` and ``chunk_size_ctu`` are Gatemark's own: whose text join and timers
+    were used, which language model answered, and how large V3's chunks were.
     """
 
     schema_name: Literal["exaid.run"]
@@ -155,6 +155,7 @@ class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_typ
     trigger_policy: TriggerPolicy | UnsetType = UNSET
     compat: Compat | UnsetType = UNSET
     backend: dict[str, Any] | UnsetType = UNSET
+    chunk_size_ctu: Count | UnsetType = UNSET
 
 
 class _NoProvenance(Struct, frozen=True, gc=False, kw_only=True):
@@ -185,7 +186,7 @@ class TokengateFlush(
     timestamp: Moment
     start_seq: Count
     end_seq: Count
-    accumulated_ctu: int
+    accumulated_ctu: Count
     trigger_reason: TriggerReason | UnsetType = UNSET
     text_hash: Hash | UnsetType = UNSET
 
@@ -208,7 +209,7 @@ class BufferDecision(
     case_id: CaseId
     variant_id: Variant
     timestamp: Moment
-    input_ctu: int
+    input_ctu: Count
     decision: DecisionWord
     llm_usage: LlmUsage
     start_seq: int | UnsetType = UNSET
@@ -240,7 +241,7 @@ class SummaryEvent(
     end_seq: Count
     schema_ok: bool
     summary_semantics_text: str
-    summary_ctu: int
+    summary_ctu: Count
     trigger_type: TriggerType
     summary_history_event_ids: list[EventId]
     summarizer_input_hash: Hash

@@ -21,8 +21,10 @@ from gatemark.suites.runlog.aggregate import Draws, Estimate, estimates, variant
 from gatemark.suites.runlog.exhibits import exhibits
 from gatemark.suites.runlog.paired import paired_comparisons
 from gatemark.suites.runlog.rows import METRICS, SCORES, Row, row_of
+from gatemark.suites.runlog.substance import caveats, substantiated
 
 COVERAGE = "evidence.coverage"
+EVENT_COUNT = "summary_event_count"
 VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
@@ -43,13 +45,17 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise InvalidValueError(f"score must be one of {', '.join(SCORES)}, got {self.score!r}")
-        for name in self.gates:
+        for name, bound in self.gates.items():
             if name not in METRICS:
                 raise InvalidValueError(
                     f"gates: no metric is called {name!r} (known: {', '.join(METRICS)})"
                 )
             if METRICS[name].direction == "neutral":
                 raise InvalidValueError(f"gates: {name} has no better side to gate on")
+            if METRICS[name].unit == "ratio" and not 0 <= bound <= 1:
+                raise InvalidValueError(
+                    f"gates: {name} is a share, so its bound must be in [0, 1], got {bound:g}"
+                )
 
 
 class State(msgspec.Struct):
@@ -103,7 +109,7 @@ class RunlogExam(Exam[State]):
                 ),
                 Rule(
                     "runlog.events",
-                    "summary_event_count",
+                    EVENT_COUNT,
                     ">=",
                     1.0,
                     lane=self.options.variant,
@@ -126,15 +132,16 @@ class RunlogExam(Exam[State]):
             by_variant.setdefault(variant, {})[case] = state.rows[variant, case]
         cases = {variant: list(rows.values()) for variant, rows in by_variant.items()}
         found = {variant: estimates(rows, draws) for variant, rows in cases.items()}
+        shown = {variant: substantiated(found[variant], rows) for variant, rows in cases.items()}
         compared = paired_comparisons(by_variant, self.options.variant, draws)
-        judged = found.get(self.options.variant, {})
+        judged = shown.get(self.options.variant, {})
         numbers = [
             _measurement(self.options.variant, name, estimate, self.options)
             for name, estimate in judged.items()
         ]
         return ExamReport(
             measurements=(*numbers, _event_count(cases, self.options.variant)),
-            exhibits=exhibits(cases, found, compared) if found else (),
+            exhibits=exhibits(cases, shown, compared) if shown else (),
             attachments={},
             facts={
                 "aggregate": {
@@ -144,7 +151,7 @@ class RunlogExam(Exam[State]):
                 "paired": compared,
                 "n_cases": {variant: len(rows) for variant, rows in cases.items()},
             },
-            score=_score(found, self.options),
+            score=_score(shown, self.options),
         )
 
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
@@ -153,7 +160,10 @@ class RunlogExam(Exam[State]):
             "verdict": verdict.outcome,
             "pass": verdict.outcome == "pass",
             "blockers": list(verdict.blockers),
-            "caveats": list(verdict.caveats),
+            "caveats": [
+                *verdict.caveats,
+                *(caveat for number in report.measurements for caveat in number.caveats),
+            ],
             "variant": self.options.variant,
             "score": {
                 "metric": self.options.score,
@@ -202,18 +212,19 @@ def _event_count(cases: Mapping[str, Sequence[Row]], judged: str) -> Measurement
     """How many summaries the judged variant made; a variant that is not there has none to judge."""
     if judged not in cases:
         return unmeasured(
-            "summary_event_count",
+            EVENT_COUNT,
             f"no record is of variant {judged}",
             direction="neutral",
             unit="count",
             lane=judged,
         )
     return measured(
-        "summary_event_count",
+        EVENT_COUNT,
         sum(row.events for row in cases[judged]),
         n=len(cases[judged]),
         direction="neutral",
         unit="count",
+        caveats=tuple(caveats(cases[judged])),
         lane=judged,
     )
 

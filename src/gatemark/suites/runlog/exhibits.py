@@ -49,7 +49,7 @@ def exhibits(
     return (
         *forest(found),
         side_by_side(found),
-        coverage_curves(found),
+        *coverage_curves(found),
         *flush_reasons(rows),
         *latency_split(rows),
         *differences(compared),
@@ -103,8 +103,8 @@ def forest(found: Found) -> Iterator[Exhibit]:
         yield Forest("Variants with their intervals", "share", tuple(groups))
 
 
-def coverage_curves(found: Found) -> Curves:
-    """M7b over its budgets."""
+def coverage_curves(found: Found) -> Iterator[Exhibit]:
+    """M7b over its budgets; nothing when no variant has it."""
     lines = []
     for variant, estimates in found.items():
         points = [
@@ -114,12 +114,13 @@ def coverage_curves(found: Found) -> Curves:
         ]
         if points:
             lines.append(Line(variant, tuple(points)))
-    return Curves(
-        title="Coverage of the trace within a budget (M7b, higher is better)",
-        x_axis="budget in CTU",
-        y_axis="coverage",
-        lines=tuple(lines),
-    )
+    if lines:
+        yield Curves(
+            title="Coverage of the trace within a budget (M7b, higher is better)",
+            x_axis="budget in CTU",
+            y_axis="coverage",
+            lines=tuple(lines),
+        )
 
 
 def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:

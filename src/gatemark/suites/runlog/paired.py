@@ -10,6 +10,7 @@ from gatemark.statistics.percentile_bootstrap import percentile_mean
 from gatemark.statistics.signed_rank import signed_rank_p_value
 from gatemark.suites.runlog.aggregate import Draws
 from gatemark.suites.runlog.rows import METRICS, Row
+from gatemark.suites.runlog.substance import has_substance
 
 Rows = Mapping[str, Mapping[str, Row]]
 """Rows by variant and case."""
@@ -38,10 +39,12 @@ def _compared(
     name: str, reference: Mapping[str, Row], other: Mapping[str, Row], draws: Draws
 ) -> dict[str, Any]:
     shared = sorted(set(reference) & set(other))
+    is_sound = all(has_substance(name, rows.values()) for rows in (reference, other))
     differences = [
         left - right
         for case in shared
-        if (left := reference[case].values[name]) is not None
+        if is_sound
+        and (left := reference[case].values[name]) is not None
         and (right := other[case].values[name]) is not None
     ]
     found = percentile_mean(differences, **draws._asdict())

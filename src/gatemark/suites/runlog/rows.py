@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -15,10 +15,14 @@ BUDGET_KEYS = {f"ctu_{budget}": budget for budget in BUDGETS}
 THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 
 
+Needs = Literal["nothing", "said", "trace"]
+
+
 class Metric(NamedTuple):
     """One number per case: its name, what it says, which way is better, and its unit.
 
     ``pooled`` metrics are aggregated over all events of all cases, the others over cases.
+    ``needs`` says whose concepts a metric is about: where nobody has any, its 0 says nothing.
     """
 
     name: str
@@ -26,6 +30,7 @@ class Metric(NamedTuple):
     direction: Direction
     unit: str = "ratio"
     pooled: bool = False
+    needs: Needs = "nothing"
 
 
 METRICS: dict[str, Metric] = {
@@ -38,18 +43,30 @@ METRICS: dict[str, Metric] = {
             "M3 redundancy",
             "lower_is_better",
             pooled=True,
+            needs="said",
         ),
-        Metric("m4_trace_coverage", "M4 coverage", "higher_is_better"),
-        Metric("m5_unsupported_global_rate", "M5 unsupported by the trace", "lower_is_better"),
+        Metric("m4_trace_coverage", "M4 coverage", "higher_is_better", needs="trace"),
+        Metric(
+            "m5_unsupported_global_rate",
+            "M5 unsupported by the trace",
+            "lower_is_better",
+            needs="said",
+        ),
         Metric(
             "m5_unsupported_per_summary_mean",
             "M5 unsupported, per summary",
             "lower_is_better",
+            needs="said",
         ),
-        Metric("m6a_mean", "M6a unsupported by the window", "lower_is_better"),
-        Metric("m6b_mean", "M6b unsupported by window or latest", "lower_is_better"),
+        Metric("m6a_mean", "M6a unsupported by the window", "lower_is_better", needs="said"),
+        Metric("m6b_mean", "M6b unsupported by window or latest", "lower_is_better", needs="said"),
         *(
-            Metric(f"m7b_{name}", f"M7b coverage in {budget} CTU", "higher_is_better")
+            Metric(
+                f"m7b_{name}",
+                f"M7b coverage in {budget} CTU",
+                "higher_is_better",
+                needs="trace",
+            )
             for name, budget in BUDGET_KEYS.items()
         ),
         Metric(
@@ -100,6 +117,7 @@ class Row(msgspec.Struct, frozen=True):
     valid_events: int
     excluded_events: int
     trace_concepts: int
+    said_concepts: int
     control_ms: float
     content_ms: float
     duration_ms: float | None
@@ -138,6 +156,7 @@ def row_of(record: Any) -> Row:
         valid_events=record.faithfulness_valid_event_count,
         excluded_events=record.excluded_from_faithfulness_count,
         trace_concepts=record.m4_trace_cui_count,
+        said_concepts=record.m4_summary_cui_count,
         control_ms=get("control_plane_latency_ms", 0.0),
         content_ms=get("content_plane_latency_ms", 0.0),
         duration_ms=get("virtual_time_duration_ms"),
