@@ -403,3 +403,27 @@ def test_unknown_extensions_write_nothing(live: Run, tmp_path: Path) -> None:
     assert live("why", f"{ASSET}@1.0.0", "-o", "why.html", "-o", "why.docx").code == 2
     assert live("asset", "history", ASSET, "-o", "h.md").code == 2
     assert not list(tmp_path.glob("*.html"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gatemark_release: 1\ngatemark_release: 1", "'gatemark_release' appears more than once"),
+        ("[" * 5000, "nested too deeply"),
+        (
+            "\n".join(
+                ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+                + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+            ),
+            "more than 1000000 values",
+        ),
+    ],
+)
+def test_a_policy_file_is_read_within_bounds(
+    text: str, words: str, gatemark: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "release.yaml"
+    path.write_text(text)
+    ran = gatemark("policy", "check", path)
+    assert ran.code == 2
+    assert words in ran.err

@@ -424,11 +424,32 @@ def test_a_waiver_lets_a_failing_rule_pass_and_is_shown(
     assert "matches no rule" in stray.err
 
 
+ALIAS_BOMB = "\n".join(
+    ["- &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"- &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+)
+WAIVER = "- {rule: agreement.pa, owner: ada, reason: r, expires_at: END}"
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", "- rule: x", "a: [", "- {rule: a, owner: b, colour: c}"]
+    ("text", "words"),
+    [
+        ("", "must be a list of waivers"),
+        ("rule: agreement.pa", "must be a list of waivers"),
+        ("[]", "holds no waivers"),
+        ("- rule: x", "owner"),
+        ("a: [", ":1:"),
+        ("- {rule: a, owner: b, colour: c}", "colour"),
+        ("- {rule: a, owner: b, owner: c}", "'owner' appears more than once"),
+        (WAIVER.replace("END", "2099-01-31"), "such as 2099-01-31T00:00:00Z"),
+        (WAIVER.replace("END", "2099-01-31 10:00:00"), "needs a time zone"),
+        (WAIVER.replace("END", "9999-12-31T23:59:59-14:00"), "outside of the calendar"),
+        (ALIAS_BOMB, "more than 1000000 values"),
+        ("[" * 5000, "nested too deeply"),
+    ],
 )
 def test_unusable_waiver_files_are_refused(
-    text: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+    text: str, words: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
     waivers = tmp_path / "waivers.yaml"
     waivers.write_text(text)
@@ -436,3 +457,25 @@ def test_unusable_waiver_files_are_refused(
     ran = gatemark("score", "agreement", "--pairs", path, "--waivers", waivers)
     assert ran.code == 2
     assert str(waivers) in ran.err
+    assert words in ran.err
+
+
+def test_waiving_every_rule_does_not_make_a_pass_of_no_usable_record(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rules = ("coverage", "pa", "kappa", "abstain", "flagged")
+    names = (*(f"agreement.{rule}" for rule in rules), "hygiene.same_evidence")
+    waivers = tmp_path / "waivers.yaml"
+    waivers.write_text(
+        "\n".join(
+            f"- {{rule: {name}, owner: ada, reason: r, expires_at: 2999-01-01T00:00:00Z}}"
+            for name in names
+        )
+    )
+    call = ("score", "agreement", "--pairs", write_jsonl("p.jsonl", ["junk", "{}"]))
+    ran = gatemark(*call, "--on-bad-line", "exclude", "--waivers", waivers, "--json")
+    assert ran.code == 3
+    assert ran.json["pass"] is False
+    assert ran.json["blockers"] == [
+        "not one item of the evidence is usable: nothing was judged, and nothing excuses that"
+    ]

@@ -33,7 +33,7 @@ def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
     substitutes = tuple(f for other in rule.instead for f in judge(other, measurements))
     verdicts = {substitute.verdict for substitute in substitutes}
     combined: FindingVerdict = "pass"
-    for worse in ("inconclusive", "fail"):
+    for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
     names = " and ".join(other.id for other in rule.instead)
@@ -46,7 +46,8 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
     """The finding of the rule's own comparison, and whether substitutes may speak instead."""
     measurement = measurements.get((rule.metric, rule.lane))
     if measurement is None:
-        return _without_number(rule, f"{_subject(rule)} was not measured", n=0), True
+        # Nobody looked: a number that nobody asked for is no reason to ask another one.
+        return _without_number(rule, f"{_subject(rule)} was not measured", n=0), False
     if measurement.value is None:
         why = f"{_subject(rule)} was not measured: {measurement.reason}"
         return _without_number(rule, why, n=measurement.n), True
