@@ -233,6 +233,59 @@ def test_judges_of_different_evidence_hold_the_verdict_open(
     assert ran.json["different_evidence"] == ["Q7"]
 
 
+@pytest.mark.parametrize(
+    ("scholar_answer", "auditor_answer", "code"),
+    [
+        ({"claim": "A", "text": "one"}, {"text": "one", "claim": "A"}, 0),
+        ({"claim": "A", "text": "one"}, {"claim": "A", "text": "two"}, 3),
+        ({"claim": "A"}, {"claim": "A", "steps": [1]}, 3),
+        ({}, {"claim": "A"}, 3),
+        (None, {}, 3),
+    ],
+)
+def test_the_same_answer_means_all_of_it(
+    scholar_answer: Any, auditor_answer: Any, code: int, gatemark: Run, write_jsonl: Write
+) -> None:
+    labels = [LABELS[i % 3] for i in range(60)]
+    sides = [
+        [judgement(f"Q{i}", label, answer_json=answer) for i, label in enumerate(labels)]
+        for answer in (scholar_answer, auditor_answer)
+    ]
+    ran = gatemark(
+        *("score", "agreement", "--scholar", write_jsonl("s.jsonl", sides[0])),
+        *("--auditor", write_jsonl("a.jsonl", sides[1]), "--json"),
+    )
+    assert ran.code == code
+    assert bool(ran.json["different_evidence"]) == (code == 3)
+
+
+def test_a_file_cannot_agree_with_itself(gatemark: Run, write_jsonl: Write, tmp_path: Path) -> None:
+    path = write_jsonl("s.jsonl", [judgement(f"Q{i}", LABELS[i % 3]) for i in range(60)])
+    linked = tmp_path / "linked.jsonl"
+    linked.symlink_to(path)
+    for other in (path, linked):
+        ran = gatemark("score", "agreement", "--scholar", path, "--auditor", other)
+        assert ran.code == 2
+        assert "scholar and auditor are the same file" in ran.err
+
+
+@pytest.mark.parametrize(("second_reason", "is_echo"), [("fits p1", True), ("fits p2", False)])
+def test_files_that_say_the_same_word_for_word_are_doubted(
+    second_reason: str, is_echo: bool, gatemark: Run, write_jsonl: Write
+) -> None:
+    sides = {
+        name: write_jsonl(
+            f"{name}.jsonl",
+            [judgement(f"Q{i}", LABELS[i % 3], reason=reason) for i in range(60)],
+        )
+        for name, reason in (("scholar", "fits p1"), ("auditor", second_reason))
+    }
+    files = ("--scholar", sides["scholar"], "--auditor", sides["auditor"])
+    ran = gatemark("score", "agreement", *files)
+    assert ran.code == 0
+    assert ("judged independently" in " ".join(ran.out.split())) == is_echo
+
+
 def test_personal_data_in_a_reason_is_flagged_by_id_and_not_echoed(
     gatemark: Run, write_jsonl: Write
 ) -> None:
@@ -261,6 +314,39 @@ def test_a_third_validator_gives_krippendorffs_alpha_over_all(
     assert ran.code == 0
     assert ran.json["krippendorff_alpha"] < 1
     assert ran.json["kappa"] == 1.0
+    assert ran.json["unrated"] == {"referee": 30}
+
+
+def test_what_a_third_validator_saw_counts_like_what_the_others_saw(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    def side(name: str, **more: Any) -> Path:
+        rows = [judgement(f"Q{i}", LABELS[i % 3]) for i in range(60)]
+        rows[0] |= more
+        return write_jsonl(f"{name}.jsonl", rows)
+
+    def score(*validator: str) -> Any:
+        first, second = side("s", retrieved_ids=["p1"]), side("a")
+        call = ("score", "agreement", "--scholar", first, "--auditor", second, "--json")
+        return gatemark(*call, *validator)
+
+    assert score().json["finals"] == {"REJECT": 40, "VALID": 20}
+    flagged = side("f", flags={"provenance_violation": True}, reason="ask bob@example.org")
+    ran = score("--validator", f"referee={flagged}")
+    assert ran.json["finals"] == {"REJECT": 41, "VALID": 19}
+    assert ran.json["why"]["hard_flag"] == 1
+    assert ran.json["personal_data"] == ["Q0 (referee: email)"]
+    elsewhere = side("e", retrieved_ids=["p2"])
+    ran = score("--validator", f"referee={elsewhere}")
+    assert ran.code == 3
+    assert ran.json["different_evidence"] == ["Q0"]
+    stranger = write_jsonl("x.jsonl", [judgement("Q0"), judgement("other")])
+    ran = score("--validator", f"referee={stranger}")
+    assert ran.code == 2
+    assert "x.jsonl:2: id 'other' has no counterpart" in ran.err
+    ran = score("--validator", f"referee={stranger}", "--on-unpaired", "exclude")
+    assert ran.code == 3
+    assert ran.json["unmatched"] == {"scholar": 0, "auditor": 0, "referee": 1}
 
 
 BAD_LINES = {
@@ -383,6 +469,12 @@ def test_pinned_ids_make_a_dropped_row_visible(
         ("--scholar", "b"),
         ("--pairs", "a", "--pa-gate", "banana"),
         ("--pairs", "a", "--pa-gate", "1.5"),
+        ("--pairs", "a", "--pa-gate", "nan"),
+        ("--pairs", "a", "--kappa-gate", "-inf"),
+        ("--pairs", "a", "--kappa-gate", "-1.01"),
+        ("--pairs", "a", "--abstain-gate", "٠.٥"),
+        ("--pairs", "a", "--coverage-gate", "1e-400"),
+        ("--scholar", "a", "--auditor", "b", "--validator", "x=c", "--validator", "x=d"),
         ("--pairs", "a", "--nic-policy", "lenient"),
         ("--pairs", "a", "--validator", "referee"),
         ("--pairs", "a", "-j", "0"),
