@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -405,6 +407,81 @@ def test_an_unknown_report_format_is_refused_before_anything_is_sealed(
     )
     assert ran.code == 2
     assert not store.exists()
+
+
+@pytest.mark.parametrize("how", ["evidence", "linked evidence", "twice", "directory", "file"])
+def test_reports_that_must_not_be_written_are_refused_before_anything_is_sealed(
+    how: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    path = write_jsonl("p.jsonl", good_pairs())
+    before = path.read_bytes()
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "linked.jsonl").symlink_to(path)
+    outputs = {
+        "evidence": ("-o", path),
+        "linked evidence": ("-o", tmp_path / "linked.jsonl"),
+        "twice": ("-o", tmp_path / "r.md", "-o", tmp_path / "folder.html" / ".." / "r.md"),
+        "directory": ("-o", tmp_path / "r.md", "-o", tmp_path / "folder.html"),
+        "file": ("-o", tmp_path / "r.md", "--out", path),
+    }
+    store = tmp_path / "store"
+    call = ("score", "agreement", "--pairs", path, "--seal", "--store", store)
+    ran = gatemark(*call, *outputs[how])
+    assert ran.code == 2
+    assert ran.out == ""
+    assert path.read_bytes() == before
+    assert not store.exists()
+    assert not (tmp_path / "r.md").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
+def test_output_that_nobody_can_take_is_an_error_and_no_pass(write_jsonl: Write) -> None:
+    path = write_jsonl("p.jsonl", good_pairs())
+    program = "from gatemark.cli.main import run; run()"
+    for call in (("score", "agreement", "--pairs", path, "--json"), ("validate", path)):
+        with Path("/dev/full").open("w") as full:
+            ran = subprocess.run(
+                [sys.executable, "-c", program, *call],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert ran.returncode == 2
+        assert ran.stderr == "gatemark: output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "pins no ids"),
+        (" \n\r\n", "pins no ids"),
+        ("Q0000\nQ0001\nQ0000\n", "ids.txt:3: pins 'Q0000' again, first on line 1"),
+        ("Q0000\x0bQ0001\n", "ids.txt:1: id 'Q0000\\x0bQ0001' has a control character"),
+    ],
+)
+def test_lists_of_pinned_ids_that_cannot_be_used_are_refused(
+    text: str, words: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_bytes(text.encode())
+    path = write_jsonl("p.jsonl", good_pairs())
+    ran = gatemark("score", "agreement", "--pairs", path, "--expected-ids", ids)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_pinned_ids_may_hold_whatever_an_id_may_hold(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rows = good_pairs()
+    rows[0]["qid"], rows[1]["qid"] = "a\u2028b", "c\u0085d"
+    ids = tmp_path / "ids.txt"
+    ids.write_bytes(("\ufeff" + "\r\n".join(row["qid"] for row in rows)).encode())
+    path = write_jsonl("p.jsonl", rows)
+    ran = gatemark("score", "agreement", "--pairs", path, "--expected-ids", ids, "--json")
+    assert ran.code == 0
+    assert ran.json["missing"] == 0
 
 
 def test_bad_lines_can_be_counted_instead_but_never_pass(gatemark: Run, write_jsonl: Write) -> None:

@@ -18,7 +18,7 @@ from gatemark.cli.options import (
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_formats, write_attachments, write_reports
+from gatemark.flow.outputs import check_formats, write_reports
 from gatemark.flow.reading import OnUnpaired, reading_choices
 from gatemark.flow.score_agreement import AUDITOR, SCHOLAR, score_agreement
 from gatemark.flow.waivers import read_waivers
@@ -125,7 +125,8 @@ def agreement(**flags: Any) -> int:
         )
         if path is not None
     }
-    check_formats(flags["output"])
+    inputs = (flags["pairs"], *judgements.values(), flags["waivers"], flags["expected_ids"])
+    check_formats(flags["output"], inputs=inputs, folder=flags["out"])
     choices = reading_choices(flags)
     house = House(store=flags["store"], jobs=flags["jobs"], engine=flags["engine"])
     with byte_progress("scoring") as progress:
@@ -144,9 +145,13 @@ def agreement(**flags: Any) -> int:
             title=flags["title"],
             on_progress=progress,
         )
-    write_reports(scored.result, flags["output"], summary=scored.summary)
-    if flags["out"]:
-        write_attachments(flags["out"], scored.attachments)
+    write_reports(
+        scored.result,
+        flags["output"],
+        summary=scored.summary,
+        folder=flags["out"],
+        attachments=scored.attachments,
+    )
     if flags["json"]:
         print_json(scored.summary)
     else:
