@@ -235,6 +235,54 @@ def test_judges_of_different_evidence_hold_the_verdict_open(
     assert ran.json["different_evidence"] == ["Q7"]
 
 
+def lines_of(cells: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
+    rows = [labels for labels, count in cells.items() for _ in range(count)]
+    return [pair(f"Q{number:04d}", *labels) for number, labels in enumerate(rows)]
+
+
+V, R, A = "VALID", "REJECT", "ABSTAIN"
+
+
+@pytest.mark.parametrize(
+    ("cells", "gates", "code"),
+    [
+        # Percent agreement: 90 of 100, then one less.
+        ({(V, V): 45, (R, R): 45, (V, R): 10}, ("--kappa-gate", "0.5"), 0),
+        ({(V, V): 45, (R, R): 44, (V, R): 11}, ("--kappa-gate", "0.5"), 1),
+        # Kappa: p_o = 70/80, p_e = 1/2, so 3/4; then one disagreement more.
+        ({(V, V): 35, (R, R): 35, (V, R): 5, (R, V): 5}, ("--pa-gate", "0.5"), 0),
+        ({(V, V): 35, (R, R): 34, (V, R): 5, (R, V): 6}, ("--pa-gate", "0.5"), 1),
+        # Abstentions: 2 of 100, whoever abstains, then 3.
+        ({(V, V): 50, (R, R): 48, (A, A): 1, (V, A): 1}, (), 0),
+        ({(V, V): 50, (R, R): 47, (A, A): 2, (V, A): 1}, (), 1),
+        # Kappa 0/0: the Wilson interval of 35 of 35 begins at .9011, that of 34 at .8985.
+        ({(V, V): 35}, (), 0),
+        ({(V, V): 34}, (), 3),
+        # Low information: kappa is below its bound, and so is AC1 of 6 of 10 at chance.
+        ({(V, V): 6, (V, R): 4}, ("--pa-gate", "0.1"), 1),
+    ],
+)
+def test_each_gate_on_its_line_and_beyond_it(
+    cells: dict[tuple[str, str], int],
+    gates: tuple[str, ...],
+    code: int,
+    gatemark: Run,
+    write_jsonl: Write,
+) -> None:
+    path = write_jsonl("p.jsonl", lines_of(cells))
+    assert gatemark("score", "agreement", "--pairs", path, *gates).code == code
+
+
+@pytest.mark.parametrize(("junk", "code"), [(1, 0), (2, 3)])
+def test_coverage_on_its_line_and_beyond_it(
+    junk: int, code: int, gatemark: Run, write_jsonl: Write
+) -> None:
+    path = write_jsonl("p.jsonl", [*good_pairs(100 - junk), *["junk"] * junk])
+    call = ("score", "agreement", "--pairs", path, "--on-bad-line", "exclude")
+    assert gatemark(*call, "--coverage-gate", "0.99").code == code
+    assert gatemark(*call).code == 3
+
+
 @pytest.mark.parametrize(
     ("scholar_answer", "auditor_answer", "code"),
     [
@@ -286,6 +334,8 @@ def test_files_that_say_the_same_word_for_word_are_doubted(
     ran = gatemark("score", "agreement", *files)
     assert ran.code == 0
     assert ("judged independently" in " ".join(ran.out.split())) == is_echo
+    told = gatemark("score", "agreement", *files, "--json").json["caveats"]
+    assert any("judged independently" in caveat for caveat in told) == is_echo
 
 
 def test_personal_data_in_a_reason_is_flagged_by_id_and_not_echoed(
@@ -648,3 +698,27 @@ def test_waiving_every_rule_does_not_make_a_pass_of_no_usable_record(
     assert ran.json["blockers"] == [
         "not one item of the evidence is usable: nothing was judged, and nothing excuses that"
     ]
+
+
+def test_a_waived_rule_leaves_no_red_test_case_of_its_substitutes(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    path = write_jsonl("p.jsonl", lines_of({(V, V): 6, (V, R): 4}))
+    waivers, report = tmp_path / "waivers.yaml", tmp_path / "r.junit.xml"
+    waivers.write_text(
+        WAIVER.replace("agreement.pa", "agreement.kappa").replace("END", "2999-01-01T00:00:00Z")
+    )
+    call = ("score", "agreement", "--pairs", path, "--pa-gate", "0.1", "-o", report)
+    assert gatemark(*call).code == 1
+    assert 'failures="2"' in report.read_text()
+    assert gatemark(*call, "--waivers", waivers).code == 0
+    text = report.read_text()
+    assert 'failures="0" errors="0" skipped="2"' in text
+
+
+def test_the_table_cuts_no_verdict_short(gatemark: Run, write_jsonl: Write) -> None:
+    path = write_jsonl("p.jsonl", ["junk"])
+    ran = gatemark("score", "agreement", "--pairs", path, "--on-bad-line", "exclude")
+    assert ran.code == 3
+    assert ran.out.count("INCONCLUSIVE (hold)\n") == 2
+    assert ran.out.count("INCONCLUSIVE (warn)\n") == 1

@@ -154,7 +154,7 @@ def bench_lines(result: Result) -> tuple[BenchLine, ...]:
 def caveats(result: Result) -> tuple[str, ...]:
     """Every caveat once: those of the result, then those that cling to a single number."""
     of_numbers = (
-        f"{item.name}{f' ({item.lane})' if item.lane else ''}: {caveat}"
+        f"{item.name}{f' ({item.lane})' if item.lane else ''}: {words.caveat(caveat)}"
         for item in result.measurements
         for caveat in item.caveats
     )

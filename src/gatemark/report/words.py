@@ -199,3 +199,14 @@ def headline(result: Result) -> str:
         if tally[verdict]:
             parts.append(f"{tally[verdict]} {phrase}")
     return "; ".join(parts) + "."
+
+
+CAVEAT_WORDS: Final = {
+    "low_information": "low information, few items have any but the most used label",
+    "zero_width_interval": "its interval has no width, because nothing varied among these items",
+}
+
+
+def caveat(code: str) -> str:
+    """A caveat in words; one that is no code is in words already."""
+    return CAVEAT_WORDS.get(code, code)
