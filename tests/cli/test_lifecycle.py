@@ -491,3 +491,27 @@ def test_why_tells_that_somebody_vouched_for_the_candidate(desk: Run) -> None:
     desk("promote", version, "--to", "evaluating", actor="ann")
     assert desk("promote", version, "--to", "eligible", "--cite", result, actor="ann").code == 0
     assert "ann vouched for the candidate; what answered was" in desk("why", version).out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("gatemark_release: 1\ngatemark_release: 1", "'gatemark_release' appears more than once"),
+        ("[" * 5000, "nested too deeply"),
+        (
+            "\n".join(
+                ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+                + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+            ),
+            "more than 1000000 values",
+        ),
+    ],
+)
+def test_a_policy_file_is_read_within_bounds(
+    text: str, words: str, gatemark: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "release.yaml"
+    path.write_text(text)
+    ran = gatemark("policy", "check", path)
+    assert ran.code == 2
+    assert words in ran.err

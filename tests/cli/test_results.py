@@ -118,6 +118,17 @@ def test_looking_for_a_store_does_not_make_one(gatemark: Run, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())
 
 
+def test_a_store_that_was_emptied_is_not_taken_for_a_new_one(gatemark: Run, tmp_path: Path) -> None:
+    place = tmp_path / "store" / "gatemark.sqlite3"
+    place.parent.mkdir()
+    place.write_bytes(b"")
+    for call in (("list",), ("show", "deadbeef"), ("report", "deadbeef", "-o", tmp_path / "r.md")):
+        ran = gatemark(*call, "--store", place.parent)
+        assert ran.code == 2
+        assert "is not a usable store: it is empty" in ran.err
+    assert place.stat().st_size == 0
+
+
 def test_an_unsupported_store_address_is_refused_without_its_secret(gatemark: Run) -> None:
     ran = gatemark("list", "--store", "mysql://user:secret@host/db")
     assert ran.code == 2

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,6 +235,109 @@ def test_judges_of_different_evidence_hold_the_verdict_open(
     assert ran.json["different_evidence"] == ["Q7"]
 
 
+def lines_of(cells: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
+    rows = [labels for labels, count in cells.items() for _ in range(count)]
+    return [pair(f"Q{number:04d}", *labels) for number, labels in enumerate(rows)]
+
+
+V, R, A = "VALID", "REJECT", "ABSTAIN"
+
+
+@pytest.mark.parametrize(
+    ("cells", "gates", "code"),
+    [
+        # Percent agreement: 90 of 100, then one less.
+        ({(V, V): 45, (R, R): 45, (V, R): 10}, ("--kappa-gate", "0.5"), 0),
+        ({(V, V): 45, (R, R): 44, (V, R): 11}, ("--kappa-gate", "0.5"), 1),
+        # Kappa: p_o = 70/80, p_e = 1/2, so 3/4; then one disagreement more.
+        ({(V, V): 35, (R, R): 35, (V, R): 5, (R, V): 5}, ("--pa-gate", "0.5"), 0),
+        ({(V, V): 35, (R, R): 34, (V, R): 5, (R, V): 6}, ("--pa-gate", "0.5"), 1),
+        # Abstentions: 2 of 100, whoever abstains, then 3.
+        ({(V, V): 50, (R, R): 48, (A, A): 1, (V, A): 1}, (), 0),
+        ({(V, V): 50, (R, R): 47, (A, A): 2, (V, A): 1}, (), 1),
+        # Kappa 0/0: the Wilson interval of 35 of 35 begins at .9011, that of 34 at .8985.
+        ({(V, V): 35}, (), 0),
+        ({(V, V): 34}, (), 3),
+        # Low information: kappa is below its bound, and so is AC1 of 6 of 10 at chance.
+        ({(V, V): 6, (V, R): 4}, ("--pa-gate", "0.1"), 1),
+    ],
+)
+def test_each_gate_on_its_line_and_beyond_it(
+    cells: dict[tuple[str, str], int],
+    gates: tuple[str, ...],
+    code: int,
+    gatemark: Run,
+    write_jsonl: Write,
+) -> None:
+    path = write_jsonl("p.jsonl", lines_of(cells))
+    assert gatemark("score", "agreement", "--pairs", path, *gates).code == code
+
+
+@pytest.mark.parametrize(("junk", "code"), [(1, 0), (2, 3)])
+def test_coverage_on_its_line_and_beyond_it(
+    junk: int, code: int, gatemark: Run, write_jsonl: Write
+) -> None:
+    path = write_jsonl("p.jsonl", [*good_pairs(100 - junk), *["junk"] * junk])
+    call = ("score", "agreement", "--pairs", path, "--on-bad-line", "exclude")
+    assert gatemark(*call, "--coverage-gate", "0.99").code == code
+    assert gatemark(*call).code == 3
+
+
+@pytest.mark.parametrize(
+    ("scholar_answer", "auditor_answer", "code"),
+    [
+        ({"claim": "A", "text": "one"}, {"text": "one", "claim": "A"}, 0),
+        ({"claim": "A", "text": "one"}, {"claim": "A", "text": "two"}, 3),
+        ({"claim": "A"}, {"claim": "A", "steps": [1]}, 3),
+        ({}, {"claim": "A"}, 3),
+        (None, {}, 3),
+    ],
+)
+def test_the_same_answer_means_all_of_it(
+    scholar_answer: Any, auditor_answer: Any, code: int, gatemark: Run, write_jsonl: Write
+) -> None:
+    labels = [LABELS[i % 3] for i in range(60)]
+    sides = [
+        [judgement(f"Q{i}", label, answer_json=answer) for i, label in enumerate(labels)]
+        for answer in (scholar_answer, auditor_answer)
+    ]
+    ran = gatemark(
+        *("score", "agreement", "--scholar", write_jsonl("s.jsonl", sides[0])),
+        *("--auditor", write_jsonl("a.jsonl", sides[1]), "--json"),
+    )
+    assert ran.code == code
+    assert bool(ran.json["different_evidence"]) == (code == 3)
+
+
+def test_a_file_cannot_agree_with_itself(gatemark: Run, write_jsonl: Write, tmp_path: Path) -> None:
+    path = write_jsonl("s.jsonl", [judgement(f"Q{i}", LABELS[i % 3]) for i in range(60)])
+    linked = tmp_path / "linked.jsonl"
+    linked.symlink_to(path)
+    for other in (path, linked):
+        ran = gatemark("score", "agreement", "--scholar", path, "--auditor", other)
+        assert ran.code == 2
+        assert "scholar and auditor are the same file" in ran.err
+
+
+@pytest.mark.parametrize(("second_reason", "is_echo"), [("fits p1", True), ("fits p2", False)])
+def test_files_that_say_the_same_word_for_word_are_doubted(
+    second_reason: str, is_echo: bool, gatemark: Run, write_jsonl: Write
+) -> None:
+    sides = {
+        name: write_jsonl(
+            f"{name}.jsonl",
+            [judgement(f"Q{i}", LABELS[i % 3], reason=reason) for i in range(60)],
+        )
+        for name, reason in (("scholar", "fits p1"), ("auditor", second_reason))
+    }
+    files = ("--scholar", sides["scholar"], "--auditor", sides["auditor"])
+    ran = gatemark("score", "agreement", *files)
+    assert ran.code == 0
+    assert ("judged independently" in " ".join(ran.out.split())) == is_echo
+    told = gatemark("score", "agreement", *files, "--json").json["caveats"]
+    assert any("judged independently" in caveat for caveat in told) == is_echo
+
+
 def test_personal_data_in_a_reason_is_flagged_by_id_and_not_echoed(
     gatemark: Run, write_jsonl: Write
 ) -> None:
@@ -261,6 +366,39 @@ def test_a_third_validator_gives_krippendorffs_alpha_over_all(
     assert ran.code == 0
     assert ran.json["krippendorff_alpha"] < 1
     assert ran.json["kappa"] == 1.0
+    assert ran.json["unrated"] == {"referee": 30}
+
+
+def test_what_a_third_validator_saw_counts_like_what_the_others_saw(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    def side(name: str, **more: Any) -> Path:
+        rows = [judgement(f"Q{i}", LABELS[i % 3]) for i in range(60)]
+        rows[0] |= more
+        return write_jsonl(f"{name}.jsonl", rows)
+
+    def score(*validator: str) -> Any:
+        first, second = side("s", retrieved_ids=["p1"]), side("a")
+        call = ("score", "agreement", "--scholar", first, "--auditor", second, "--json")
+        return gatemark(*call, *validator)
+
+    assert score().json["finals"] == {"REJECT": 40, "VALID": 20}
+    flagged = side("f", flags={"provenance_violation": True}, reason="ask bob@example.org")
+    ran = score("--validator", f"referee={flagged}")
+    assert ran.json["finals"] == {"REJECT": 41, "VALID": 19}
+    assert ran.json["why"]["hard_flag"] == 1
+    assert ran.json["personal_data"] == ["Q0 (referee: email)"]
+    elsewhere = side("e", retrieved_ids=["p2"])
+    ran = score("--validator", f"referee={elsewhere}")
+    assert ran.code == 3
+    assert ran.json["different_evidence"] == ["Q0"]
+    stranger = write_jsonl("x.jsonl", [judgement("Q0"), judgement("other")])
+    ran = score("--validator", f"referee={stranger}")
+    assert ran.code == 2
+    assert "x.jsonl:2: id 'other' has no counterpart" in ran.err
+    ran = score("--validator", f"referee={stranger}", "--on-unpaired", "exclude")
+    assert ran.code == 3
+    assert ran.json["unmatched"] == {"scholar": 0, "auditor": 0, "referee": 1}
 
 
 BAD_LINES = {
@@ -319,6 +457,81 @@ def test_an_unknown_report_format_is_refused_before_anything_is_sealed(
     )
     assert ran.code == 2
     assert not store.exists()
+
+
+@pytest.mark.parametrize("how", ["evidence", "linked evidence", "twice", "directory", "file"])
+def test_reports_that_must_not_be_written_are_refused_before_anything_is_sealed(
+    how: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    path = write_jsonl("p.jsonl", good_pairs())
+    before = path.read_bytes()
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "linked.jsonl").symlink_to(path)
+    outputs = {
+        "evidence": ("-o", path),
+        "linked evidence": ("-o", tmp_path / "linked.jsonl"),
+        "twice": ("-o", tmp_path / "r.md", "-o", tmp_path / "folder.html" / ".." / "r.md"),
+        "directory": ("-o", tmp_path / "r.md", "-o", tmp_path / "folder.html"),
+        "file": ("-o", tmp_path / "r.md", "--out", path),
+    }
+    store = tmp_path / "store"
+    call = ("score", "agreement", "--pairs", path, "--seal", "--store", store)
+    ran = gatemark(*call, *outputs[how])
+    assert ran.code == 2
+    assert ran.out == ""
+    assert path.read_bytes() == before
+    assert not store.exists()
+    assert not (tmp_path / "r.md").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
+def test_output_that_nobody_can_take_is_an_error_and_no_pass(write_jsonl: Write) -> None:
+    path = write_jsonl("p.jsonl", good_pairs())
+    program = "from gatemark.cli.main import run; run()"
+    for call in (("score", "agreement", "--pairs", path, "--json"), ("validate", path)):
+        with Path("/dev/full").open("w") as full:
+            ran = subprocess.run(
+                [sys.executable, "-c", program, *call],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert ran.returncode == 2
+        assert ran.stderr == "gatemark: output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "pins no ids"),
+        (" \n\r\n", "pins no ids"),
+        ("Q0000\nQ0001\nQ0000\n", "ids.txt:3: pins 'Q0000' again, first on line 1"),
+        ("Q0000\x0bQ0001\n", "ids.txt:1: id 'Q0000\\x0bQ0001' has a control character"),
+    ],
+)
+def test_lists_of_pinned_ids_that_cannot_be_used_are_refused(
+    text: str, words: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_bytes(text.encode())
+    path = write_jsonl("p.jsonl", good_pairs())
+    ran = gatemark("score", "agreement", "--pairs", path, "--expected-ids", ids)
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_pinned_ids_may_hold_whatever_an_id_may_hold(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rows = good_pairs()
+    rows[0]["qid"], rows[1]["qid"] = "a\u2028b", "c\u0085d"
+    ids = tmp_path / "ids.txt"
+    ids.write_bytes(("\ufeff" + "\r\n".join(row["qid"] for row in rows)).encode())
+    path = write_jsonl("p.jsonl", rows)
+    ran = gatemark("score", "agreement", "--pairs", path, "--expected-ids", ids, "--json")
+    assert ran.code == 0
+    assert ran.json["missing"] == 0
 
 
 def test_bad_lines_can_be_counted_instead_but_never_pass(gatemark: Run, write_jsonl: Write) -> None:
@@ -383,6 +596,12 @@ def test_pinned_ids_make_a_dropped_row_visible(
         ("--scholar", "b"),
         ("--pairs", "a", "--pa-gate", "banana"),
         ("--pairs", "a", "--pa-gate", "1.5"),
+        ("--pairs", "a", "--pa-gate", "nan"),
+        ("--pairs", "a", "--kappa-gate", "-inf"),
+        ("--pairs", "a", "--kappa-gate", "-1.01"),
+        ("--pairs", "a", "--abstain-gate", "٠.٥"),
+        ("--pairs", "a", "--coverage-gate", "1e-400"),
+        ("--scholar", "a", "--auditor", "b", "--validator", "x=c", "--validator", "x=d"),
         ("--pairs", "a", "--nic-policy", "lenient"),
         ("--pairs", "a", "--validator", "referee"),
         ("--pairs", "a", "-j", "0"),
@@ -424,11 +643,32 @@ def test_a_waiver_lets_a_failing_rule_pass_and_is_shown(
     assert "matches no rule" in stray.err
 
 
+ALIAS_BOMB = "\n".join(
+    ["- &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    + [f"- &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+)
+WAIVER = "- {rule: agreement.pa, owner: ada, reason: r, expires_at: END}"
+
+
 @pytest.mark.parametrize(
-    "text", ["", "[]", "- rule: x", "a: [", "- {rule: a, owner: b, colour: c}"]
+    ("text", "words"),
+    [
+        ("", "must be a list of waivers"),
+        ("rule: agreement.pa", "must be a list of waivers"),
+        ("[]", "holds no waivers"),
+        ("- rule: x", "owner"),
+        ("a: [", ":1:"),
+        ("- {rule: a, owner: b, colour: c}", "colour"),
+        ("- {rule: a, owner: b, owner: c}", "'owner' appears more than once"),
+        (WAIVER.replace("END", "2099-01-31"), "such as 2099-01-31T00:00:00Z"),
+        (WAIVER.replace("END", "2099-01-31 10:00:00"), "needs a time zone"),
+        (WAIVER.replace("END", "9999-12-31T23:59:59-14:00"), "outside of the calendar"),
+        (ALIAS_BOMB, "more than 1000000 values"),
+        ("[" * 5000, "nested too deeply"),
+    ],
 )
 def test_unusable_waiver_files_are_refused(
-    text: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
+    text: str, words: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
     waivers = tmp_path / "waivers.yaml"
     waivers.write_text(text)
@@ -436,3 +676,49 @@ def test_unusable_waiver_files_are_refused(
     ran = gatemark("score", "agreement", "--pairs", path, "--waivers", waivers)
     assert ran.code == 2
     assert str(waivers) in ran.err
+    assert words in ran.err
+
+
+def test_waiving_every_rule_does_not_make_a_pass_of_no_usable_record(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rules = ("coverage", "pa", "kappa", "abstain", "flagged")
+    names = (*(f"agreement.{rule}" for rule in rules), "hygiene.same_evidence")
+    waivers = tmp_path / "waivers.yaml"
+    waivers.write_text(
+        "\n".join(
+            f"- {{rule: {name}, owner: ada, reason: r, expires_at: 2999-01-01T00:00:00Z}}"
+            for name in names
+        )
+    )
+    call = ("score", "agreement", "--pairs", write_jsonl("p.jsonl", ["junk", "{}"]))
+    ran = gatemark(*call, "--on-bad-line", "exclude", "--waivers", waivers, "--json")
+    assert ran.code == 3
+    assert ran.json["pass"] is False
+    assert ran.json["blockers"] == [
+        "not one item of the evidence is usable: nothing was judged, and nothing excuses that"
+    ]
+
+
+def test_a_waived_rule_leaves_no_red_test_case_of_its_substitutes(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    path = write_jsonl("p.jsonl", lines_of({(V, V): 6, (V, R): 4}))
+    waivers, report = tmp_path / "waivers.yaml", tmp_path / "r.junit.xml"
+    waivers.write_text(
+        WAIVER.replace("agreement.pa", "agreement.kappa").replace("END", "2999-01-01T00:00:00Z")
+    )
+    call = ("score", "agreement", "--pairs", path, "--pa-gate", "0.1", "-o", report)
+    assert gatemark(*call).code == 1
+    assert 'failures="2"' in report.read_text()
+    assert gatemark(*call, "--waivers", waivers).code == 0
+    text = report.read_text()
+    assert 'failures="0" errors="0" skipped="2"' in text
+
+
+def test_the_table_cuts_no_verdict_short(gatemark: Run, write_jsonl: Write) -> None:
+    path = write_jsonl("p.jsonl", ["junk"])
+    ran = gatemark("score", "agreement", "--pairs", path, "--on-bad-line", "exclude")
+    assert ran.code == 3
+    assert ran.out.count("INCONCLUSIVE (hold)\n") == 2
+    assert ran.out.count("INCONCLUSIVE (warn)\n") == 1

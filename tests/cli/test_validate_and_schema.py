@@ -66,6 +66,35 @@ def test_a_file_of_unknown_records_asks_for_a_schema(gatemark: Run, write_jsonl:
     assert 'key "qid" is missing' in named.err
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([], "a.jsonl: holds no records"),
+        (["", " "], "a.jsonl: holds no records"),
+        (["", "{", json.dumps(PAIR)], "a.jsonl:2: not JSON: Expecting property name"),
+        (['{"qid": "Q", "x": NaN}'], "a.jsonl:1: not JSON: NaN is not a JSON number"),
+        (["7", json.dumps(PAIR)], "a.jsonl:1: got 7, expected object"),
+        (["x" * 5_000_000], "a.jsonl:1: line is longer than 4194304 bytes"),
+    ],
+)
+def test_a_first_line_that_is_no_record_is_told_as_what_it_is(
+    lines: list[str], words: str, gatemark: Run, write_jsonl: Write
+) -> None:
+    ran = gatemark("validate", write_jsonl("a.jsonl", lines))
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_a_repeated_key_in_the_first_of_many_lines_is_told_as_one(
+    gatemark: Run, write_jsonl: Write
+) -> None:
+    twice = '{"qid": "A", "qid": "B", "label": "VALID"}'
+    ran = gatemark("validate", write_jsonl("a.jsonl", [twice, GOOD]))
+    assert ran.code == 2
+    assert 'a.jsonl:1: key "qid" appears more than once' in ran.err
+    assert "2 received, 1 accepted, 1 rejected" in ran.out
+
+
 def test_an_unknown_schema_name_gets_a_suggestion(gatemark: Run, write_jsonl: Write) -> None:
     ran = gatemark("validate", "--schema", "gatemark.pear/1", write_jsonl("a.jsonl", [GOOD]))
     assert ran.code == 2

@@ -47,6 +47,26 @@ def test_a_broken_module_harms_only_itself(tmp_path: Path, monkeypatch: pytest.M
         things.get("beta")
 
 
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("THING = (", "SyntaxError: '(' was never closed"),
+        ("raise ValueError('boom')", "ValueError: boom"),
+        ("import os; os.nothing", "AttributeError"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("open('/no/such/file')", "FileNotFoundError"),
+        ("{}['gone']", "KeyError: 'gone'"),
+    ],
+)
+def test_a_module_that_fails_while_it_is_imported_harms_only_itself(
+    source: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    things = registry_over(tmp_path, monkeypatch, a="THING = 'alpha'", b=source)
+    assert things.names() == ("alpha",)
+    (told,) = things.broken.values()
+    assert why in told
+
+
 def test_two_plugins_of_one_name_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,3 +154,27 @@ def test_dropping_a_pinned_row_never_makes_a_pass(
     house = House(store="unused", actor="tester")
     result = judge_exam("agreement", examined, house, started_at=house.clock()).result
     assert result.verdict != "pass"
+
+
+@pytest.mark.parametrize("how", ["same size", "longer", "shorter", "another file", "gone"])
+def test_a_file_that_changes_while_it_is_read_is_refused(how: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "p.jsonl", pairs(300))
+
+    def change(_done: int, _total: int) -> None:
+        place = Path(path)
+        text = place.read_text()
+        if how == "same size":
+            place.write_text(text.replace("fine", "FINE"))
+        elif how == "longer":
+            place.write_text(text + "\n")
+        elif how == "shorter":
+            place.write_text(text[:-1])
+        else:
+            place.unlink()
+        if how == "another file":
+            place.write_text(text)
+
+    choices = ReadingChoices()
+    job = exam_job("agreement", {}, choices)
+    with pytest.raises(BadInputError, match=r"p\.jsonl: (changed while|No such file)"):
+        examine_files(job, [path], choices, LocalEngine(1), on_progress=change)

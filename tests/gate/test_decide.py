@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Waiver
@@ -236,6 +236,61 @@ def test_a_waiver_that_was_not_needed_is_mentioned() -> None:
     verdict = judged(Rule("r", "m", ">=", 0.5), value(0.9), waivers=(waiver,))
     assert verdict.outcome == "pass"
     assert verdict.caveats == ("waiver for r was not needed",)
+
+
+@pytest.mark.parametrize("judges", [absent(), value(0.9)])
+def test_a_waiver_for_a_rule_that_only_stands_in_for_another_is_an_error(
+    judges: Measurement,
+) -> None:
+    waiver = Waiver("r/s", "ada", "known gap", LATER)
+    with pytest.raises(BadInputError, match="in place of r; waive r itself"):
+        judged(SUBSTITUTED, judges, value(0.1, name="s"), waivers=(waiver,))
+
+
+def test_a_waiver_whose_end_no_calendar_has_is_refused() -> None:
+    end = datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-14)))
+    with pytest.raises(InvalidValueError, match="outside of the calendar"):
+        Waiver("r", "ada", "known gap", end)
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [Evidence(0, 0, 0, 0, 0, None, ()), Evidence(5, 0, 5, 0, 0, None, ())],
+)
+@pytest.mark.parametrize("on_unmeasured", ["inconclusive", "soft_pass"])
+def test_where_no_item_is_usable_no_waiver_and_no_soft_pass_lets_it_pass(
+    nothing: Evidence, on_unmeasured: str
+) -> None:
+    rule = Rule("r", "m", ">=", 0.5, on_unmeasured=on_unmeasured)  # type: ignore[arg-type]
+    waivers = tuple(Waiver(name, "ada", "gap", LATER) for name in ("r", "evidence.complete"))
+    verdict = judged(rule, absent(), evidence=nothing, waivers=waivers)
+    assert verdict.outcome == "inconclusive"
+    assert "not one item" in verdict.blockers[0]
+    with pytest.raises(BadInputError, match=r"evidence\.usable matches no rule"):
+        judged(
+            rule,
+            absent(),
+            evidence=nothing,
+            waivers=(*waivers, Waiver("evidence.usable", "ada", "gap", LATER)),
+        )
+
+
+def test_a_soft_pass_of_a_substitute_is_not_shown_as_a_pass() -> None:
+    soft = Rule("r/s", "s", ">=", 0.5, on_unmeasured="soft_pass")
+    verdict = judged(Rule("r", "m", ">=", 0.5, instead=(soft,)), absent(), absent("s"))
+    assert verdict.findings[1].verdict == "soft_pass"
+    assert any("soft_pass" in caveat for caveat in verdict.caveats)
+
+
+def test_a_number_that_nobody_measured_does_not_call_substitutes() -> None:
+    assert judged(SUBSTITUTED, value(0.1), value(0.9, name="s")).outcome == "fail"
+    assert judged(SUBSTITUTED, value(0.9, name="s")).outcome == "inconclusive"
+
+
+def test_a_pass_by_substitutes_says_so() -> None:
+    (caveat,) = judged(SUBSTITUTED, absent(), value(0.9, name="s")).caveats
+    assert caveat == "r: m was not measured: the meter broke; judged by r/s instead"
+    assert judged(SUBSTITUTED, value(0.9), value(0.9, name="s")).caveats == ()
 
 
 def test_fail_outweighs_inconclusive() -> None:

@@ -207,6 +207,39 @@ def test_what_is_no_record_is_refused(tmp_path: Path, bad: bytes) -> None:
     assert number == 2
 
 
+LONE = "half of a surrogate pair stands alone"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (rb'"answer_json": {"x": 1e400}', '"1e400" is too large for a number'),
+        (rb'"answer_json": {"x": [{"y": -1e999}]}', '"-1e999" is too large for a number'),
+        (rb'"answer_json": {"x": "\ud800"}', LONE),
+        (rb'"answer_json": {"x": ["\udfff!"]}', LONE),
+        (rb'"answer_json": {"a\ud83d": 1}', LONE),
+        (rb'"reason": "\ud800"', LONE),
+        (rb'"colour\ud800": "red"', LONE),
+        (rb'"retrieved_ids": ["\uDC00"]', LONE),
+    ],
+)
+def test_values_that_no_other_reader_could_take_are_refused_wherever_they_stand(
+    more: bytes, words: str, tmp_path: Path
+) -> None:
+    bad = b'{"qid": "Q2", "label": "VALID", ' + more + b"}"
+    number, found = refusal(tmp_path, line(1) + b"\n" + bad + b"\n")
+    assert number == 2
+    assert words in found
+
+
+def test_whole_surrogate_pairs_and_escapes_are_ordinary_text(tmp_path: Path) -> None:
+    data = (
+        rb'{"qid": "Q\ud83d\ude00", "label": "VALID", "answer_json": {"x": "\ud83d\ude00\u00e9"}}'
+    )
+    (record,), _ = admitted(source_of(tmp_path, data + b"\n"))
+    assert record.qid == "Q\U0001f600"
+
+
 def test_every_problem_of_a_line_is_listed_with_its_path(tmp_path: Path) -> None:
     bad = b'{"qid": 7, "label": "valid", "flags": null, "colour": "red"}'
     _, words = refusal(tmp_path, bad)

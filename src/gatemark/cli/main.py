@@ -121,10 +121,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("gatemark: stopped", err=True)
         return 130
     except BrokenPipeError:
-        # The reader of our output went away; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 141
+    except OSError as error:
+        place = error.filename or "output"
+        click.echo(f"gatemark: {place}: {error.strerror or error}", err=True)
+        if error.filename is None:
+            _give_up_output()
+        return ExitCode.BAD_INPUT
     return int(code or 0)
+
+
+def _give_up_output() -> None:
+    """Nobody takes our output any more; keep the interpreter from complaining at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run() -> None:

@@ -9,7 +9,7 @@ from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.outputs import write_reports
+from gatemark.flow.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
 
 
@@ -68,6 +68,7 @@ def report_command(reference: str, store: str, output: tuple[str, ...]) -> None:
     """
     if not output:
         raise UsageError("name at least one file with -o")
+    check_formats(output)
     write_reports(House(store=store).existing_results().get(reference), output)
     for path in output:
         click.echo(path)

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import click
 
 from gatemark.cli.options import (
+    FiniteRange,
     engine_option,
     jobs_option,
     json_option,
@@ -17,11 +18,13 @@ from gatemark.cli.options import (
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_formats, write_attachments, write_reports
+from gatemark.flow.outputs import check_formats, write_reports
 from gatemark.flow.reading import OnUnpaired, reading_choices
 from gatemark.flow.score_agreement import AUDITOR, SCHOLAR, score_agreement
 from gatemark.flow.waivers import read_waivers
 from gatemark.report.terminal import verdict_table
+
+SHARE = FiniteRange(0, 1)
 
 
 class NamedFile(click.ParamType[tuple[str, str]]):
@@ -50,14 +53,26 @@ class NamedFile(click.ParamType[tuple[str, str]]):
     type=NamedFile(),
     help="A further validator's judgements, for Krippendorff's alpha. Repeatable.",
 )
-@click.option("--pa-gate", type=float, default=0.90, show_default=True, help="Least agreement.")
-@click.option("--kappa-gate", type=float, default=0.75, show_default=True, help="Least kappa.")
 @click.option(
-    "--abstain-gate", type=float, default=0.02, show_default=True, help="Most abstentions."
+    "--pa-gate", type=SHARE, default=0.90, show_default=True, help="Least percent agreement."
+)
+@click.option(
+    "--kappa-gate",
+    type=FiniteRange(-1, 1),
+    default=0.75,
+    show_default=True,
+    help="Least kappa; AC1 is held against it too where kappa says nothing.",
+)
+@click.option(
+    "--abstain-gate",
+    type=SHARE,
+    default=0.02,
+    show_default=True,
+    help="Most rows, as a share, in which either validator abstains.",
 )
 @click.option(
     "--coverage-gate",
-    type=float,
+    type=SHARE,
     default=1.0,
     show_default=True,
     help="Least share of items that arrived whole.",
@@ -98,6 +113,9 @@ def agreement(**flags: Any) -> int:
       gatemark score agreement --pairs pairs.jsonl --out runs
       gatemark score agreement --scholar s.jsonl --auditor a.jsonl --json -o report.html
     """
+    names = [name for name, _ in flags["validator"]]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise click.UsageError(f"two validators are called {twice[0]!r}")
     judgements = {
         name: path
         for name, path in (
@@ -107,7 +125,8 @@ def agreement(**flags: Any) -> int:
         )
         if path is not None
     }
-    check_formats(flags["output"])
+    inputs = (flags["pairs"], *judgements.values(), flags["waivers"], flags["expected_ids"])
+    check_formats(flags["output"], inputs=inputs, folder=flags["out"])
     choices = reading_choices(flags)
     house = House(store=flags["store"], jobs=flags["jobs"], engine=flags["engine"])
     with byte_progress("scoring") as progress:
@@ -126,9 +145,13 @@ def agreement(**flags: Any) -> int:
             title=flags["title"],
             on_progress=progress,
         )
-    write_reports(scored.result, flags["output"], summary=scored.summary)
-    if flags["out"]:
-        write_attachments(flags["out"], scored.attachments)
+    write_reports(
+        scored.result,
+        flags["output"],
+        summary=scored.summary,
+        folder=flags["out"],
+        attachments=scored.attachments,
+    )
     if flags["json"]:
         print_json(scored.summary)
     else:

@@ -48,6 +48,12 @@ class BadInputError(GatemarkError):
         return (*self.problems, f"and {self.unlisted_count} more (raise --max-errors to see them)")
 
 
+class WorkerLostError(GatemarkError):
+    """A worker went away with its part of the work; what is left cannot be judged."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
+
+
 class RefusedError(GatemarkError):
     """A well-formed act that the rules do not allow; ``details`` say more, one per line."""
 

@@ -95,6 +95,11 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError("a waiver needs a rule, an owner and a reason")
         if self.expires_at.tzinfo is None:
             raise InvalidValueError(f"waiver for {self.rule}: expires_at needs a time zone")
+        try:
+            self.expires_at.astimezone(UTC)
+        except OverflowError as error:
+            message = f"waiver for {self.rule}: expires_at lies outside of the calendar"
+            raise InvalidValueError(message) from error
 
     def expired(self, now: datetime) -> bool:
         """Whether the waiver no longer excuses anything at ``now``."""

@@ -10,11 +10,33 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
-from gatemark.core.errors import UsageError
+import msgspec
+
+from gatemark.core.errors import GatemarkError, UsageError
 
 T = TypeVar("T")
 
 ENTRY_POINT_GROUP = "gatemark"
+# Whatever a stranger's module may do wrong while it is imported; exits and interrupts pass.
+_LOADING_ERRORS = (
+    ImportError,
+    SyntaxError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    BufferError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    ReferenceError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    msgspec.MsgspecError,
+    GatemarkError,
+)
 
 
 class Registry(Generic[T]):
@@ -97,8 +119,10 @@ class Registry(Generic[T]):
     def _load(self, module_name: str, loaded: dict[str, T]) -> None:
         try:
             module = importlib.import_module(module_name)
-        except ImportError as error:
-            self.broken[module_name] = str(error)
+        except _LOADING_ERRORS as error:
+            words = " ".join(str(error).split())
+            kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
+            self.broken[module_name] = f"{kind}{words}"
             return
         plugin = getattr(module, self._attribute, None)
         if not isinstance(plugin, self._plugin_type):

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,6 +59,21 @@ def write_whole(target: Path, pieces: Iterable[bytes], *, sync_folder: bool = Tr
     with replacing(target, sync_folder=sync_folder) as stream:
         for piece in pieces:
             stream.write(piece)
+
+
+def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
+    """Write several files; none appears before all of them lie ready beside their places."""
+    with ExitStack() as ready:
+        for target, data in files:
+            if target.is_dir():
+                raise BadInputError(f"{target}: cannot be written: Is a directory")
+            stream = ready.enter_context(replacing(target))
+            try:
+                stream.write(data)
+                stream.flush()
+            except OSError as error:
+                message = f"{target}: cannot be written: {error.strerror or error}"
+                raise BadInputError(message) from error
 
 
 @contextmanager

@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import UsageError, WorkerLostError
 
 T = TypeVar("T")
 
@@ -34,5 +35,10 @@ class LocalEngine:
             try:
                 for future in as_completed(futures):
                     yield future.result()
+            except BrokenProcessPool as error:
+                raise WorkerLostError(
+                    "a worker process ended before its work was done (was it killed, or out of "
+                    "memory?); nothing was concluded, -j 1 works without workers"
+                ) from error
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from gatemark.core.errors import GatemarkError, UsageError
+from gatemark.core.errors import GatemarkError, UsageError, WorkerLostError
 
 T = TypeVar("T")
 
@@ -80,6 +80,11 @@ class RayEngine:
                 if isinstance(error.cause, GatemarkError):
                     raise error.cause from error
                 raise
+            except ray.exceptions.RayError as error:
+                first = str(error).strip().partition("\n")[0]
+                raise WorkerLostError(
+                    f"a Ray worker was lost, nothing was concluded: {first}"
+                ) from error
 
 
 def work_on(work: Callable[[T], bytes], task: T) -> bytes:

@@ -19,7 +19,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport
 from gatemark.engines.port import Engine
-from gatemark.flow.evidence import find_sources
+from gatemark.flow.evidence import find_sources, marks_of, refuse_changed
 from gatemark.flow.fold_files import FoldedFiles, Keeping, Progress, fold_files
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place, refuse, repeated_lines
@@ -69,6 +69,7 @@ def examine_files(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         # Step 1.
         sources = find_sources(paths, choices.limits, Path(folder))
+        marks = marks_of(sources)
         # Step 2.
         read = fold_files(job, exam, sources, engine, keeping=keeping, on_progress=on_progress)
         # Step 3.
@@ -96,6 +97,7 @@ def examine_files(
                 duplicates = sum(len(found) - 1 for found in twice.values())
         if read.accepted + read.rejected == 0:
             raise BadInputError(tuple(f"{source.name}: holds no records" for source in sources))
+        refuse_changed(sources, marks)
         # Step 5.
         evidence = Evidence(
             received=read.accepted + read.rejected,

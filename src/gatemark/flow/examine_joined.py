@@ -10,7 +10,7 @@ from typing import Any
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, NumberedRecord
-from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.flow.evidence import digest_source, find_sources, marks_of, refuse_changed
 from gatemark.flow.examine import Examined
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, place, refuse, repeated_lines
@@ -73,11 +73,13 @@ def examine_joined(
     exam = build_exam(job)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(list(paths.values()), choices.limits, Path(folder))
+        marks = marks_of(sources)
         files = tuple(digest_source(source) for source in sources)
         sides = {
             name: _Side(source, job, exam, choices)
             for name, source in zip(paths, sources, strict=True)
         }
+        refuse_changed(sources, marks)
     joined = exam.join({name: side.records for name, side in sides.items()})
     name_of = schemas().get(exam.schema).form(exam.form).namer()
     if choices.on_unpaired == "error":

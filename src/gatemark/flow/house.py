@@ -117,6 +117,8 @@ class House:
             return open_postgres(self._address, must_exist=must_exist)
         if must_exist and not (self._folder / DATABASE).exists():
             raise UsageError(f"there is no store at {self._folder}")
+        if must_exist and (self._folder / DATABASE).stat().st_size == 0:
+            raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
         from gatemark.ledger.stores.sqlite import open_sqlite  # noqa: PLC0415
 
         return open_sqlite(self._folder / DATABASE)

@@ -5,18 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gatemark.core.record import Problem
 from gatemark.flow.admitted import whole_file
 from gatemark.flow.reading import ReadingChoices
 from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import Source, inspect_source
-from gatemark.intake.strict_json import parse_strictly
+from gatemark.intake.strict_json import parse_strictly, shown
 
 
 class Opened(NamedTuple):
-    """A file to be read line by line, and its first record; empty when that is no object."""
+    """A file to be read line by line, and its first record; empty when that is no object.
+
+    ``why_empty`` tells then what stands there instead, as far as one can tell.
+    """
 
     source: Source
     first: dict[str, Any]
+    why_empty: str | None = None
 
 
 def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opened:
@@ -26,22 +31,38 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opene
     """
     depth = choices.limits.depth
     data = bytearray()
+    refused = "holds no records"
+    number = 1
     for block in read_blocks(whole_file(source), choices.limits):
         fresh = block.data.lstrip()
-        if not data and not fresh:
+        if not data and not fresh and not block.overlong:
+            number += block.data.count(b"\n")
             continue
-        if not data:
+        if not data and not block.overlong:
             line = fresh.split(b"\n", maxsplit=1)[0]
+            number += block.data[: len(block.data) - len(fresh)].count(b"\n")
             value, problems = parse_strictly(line, max_depth=depth)
-            if not problems or not line.startswith((b"{", b"[")):
-                return Opened(source, value if isinstance(value, dict) else {})
+            is_record = isinstance(value, dict) or not problems
+            if is_record or not line.startswith((b"{", b"[")):
+                return _first(source, value, problems, number)
+            refused = problems[0].message
         data += block.data
         if block.overlong or len(data) > choices.limits.line_bytes:
-            return Opened(source, {})
+            limit = choices.limits.line_bytes
+            return Opened(source, {}, f"{number}: line is longer than {limit} bytes")
+    if not data:
+        return Opened(source, {}, refused)
     line = bytes(data).replace(b"\r", b" ").replace(b"\n", b" ")
     value, _ = parse_strictly(line, max_depth=depth)
     if not isinstance(value, dict):
-        return Opened(source, {})
+        return Opened(source, {}, f"{number}: {refused}")
     target = folder / f"document-{len(list(folder.iterdir()))}"
     target.write_bytes(line + b"\n")
     return Opened(inspect_source(str(target), name=source.name), value)
+
+
+def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: int) -> Opened:
+    if isinstance(value, dict):
+        return Opened(source, value)
+    why = problems[0].message if problems else f"got {shown(value)}, expected object"
+    return Opened(source, {}, f"{number}: {why}")

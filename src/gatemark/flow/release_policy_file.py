@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT
 from gatemark.flow.books import read_state
 from gatemark.flow.house import House
-from gatemark.intake.source import inspect_source
+from gatemark.intake.settings_file import read_settings
 from gatemark.lifecycle.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
 
 MAX_POLICY_BYTES: Final = 1024 * 1024
@@ -20,14 +19,7 @@ MAX_POLICY_BYTES: Final = 1024 * 1024
 
 def read_release_policy(path: str) -> ReleasePolicy:
     """The policy of a file. Gates that it does not name stay as they are by default."""
-    source = inspect_source(path)
-    if source.byte_count > MAX_POLICY_BYTES:
-        raise BadInputError(f"{path}: is larger than {MAX_POLICY_BYTES} bytes")
-    try:
-        value: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{path}: not readable YAML: {' '.join(str(error).split())}") from error
-    return release_policy_from(value, path)
+    return release_policy_from(read_settings(path, MAX_POLICY_BYTES), path)
 
 
 def release_policy_from(value: Any, place: str) -> ReleasePolicy:

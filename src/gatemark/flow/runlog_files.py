@@ -119,7 +119,7 @@ def read_run_log(
 
 
 def _run_log(opened: Opened, compat: Compat, choices: ReadingChoices) -> RunLog:
-    source, first = opened
+    source, first, _ = opened
     schema = schemas().get("exaid.run").version_of(first)
     if compat == "source" and str(first.get("case_id", "")).endswith(TRACE_SUFFIX):
         schema = _lenient(schema)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from gatemark.core.errors import UsageError
@@ -26,6 +28,7 @@ def sit_agreement(
     if set(files) == {PAIRS}:
         return examine_files(job, [files[PAIRS]], choices, house.engine)
     if {SCHOLAR, AUDITOR} <= set(files) and PAIRS not in files:
+        _refuse_one_file_twice(files)
         return examine_joined(job, files, choices)
     raise UsageError(
         f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {', '.join(sorted(files))}"
@@ -52,6 +55,7 @@ def score_agreement(
     if judgements and not {SCHOLAR, AUDITOR} <= judgements.keys():
         raise UsageError("--scholar and --auditor come together")
     paths = [pairs] if pairs is not None else list(judgements.values())
+    _refuse_one_file_twice(judgements)
     if seal and STDIN in paths:
         raise UsageError("sealed evidence must be a file; save standard input first")
     started_at = house.clock()
@@ -75,3 +79,11 @@ def score_agreement(
     if seal:
         keep(scored, house, {path: path for path in paths})
     return scored
+
+
+def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
+    """A file agrees with itself: two validators cannot share one."""
+    for (name, path), (other, other_path) in combinations(judgements.items(), 2):
+        both_exist = Path(path).exists() and Path(other_path).exists()
+        if both_exist and Path(path).samefile(other_path):
+            raise UsageError(f"{name} and {other} are the same file: {path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,8 @@ def validate_files(
 
 
 def _check_by_name(opened: Opened, schema_name: str | None, choices: ReadingChoices) -> FileCheck:
-    source, first = opened
-    schema = _chosen_schema(source, schema_name, first).version_of(first)
+    source, first, _ = opened
+    schema = _chosen_schema(opened, schema_name).version_of(first)
     if schema.head is not None:
         return _check_headed(source, schema, choices)
     if schema.tag is not None:
@@ -172,12 +172,14 @@ class _Once(FileRules):
         yield from ()
 
 
-def _chosen_schema(
-    source: Source, schema_name: str | None, first: Mapping[str, Any]
-) -> RecordSchema:
+def _chosen_schema(opened: Opened, schema_name: str | None) -> RecordSchema:
     """The schema named by the user, by the first record, or by that record's keys."""
     if schema_name is not None:
         return schemas().get(schema_name)
+    source, first, why_empty = opened
+    if why_empty is not None:
+        between = ":" if why_empty[0].isdigit() else ": "
+        raise BadInputError(f"{source.name}{between}{why_empty}")
     for key in ("schema", "schema_name"):
         declared = first.get(key)
         if isinstance(declared, str) and declared in schemas():

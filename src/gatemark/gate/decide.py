@@ -3,14 +3,16 @@
 (1) A policy without rules is refused: it would pass anything.
 (2) The evidence must be whole: an item lost, refused or set aside holds the verdict open, unless
     the policy itself names another bound for the coverage, of all evidence or of one suite's.
+    Where not one item is usable, nothing can pass, whatever the policy and the waivers say.
 (3) Each rule meets its measurement and becomes a finding.
-(4) Waivers excuse what they name while they last; one that names no rule is an error.
+(4) Waivers excuse what they name while they last; one that names no rule is an error, and so is
+    one for a rule that only judges in another's place.
 (5) The worst finding decides: fail over inconclusive over pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -24,6 +26,20 @@ from gatemark.gate.judge import judge
 
 COVERAGE = "evidence.coverage"
 WHOLE_EVIDENCE = Rule(id="evidence.complete", metric=COVERAGE, op=">=", bound=1.0, severity="hold")
+
+NOTHING_USABLE = Finding(
+    rule="evidence.usable",
+    metric="evidence.usable_count",
+    severity="hold",
+    op=">",
+    bound=0.0,
+    against="value",
+    observed=0.0,
+    slack=0.0,
+    n=0,
+    verdict="inconclusive",
+    reason="not one item of the evidence is usable: nothing was judged, and nothing excuses that",
+)
 
 
 def decide(
@@ -59,7 +75,9 @@ def decide(
     findings = [finding for rule in rules for finding in judge(rule, by_key)]
 
     # Step 4.
-    excused, caveats = _with_waivers(findings, waivers, now)
+    excused, caveats = _with_waivers(policy, findings, waivers, now)
+    if not any(part.usable for part in evidence):
+        excused.insert(0, NOTHING_USABLE)
 
     # Step 5.
     return _verdict(policy, excused, caveats)
@@ -67,19 +85,18 @@ def decide(
 
 def refuse_strays(waivers: Sequence[Waiver], policy: Policy) -> None:
     """Refuse waivers that no finding of the policy could match, before there are findings."""
-    _refuse_unknown(waivers, {WHOLE_EVIDENCE.id, *_ids(policy.rules)})
+    _refuse_unknown(policy, waivers, {WHOLE_EVIDENCE.id, *_ids(policy.rules)})
 
 
 def _ids(rules: Sequence[Rule]) -> set[str]:
     return {rule.id for rule in rules} | {name for r in rules for name in _ids(r.instead)}
 
 
-def _refuse_unknown(waivers: Sequence[Waiver], known: set[str]) -> None:
-    strays = sorted({waiver.rule for waiver in waivers} - known)
+def _refuse_unknown(policy: Policy, waivers: Sequence[Waiver], known: set[str]) -> None:
+    stands_in_for = {other.id: rule.id for rule in policy.rules for other in rule.instead}
+    strays = sorted({waiver.rule for waiver in waivers} - (known - stands_in_for.keys()))
     if strays:
-        raise BadInputError(
-            tuple(f"waiver for {rule} matches no rule of the policy" for rule in strays)
-        )
+        raise BadInputError(tuple(_stray_words(rule, stands_in_for) for rule in strays))
 
 
 def _coverage(evidence: Sequence[Evidence]) -> Measurement:
@@ -100,9 +117,9 @@ def _coverage(evidence: Sequence[Evidence]) -> Measurement:
 
 
 def _with_waivers(
-    findings: Sequence[Finding], waivers: Sequence[Waiver], now: datetime
+    policy: Policy, findings: Sequence[Finding], waivers: Sequence[Waiver], now: datetime
 ) -> tuple[list[Finding], list[str]]:
-    _refuse_unknown(waivers, {finding.rule for finding in findings})
+    _refuse_unknown(policy, waivers, {finding.rule for finding in findings})
     caveats = []
     excused: dict[str, Waiver] = {}
     for waiver in waivers:
@@ -127,8 +144,16 @@ def _with_waivers(
     return result, caveats
 
 
+def _stray_words(rule: str, stands_in_for: Mapping[str, str]) -> str:
+    if rule in stands_in_for:
+        other = stands_in_for[rule]
+        return f"waiver for {rule}: it only judges in place of {other}; waive {other} itself"
+    return f"waiver for {rule} matches no rule of the policy"
+
+
 def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) -> Verdict:
     substitutes = {other.id for rule in policy.rules for other in rule.instead}
+    judged = {finding.rule for finding in findings}
     deciding = [finding for finding in findings if finding.rule not in substitutes]
     failed = [f for f in deciding if f.verdict == "fail" and f.severity == "block"]
     held = [f for f in deciding if f.verdict == "fail" and f.severity == "hold"]
@@ -137,9 +162,12 @@ def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) ->
     ]
     outcome: Outcome = "fail" if failed else "inconclusive" if held or open_questions else "pass"
     blockers = tuple(finding.reason for finding in (*failed, *held, *open_questions))
+    replaced = {rule.id for rule in policy.rules if {o.id for o in rule.instead} & judged}
     for finding in deciding:
         if finding.verdict in {"waived", "soft_pass"}:
             caveats.append(f"{finding.rule} ({finding.verdict}): {finding.reason}")
+        elif finding.verdict == "pass" and finding.rule in replaced:
+            caveats.append(f"{finding.rule}: {finding.reason}")
         elif finding.severity == "warn" and finding.verdict != "pass":
             caveats.append(finding.reason)
     return Verdict(

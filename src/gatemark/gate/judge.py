@@ -48,7 +48,8 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
     """The finding of the rule's own comparison, and whether substitutes may speak instead."""
     measurement = measurements.get((rule.metric, rule.lane))
     if measurement is None:
-        return _without_number(rule, f"{_subject(rule)} was not measured", n=0), True
+        # Nobody looked: a number that nobody asked for is no reason to ask another one.
+        return _without_number(rule, f"{_subject(rule)} was not measured", n=0), False
     if measurement.value is None:
         why = f"{_subject(rule)} was not measured: {measurement.reason}"
         return _without_number(rule, why, n=measurement.n), True

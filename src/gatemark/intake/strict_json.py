@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
 
 from gatemark.core.record import Problem
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class _BadJSONError(ValueError):
@@ -33,7 +38,12 @@ def parse_strictly(
         return result
 
     try:
-        value = json.loads(text, object_pairs_hook=object_of, parse_constant=_refuse_constant)
+        value = json.loads(
+            text,
+            object_pairs_hook=object_of,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+        )
     except json.JSONDecodeError as error:
         return None, (Problem("$", f"not JSON: {error.msg} at column {error.colno}"),)
     except _BadJSONError as error:
@@ -41,6 +51,8 @@ def parse_strictly(
     except (RecursionError, ValueError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         return None, (Problem("$", f"not readable: {why} (limit {max_depth} levels)"),)
+    if "\\u" in text and _has_lone_surrogate(value):
+        return None, (Problem("$", "not JSON: half of a surrogate pair stands alone"),)
     problems = [
         Problem("$", f"{f'key {shown(name)}' if show else 'a key'} appears more than once")
         for name in repeated
@@ -54,20 +66,39 @@ def _refuse_constant(name: str) -> NoReturn:
     raise _BadJSONError(f"{name} is not a JSON number")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise _BadJSONError(f"{shown(digits)} is too large for a number")
+    return number
+
+
+def _has_lone_surrogate(value: Any) -> bool:
+    """Whether a text or key holds half of a pair, which no UTF-8 can spell."""
+    return any(
+        _SURROGATE.search(text)
+        for item, _ in _inside(value)
+        for text in (item if isinstance(item, dict) else (item,) if isinstance(item, str) else ())
+    )
+
+
 def depth(value: Any) -> int:
-    """How many containers stand inside each other, found without recursion."""
-    deepest = 0
+    """How many containers stand inside each other."""
+    return max(
+        (level for item, level in _inside(value) if isinstance(item, dict | list)), default=0
+    )
+
+
+def _inside(value: Any) -> Iterator[tuple[Any, int]]:
+    """The value and everything in it, each with its level, found without recursion."""
     pending = [(value, 1)]
     while pending:
         item, level = pending.pop()
+        yield item, level
         children = (
-            item.values() if isinstance(item, dict) else item if isinstance(item, list) else None
+            item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
         )
-        if children is None:
-            continue
-        deepest = max(deepest, level)
         pending.extend((child, level + 1) for child in children)
-    return deepest
 
 
 def shown(value: Any, limit: int = 60) -> str:

@@ -6,11 +6,13 @@ validator's; two files of judgements are joined by ``qid``.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gatemark.core.record import BadExample, Form, RecordSchema
+from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 Label = Literal["VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN"]
 QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
@@ -22,6 +24,20 @@ class Answer(Struct, frozen=True, gc=False):
     claim: str | UnsetType | None = UNSET
     citations: list[str] | UnsetType = UNSET
     constraints_echo: list[str] | UnsetType = UNSET
+
+
+def _answer_properties() -> dict[str, Any]:
+    _, parts = msgspec.json.schema_components([Answer])
+    return {
+        name: {key: value for key, value in told.items() if key != "default"}
+        for name, told in parts["Answer"]["properties"].items()
+    }
+
+
+# Two judgements are about the same answer only if all of it is equal, its own keys included.
+WholeAnswer = Annotated[
+    dict[str, Any], Meta(extra_json_schema={"properties": _answer_properties()})
+]
 
 
 class Flags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -56,10 +72,22 @@ class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     qid: QuestionId
     label: Label
     reason: str | UnsetType = UNSET
-    answer_json: Answer | UnsetType | None = UNSET
+    answer_json: WholeAnswer | UnsetType | None = UNSET
     retrieved_ids: list[str] | UnsetType | None = UNSET
     flags: Flags | UnsetType = UNSET
     schema: Literal["gatemark.pair/1"] | UnsetType = UNSET
+
+
+def answer_is_one(record: Judgement) -> Sequence[Problem]:
+    """The answer's known keys hold what an answer holds."""
+    if not record.answer_json:
+        return ()
+    try:
+        msgspec.convert(record.answer_json, Answer)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at ")
+        return (Problem(path.strip("`").replace("$", "$.answer_json", 1), message),)
+    return ()
 
 
 _VALID = {"label": "VALID", "reason": "the claim is in the passage"}
@@ -151,7 +179,13 @@ SCHEMA = RecordSchema(
                 BadExample("no label", {"qid": "Q", "reason": "forgot"}, "$"),
                 BadExample("a label nobody knows", {"qid": "Q", "label": "MAYBE"}, "$.label"),
                 BadExample("a label with a space", {"qid": "Q", "label": "VALID "}, "$.label"),
+                BadExample(
+                    "citations not a list",
+                    {"qid": "Q", "label": "VALID", "answer_json": {"citations": "s1"}},
+                    "$.answer_json.citations",
+                ),
             ),
+            rules=(answer_is_one,),
         ),
     ),
 )

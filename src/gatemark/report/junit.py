@@ -21,7 +21,7 @@ Mark = Literal["failure", "error", "skipped"]
 
 def render(result: Result) -> bytes:
     """One test suite with one test case per finding."""
-    marks = [_mark(finding) for finding in result.findings]
+    marks = [_mark(finding, result) for finding in result.findings]
     verdict_mark = _unexplained(result, marks)
     everything = [*marks, verdict_mark] if verdict_mark else marks
     counts = {
@@ -55,14 +55,21 @@ def render(result: Result) -> bytes:
     return stream.getvalue() + b"\n"
 
 
-def _mark(finding: Finding) -> Mark | None:
+def _mark(finding: Finding, result: Result) -> Mark | None:
     if finding.verdict == "pass":
         return None
+    if result.verdict == "pass" and finding.rule in _substitutes(result):
+        # The rule that it stands in for was waived, or only warns.
+        return "skipped"
     if finding.verdict in ("waived", "soft_pass") or finding.severity == "warn":
         return "skipped"
     if finding.verdict == "fail" and finding.severity != "hold":
         return "failure"
     return "error"
+
+
+def _substitutes(result: Result) -> frozenset[str]:
+    return frozenset(other.id for rule in result.policy.rules for other in rule.instead)
 
 
 def _unexplained(result: Result, marks: list[Mark | None]) -> Mark | None:

@@ -23,6 +23,7 @@ _STYLES: Final[dict[FindingVerdict, str]] = {
     "soft_pass": "bold magenta",
 }
 _RULE_WIDTH: Final = 24
+_UNBOUNDED: Final = 10_000
 
 
 def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
@@ -41,7 +42,10 @@ def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
     )
     console.print(_opening(result))
     console.print()
-    console.print(_table(result))
+    table = _table(result)
+    wanted = console.measure(table, options=console.options.update(width=_UNBOUNDED)).maximum
+    table.collapse_padding = wanted > width
+    console.print(table)
     console.print()
     for title, items in (("Blockers", result.blockers), ("Caveats", outline.caveats(result))):
         if items:

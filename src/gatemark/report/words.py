@@ -35,7 +35,9 @@ _AGAINST_WORDS: Final = {
     "upper": "upper end of the interval",
 }
 _CAVEAT_WORDS: Final = {
+    "low_information": "low information, few items have any but the most used label",
     "may_be_chance_among_suites": "the drop may be chance, given how many suites were compared",
+    "zero_width_interval": "its interval has no width, because nothing varied among these items",
 }
 _OPERATOR_SIGNS: Final = {">=": "≥", "<=": "≤", ">": ">", "<": "<", "==": "="}
 

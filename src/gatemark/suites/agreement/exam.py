@@ -25,7 +25,7 @@ from gatemark.suites.agreement.arbitration import (
     is_content_conflict,
     red_flag,
 )
-from gatemark.suites.agreement.join import join_judgements
+from gatemark.suites.agreement.join import FIRST, SECOND, join_judgements
 from gatemark.suites.agreement.summary import summary_document
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
@@ -34,6 +34,7 @@ TSV_COLUMNS = ("qid", "scholar", "auditor", "final", "why")
 PAIR_MEASURES = ("agreement", "abstention")
 PANEL_MEASURE = "krippendorff"
 SHOWN_ROWS = 100
+ECHO = "both files say the same word for word, reasons included: were they judged independently?"
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -66,6 +67,8 @@ class State(msgspec.Struct):
     personal: dict[int, list[tuple[str, str, str]]] = {}
     different_evidence: list[str] = []
     unmatched: dict[str, int] = {}
+    unrated: dict[str, int] = {}
+    echo_count: int = 0
 
 
 class AgreementExam(Exam[State]):
@@ -108,6 +111,8 @@ class AgreementExam(Exam[State]):
             personal={**left.personal, **right.personal},
             different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
             unmatched=_added(left.unmatched, right.unmatched),
+            unrated=_added(left.unrated, right.unrated),
+            echo_count=left.echo_count + right.echo_count,
         )
 
     def join(self, tables: Mapping[str, Sequence[NumberedRecord]]) -> Joined:
@@ -115,10 +120,10 @@ class AgreementExam(Exam[State]):
         state = self.zero(-1)
         state.different_evidence = [row.qid for row in rows if not row.same_evidence]
         state.unmatched = {name: len(items) for name, items in unmatched.items()}
-        for row in rows:
-            if row.others:
-                opinions = (row.scholar.label, row.auditor.label, *row.others)
-                state.panel[opinions] = state.panel.get(opinions, 0) + 1
+        state.echo_count = sum(row.is_echo for row in rows)
+        names = [name for name in tables if name not in {FIRST, SECOND}]
+        if names:
+            _count_panel(state, names, rows)
         return Joined(rows=rows, state=state, unmatched=unmatched)
 
     def policy(self) -> Policy:
@@ -177,6 +182,7 @@ class AgreementExam(Exam[State]):
                 f"{qid} ({who}: {kinds})" for qid, who, kinds in personal[:SHOWN_ROWS]
             ],
             "unmatched": state.unmatched,
+            "unrated": state.unrated,
             "n": sum(pairs.values()),
         }
         counts: dict[str, int] = {
@@ -187,6 +193,8 @@ class AgreementExam(Exam[State]):
         numbers: list[Measurement] = []
         for name in PAIR_MEASURES:
             numbers.extend(self._measured(name, pairs))
+        if state.echo_count and state.echo_count == facts["n"]:
+            numbers = [_doubted(number) for number in numbers]
         numbers.extend(self._measured(PANEL_MEASURE, state.panel or pairs))
         numbers.extend(
             measured(name, count, n=facts["n"], direction="lower_is_better", unit="count")
@@ -222,11 +230,37 @@ class AgreementExam(Exam[State]):
         return "\t".join((_escaped(qid), cell[0], cell[1], *ruling)).encode() + b"\n"
 
 
+def _doubted(number: Measurement) -> Measurement:
+    """Percent agreement of opinions that are word for word the same is no finding."""
+    if number.name != "percent_agreement":
+        return number
+    return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
+
+
+def _count_panel(state: State, names: Sequence[str], rows: Sequence[Any]) -> None:
+    """What further validators said: their labels, what they left out, what their reasons show."""
+    for row in rows:
+        labels = (None if record is None else record.label for record in row.others)
+        opinions = (row.scholar.label, row.auditor.label, *labels)
+        state.panel[opinions] = state.panel.get(opinions, 0) + 1
+        for name, record in zip(names, row.others, strict=True):
+            if record is None:
+                state.unrated[name] = state.unrated.get(name, 0) + 1
+            else:
+                state.personal.setdefault(state.shard, []).extend(
+                    _hits_of(row.qid, ((name, record),))
+                )
+
+
 def _personal_hits(row: Any) -> list[tuple[str, str, str]]:
+    return _hits_of(row.qid, (("scholar", row.scholar), ("auditor", row.auditor)))
+
+
+def _hits_of(qid: str, opinions: Sequence[tuple[str, Any]]) -> list[tuple[str, str, str]]:
     hits = []
-    for who, opinion in (("scholar", row.scholar), ("auditor", row.auditor)):
+    for who, opinion in opinions:
         if opinion.reason is not UNSET and (kinds := personal_data(opinion.reason)):
-            hits.append((row.qid, who, ", ".join(kinds)))
+            hits.append((qid, who, ", ".join(kinds)))
     return hits
 
 

@@ -13,6 +13,12 @@ from gatemark.core.exam import NumberedRecord
 FIRST, SECOND = "scholar", "auditor"
 
 
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What arbitration asks of an answer."""
+
+    citations: list[str] | msgspec.UnsetType = UNSET
+
+
 class Row(msgspec.Struct, frozen=True, gc=False):
     """A joined question; quacks like a merged pair record."""
 
@@ -23,7 +29,12 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     retrieved_ids: Any
     flags: Any
     same_evidence: bool
-    others: tuple[str | None, ...]
+    others: tuple[Any, ...]
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether both sides say the same in the same words."""
+        return bool(self.scholar.reason) and self.scholar == self.auditor
 
 
 def join_judgements(
@@ -34,7 +45,14 @@ def join_judgements(
     first, second = sides[FIRST], sides[SECOND]
     others = [side for name, side in sides.items() if name not in {FIRST, SECOND}]
     shared = sorted(first.keys() & second.keys())
-    rows = [_row(qid, first[qid].record, second[qid].record, others) for qid in shared]
+    rows = [
+        _row(
+            first[qid].record,
+            second[qid].record,
+            tuple(side[qid].record if qid in side else None for side in others),
+        )
+        for qid in shared
+    ]
     paired = set(shared)
     unmatched = {}
     for name, side in sides.items():
@@ -43,31 +61,36 @@ def join_judgements(
     return rows, unmatched
 
 
-def _row(qid: str, scholar: Any, auditor: Any, others: Sequence[Mapping[str, Any]]) -> Row:
+def _row(scholar: Any, auditor: Any, others: tuple[Any, ...]) -> Row:
+    everyone = (scholar, auditor, *(record for record in others if record is not None))
+    answers = [record.answer_json for record in everyone]
+    passages = [record.retrieved_ids for record in everyone]
+    answer = _first_told(answers)
     return Row(
-        qid=qid,
+        qid=scholar.qid,
         scholar=scholar,
         auditor=auditor,
-        answer_json=_either(scholar.answer_json, auditor.answer_json),
-        retrieved_ids=_either(scholar.retrieved_ids, auditor.retrieved_ids),
-        flags=_any_flag(scholar.flags, auditor.flags),
-        same_evidence=_same(scholar.answer_json, auditor.answer_json)
-        and _same(scholar.retrieved_ids, auditor.retrieved_ids),
-        others=tuple(side[qid].record.label if qid in side else None for side in others),
+        answer_json=msgspec.convert(answer, Answer) if answer else answer,
+        retrieved_ids=_first_told(passages),
+        flags=_raised([record.flags for record in everyone]),
+        same_evidence=_all_same(answers) and _all_same(passages),
+        others=others,
     )
 
 
-def _either(left: Any, right: Any) -> Any:
-    return right if left is UNSET or left is None else left
+def _first_told(values: Sequence[Any]) -> Any:
+    told = [value for value in values if value is not UNSET]
+    return next((value for value in told if value is not None), told[0] if told else UNSET)
 
 
-def _same(left: Any, right: Any) -> bool:
-    """Whether two sides that both say something say the same."""
-    return left is UNSET or right is UNSET or left == right
+def _all_same(values: Sequence[Any]) -> bool:
+    """Whether sides that say something say the same."""
+    told = [value for value in values if value is not UNSET]
+    return all(value == told[0] for value in told)
 
 
-def _any_flag(left: Any, right: Any) -> Any:
-    """Flags of both sides together; a flag raised by either stays raised."""
-    if left is UNSET or right is UNSET:
-        return right if left is UNSET else left
-    return left if left.provenance_violation is True or left.constraints_mismatch is True else right
+def _raised(values: Sequence[Any]) -> Any:
+    """The flags of all sides together; one that anybody raised stays raised."""
+    told = [value for value in values if value is not UNSET]
+    raised = (one for one in told if True in (one.provenance_violation, one.constraints_mismatch))
+    return next(raised, told[0] if told else UNSET)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gatemark.core.evidence import Evidence
@@ -37,7 +38,7 @@ def summary_document(
         "pass": verdict.outcome == "pass",
         "verdict": verdict.outcome,
         "blockers": list(verdict.blockers),
-        "caveats": list(verdict.caveats),
+        "caveats": [*verdict.caveats, *_of_numbers(report.measurements)],
         "kappa_undefined_reason": kappa.reason if kappa else "the agreement measure is missing",
         "kappa_low_information": bool(kappa and "low_information" in kappa.caveats),
         "ac1": _value(by_name.get("ac1")),
@@ -50,7 +51,8 @@ def summary_document(
         },
         "abstain": abstain,
         "coverage_gate": options.coverage_gate,
-        "unmatched": {side: facts["unmatched"].get(side, 0) for side in ("scholar", "auditor")},
+        "unmatched": {"scholar": 0, "auditor": 0, **facts["unmatched"]},
+        "unrated": facts["unrated"],
         "missing": evidence.missing,
         "duplicates": evidence.duplicates,
         "rejected": evidence.rejected,
@@ -67,6 +69,10 @@ def summary_document(
             for file in evidence.files
         ],
     }
+
+
+def _of_numbers(numbers: Sequence[Measurement]) -> list[str]:
+    return [f"{number.name}: {caveat}" for number in numbers for caveat in number.caveats]
 
 
 def _value(number: Measurement | None) -> float | None:
