@@ -48,7 +48,8 @@ def _unknown(found: re.Match[str]) -> str:
     fields = set(Pack.__struct_encode_fields__)
     for noun in (SuiteSpec, Sampling, ScorerSpec, JudgeSpec, Arms, Asset, Rule):
         fields.update(noun.__struct_encode_fields__)
-    close = difflib.get_close_matches(found["field"], sorted(fields), n=1)
+    # A key that belongs somewhere else is no misspelling of itself.
+    close = difflib.get_close_matches(found["field"], sorted(fields - {found["field"]}), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     where = f" at {found['path']}" if found["path"] else ""
     return f"unknown key {found['field']!r}{where}{hint}"

@@ -257,7 +257,7 @@ def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> Wi
             stage=track.stage,
             state="inconclusive",
             judge=rules.judge,
-            reasons=(f"{missing} windows brought no measurements",),
+            reasons=(f"{missing} window{'' if missing == 1 else 's'} brought no measurements",),
             missing_count=missing,
         )
     if not arrived:
