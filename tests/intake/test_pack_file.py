@@ -112,3 +112,10 @@ def test_any_value_under_any_key_is_taken_or_refused_politely(
     except BadInputError as error:
         refused = str(error)
     assert not refused or "pack.yaml" in refused
+
+
+def test_a_key_in_the_wrong_place_is_no_misspelling_of_itself(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError) as caught:
+        read_pack(write(tmp_path, GOOD.replace("kind: prompt", "kind: prompt, dataset: x", 1)))
+    assert "unknown key 'dataset' at $.asset" in str(caught.value)
+    assert "did you mean 'dataset'" not in str(caught.value)
