@@ -321,7 +321,9 @@ def test_logs_that_were_made_under_other_settings_are_not_averaged_with_the_rest
 def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
     world: World, metrics: Metrics
 ) -> None:
-    assert metrics(world, "--json").json["caveats"] == []
+    (ungated,) = metrics(world, "--json").json["caveats"]
+    assert ungated.startswith("no gate was set")
+    assert metrics(world, "--gate", "m6b_mean=0.5", "--json").json["caveats"] == []
     world.add_log("case-1", "V0", ("Fever.",), eval_run_id="eval-00000000-00000001")
     for at in range(4):
         world.add_log(f"case-{at}", "V1", ("Fever.",), compat="source")
@@ -330,7 +332,7 @@ def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
         world.event("case-0", "V0", 0, "Fever.", (3, 1), summary_ctu=900),
     ]
     world.write_log("case-0", "V0", records)
-    ran = metrics(world, "--max-k", "9", "--json")
+    ran = metrics(world, "--max-k", "9", "--gate", "m6b_mean=0.9", "--json")
     assert ran.code == 0
     assert ran.json["caveats"] == [
         "the logs of V0 come from 2 runs that differ in eval_run_id",
@@ -608,7 +610,7 @@ def test_sealed_metrics_can_be_shown_again(
     assert ran.code == 0, ran.err
     shown = gatemark("show", ran.json["result_id"], "--store", store)
     assert shown.code == 0
-    assert "run-log metrics" in shown.out
+    assert "run-log metrics of V0" in shown.out
 
 
 def test_a_few_cases_are_not_worth_a_second_process_unless_a_user_says_so() -> None:

@@ -43,7 +43,7 @@ from gatemark.flow.runlog_clock import refuse_no_moment
 from gatemark.flow.runlog_configs import VariantHashes, variant_hashes
 from gatemark.flow.runlog_files import find_manifest, find_traces, read_manifest
 from gatemark.flow.runlog_origins import (
-    LogOrigin,
+    by_variant,
     extractor_caveats,
     mixed_settings,
     origin_caveats,
@@ -61,6 +61,7 @@ AGGREGATE_FILE = "aggregate.metrics.json"
 PAIRED_FILE = "paired.metrics.json"
 PROVENANCE_FILE = "metrics.provenance.json"
 FEW_CASES = 20
+NO_GATE = "no gate was set, so that the verdict only says whether the evidence is whole"
 OnBadCase = Literal["error", "exclude"]
 
 Progress = Callable[[int, int], None]
@@ -112,7 +113,9 @@ def score_runlog(
     """Measure run logs and judge the measurements."""
     started_at = house.clock()
     examined = examine_runlog(house, request, on_progress)
-    return judge_exam("runlog", examined, house, started_at=started_at, title="run-log metrics")
+    judged = examined.exam.policy().settings["variant"]
+    title = f"run-log metrics of {judged}"
+    return judge_exam("runlog", examined, house, started_at=started_at, title=title)
 
 
 def examine_runlog(
@@ -142,7 +145,7 @@ def examine_runlog(
     if request.on_bad_case == "error":
         choices = ReadingChoices(max_errors=request.max_errors)
         refuse([problem for problems in refused for problem in problems], choices)
-    origins = _origins(inputs, outcomes)
+    origins = by_variant({outcome.case_id: outcome.origins for outcome in outcomes})
     refuse(list(mixed_settings(origins)), ReadingChoices(max_errors=request.max_errors))
     # Step 4.
     rows = [row for outcome in outcomes for row in outcome.rows]
@@ -165,6 +168,7 @@ def examine_runlog(
     computed_at = request.computed_at or moment_text(max(outcome.end_ms for outcome in outcomes))
     provenance = _provenance(request, inputs, outcomes)
     caveats = (
+        *(() if request.gates else (NO_GATE,)),
         *origin_caveats(origins, request.compat),
         *extractor_caveats(origins, provenance["extractor_differs_from_run_meta"]),
     )
@@ -179,17 +183,6 @@ def examine_runlog(
         ),
         evidence,
     )
-
-
-def _origins(inputs: _Inputs, outcomes: Sequence[CaseOutcome]) -> dict[str, dict[str, LogOrigin]]:
-    return {
-        variant: {
-            outcome.case_id: outcome.origins[variant]
-            for outcome in outcomes
-            if variant in outcome.origins
-        }
-        for variant in inputs.variants
-    }
 
 
 def _with_caveats(report: ExamReport, caveats: tuple[str, ...]) -> tuple[Measurement, ...]:

@@ -55,6 +55,15 @@ Origins = Mapping[str, Mapping[str, LogOrigin]]
 """Origins by variant and case."""
 
 
+def by_variant(cases: Mapping[str, Mapping[str, LogOrigin]]) -> Origins:
+    """Origins by case and variant the other way round."""
+    variants = sorted({variant for found in cases.values() for variant in found})
+    return {
+        variant: {case: found[variant] for case, found in cases.items() if variant in found}
+        for variant in variants
+    }
+
+
 def mixed_settings(origins: Origins) -> Iterator[str]:
     """Variants whose logs were made under several settings: no mean of theirs means anything."""
     for variant, cases in origins.items():
