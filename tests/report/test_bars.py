@@ -76,3 +76,12 @@ def test_the_scale_of_a_ratio_stays_inside_its_range(value: float, bound: float)
         return
     assert bar is not None
     assert 0 <= float(bar.start) < float(bar.end) <= 1
+
+
+def test_nothing_but_zeros_stands_on_a_plain_scale() -> None:
+    nowhere = Interval(0.0, 0.0, 0.95, "bca")
+    zero = measured("waste", 0.0, n=30, direction="lower_is_better", interval=nowhere)
+    bar = interval_bar(zero, ())
+    assert bar is not None
+    assert (bar.start, bar.end) == ("0", "1")
+    assert bar.value == MARGIN

@@ -63,6 +63,9 @@ def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
 def _scale(item: Measurement, points: Sequence[float]) -> tuple[float, float]:
     """A scale with round ends and air around the points; a ratio inside [0, 1] stays there."""
     low, high = min(points), max(points)
+    if low == high == 0:
+        # Nothing but zeros says nothing about a scale.
+        return 0.0, 1.0
     # Points that coincide, or all but, still need a scale that floats can tell apart.
     air = max((high - low) * _AIR, max(abs(low), abs(high)) * 1e-3, 1e-12)
     start, end = _rounded_outward(low - air, high + air)
