@@ -19,6 +19,7 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.change import AssetKind
 from gatemark.core.lifecycle import PauseReason, Risk, parse_version_ref
+from gatemark.core.readable_json import json_file
 from gatemark.flow.asset_history import asset_history
 from gatemark.flow.asset_views import asset_card, asset_rows
 from gatemark.flow.assets import NewVersion, add_version, asset_names, set_exam
@@ -171,7 +172,7 @@ def history(**flags: Any) -> None:
     write_documents(
         flags["output"],
         {
-            ".json": lambda: msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n",
+            ".json": lambda: json_file(found),
             ".html": lambda: load_renderer("lifecycle_page", "render_history", ".html")(found),
         },
     )

@@ -13,6 +13,7 @@ from gatemark.cli.screen import print_json
 from gatemark.core.decision import Judgement
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
+from gatemark.core.readable_json import json_file
 from gatemark.flow.attribute import AttributeRequest, attribute
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
@@ -69,7 +70,7 @@ def attribute_command(**flags: Any) -> int:
     write_documents(
         flags["output"],
         {
-            ".json": lambda: msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n",
+            ".json": lambda: json_file(found),
             ".html": lambda: html(found),
         },
     )

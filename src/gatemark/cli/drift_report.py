@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from gatemark import __version__
 from gatemark.cli.drift_probe import house_at, policy_options
@@ -13,6 +12,7 @@ from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
+from gatemark.core.readable_json import json_file
 from gatemark.flow.drift_close import CloseRequest, close_episode
 from gatemark.flow.drift_policy_file import drift_policy
 from gatemark.flow.drift_probe import look
@@ -58,7 +58,7 @@ def report_command(**flags: Any) -> None:
         flags["output"],
         {
             ".html": page,
-            ".json": lambda: msgspec.json.format(msgspec.json.encode(view), indent=2) + b"\n",
+            ".json": lambda: json_file(view),
         },
     )
     for path in flags["output"]:

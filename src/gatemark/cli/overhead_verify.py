@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from gatemark.cli.options import document_option, json_option, max_errors_option
 from gatemark.cli.screen import print_json, wants_color
+from gatemark.core.readable_json import json_file
 from gatemark.core.scoring import shown
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
@@ -66,7 +66,7 @@ def verify(**flags: Any) -> int:
     verified = verify_overhead(House(), request, ReadingChoices(max_errors=flags["max_errors"]))
     write_documents(
         flags["output"],
-        {".json": lambda: msgspec.json.format(msgspec.json.encode(verified), indent=2) + b"\n"},
+        {".json": lambda: json_file(verified)},
     )
     if flags["json"]:
         print_json(verified)

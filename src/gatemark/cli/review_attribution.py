@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import click
-import msgspec
 
 from gatemark.cli.lifecycle_options import acting_house
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
+from gatemark.core.readable_json import json_file
 from gatemark.flow.attribution_review import (
     JUDGES,
     ReviewAttribution,
@@ -71,7 +71,7 @@ def attribution_command(**flags: Any) -> None:
     write_documents(
         flags["output"],
         {
-            ".json": lambda: msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n",
+            ".json": lambda: json_file(found),
             ".jsonl": lambda: accepted_items(found),
             ".html": lambda: html(found.attribution, told),
         },

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 import click
-import msgspec
 
 from gatemark.cli.lifecycle_options import acting_house
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
+from gatemark.core.readable_json import json_text
 from gatemark.flow.house import House
 from gatemark.flow.review import (
     Answered,
@@ -136,7 +136,7 @@ def _show(pair: ShownPair) -> None:
 def shown_text(content: Any) -> str:
     """Text in lines that cannot steer a terminal; anything else as JSON."""
     if not isinstance(content, str):
-        return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+        return json_text(content)
     return "".join(
         mark if mark in "\n\t" or mark.isprintable() else f"\\x{ord(mark):02x}" for mark in content
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import msgspec
 
 from gatemark.cli.options import ALPHA, document_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
+from gatemark.core.readable_json import json_file
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
@@ -74,7 +74,7 @@ def preference(**flags: Any) -> int:
         )
     write_documents(
         flags["output"],
-        {".json": lambda: msgspec.json.format(msgspec.json.encode(scored), indent=2) + b"\n"},
+        {".json": lambda: json_file(scored)},
     )
     if flags["json"]:
         print_json(scored)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
-import msgspec
+
+from gatemark.core.readable_json import json_text
 
 
 def print_json(document: object) -> None:
     """One JSON document on standard output."""
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    click.echo(json_text(document))
 
 
 def wants_color() -> bool:

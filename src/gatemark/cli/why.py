@@ -12,6 +12,7 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
 from gatemark.core.lifecycle import parse_version_ref
+from gatemark.core.readable_json import json_file
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
 from gatemark.flow.why import why
@@ -49,7 +50,7 @@ def why_command(**flags: Any) -> int:
     write_documents(
         flags["output"],
         {
-            ".json": lambda: msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n",
+            ".json": lambda: json_file(found),
             ".html": lambda: load_renderer("lifecycle_page", "render_why", ".html")(found),
         },
     )

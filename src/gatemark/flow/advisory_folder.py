@@ -11,6 +11,7 @@ import msgspec
 from gatemark.core.advisory_record import Decision, Mode
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.readable_json import json_file
 from gatemark.disk.atomic import write_whole
 from gatemark.flow.advisory_policy import read_history
 
@@ -90,7 +91,7 @@ def read_past_runs(folder: Path) -> list[dict[str, Any]]:
 
 def write_runs(folder: Path, card: RunCard, runs: Mapping[str, bytes]) -> None:
     """Write the card and the records of every run."""
-    document = msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
+    document = json_file(card)
     write_whole(folder / CARD, [document])
     for run_id, data in runs.items():
         write_whole(run_file(folder, run_id), [data])

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gatemark.core.errors import UsageError
+from gatemark.core.readable_json import json_file
 from gatemark.core.result import Result
 from gatemark.disk.atomic import write_together, write_whole
 from gatemark.report.formats import format_for, render
@@ -71,7 +70,7 @@ def write_reports(
     for path in paths:
         extension = format_for(path)
         if extension == ".json" and summary is not None:
-            data = msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n"
+            data = json_file(summary)
         else:
             data = render(result, extension)
         rendered.append((Path(path), data))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.readable_json import json_file
 from gatemark.disk.atomic import write_whole
 from gatemark.flow.arm_files import read_arm
 from gatemark.flow.house import House
@@ -182,4 +183,4 @@ def _costs(run: OverheadRun, bare_file: Path) -> Any:
 
 
 def _pretty(document: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return json_file(document)

@@ -11,6 +11,7 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
+from gatemark.core.readable_json import json_file
 from gatemark.disk.atomic import write_whole
 from gatemark.flow.advisory_policy import KIND, read_advisory_policy, read_history
 from gatemark.flow.evidence import read_expected_ids
@@ -143,7 +144,7 @@ def score_advisory(
 def write_summaries(folder: str, summary: dict[str, Any]) -> tuple[Path, ...]:
     """Write ``summary.json`` and ``summary.md``, both or neither."""
     files = {
-        "summary.json": msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n",
+        "summary.json": json_file(summary),
         "summary.md": render_markdown(summary),
     }
     written = []

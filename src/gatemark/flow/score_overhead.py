@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from gatemark.core.errors import UsageError
+from gatemark.core.readable_json import json_file
 from gatemark.core.scoring import shown
 from gatemark.flow.examine_overhead import ARM_FILES, Progress, examine_overhead
 from gatemark.flow.house import House
@@ -120,4 +119,4 @@ def compat_document(summary: Mapping[str, Any]) -> bytes:
 
 
 def _pretty(document: Mapping[str, Any]) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    return json_file(document)

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.readable_json import json_file
 from gatemark.core.verdict import Outcome
 from gatemark.report import words
 from gatemark.report.markdown import code, prose
@@ -134,7 +135,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_json(compared: Compared) -> bytes:
     """The document, indented."""
-    return msgspec.json.format(msgspec.json.encode(compared), indent=2) + b"\n"
+    return json_file(compared)
 
 
 def render_markdown(compared: Compared) -> bytes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 
+from gatemark.core.readable_json import json_text
 from gatemark.flow.accounts import Identity
 from gatemark.flow.ledger import VerifyRequest, verify
 from gatemark.flow.ledger_pages import event_page, ledger_head, make_checkpoint, may_sign
@@ -36,9 +36,7 @@ def _context(
         site.house, before=before, kind=kind or None, subject=subject or None, limit=SHOWN
     )
     payloads = {
-        event.seq: msgspec.json.format(msgspec.json.encode(event.payload), indent=2).decode()
-        for event in view.items
-        if event.payload is not None
+        event.seq: json_text(event.payload) for event in view.items if event.payload is not None
     }
     return {
         "title": "Ledger",

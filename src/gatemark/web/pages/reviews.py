@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.readable_json import json_text
 from gatemark.flow.accounts import Identity
 from gatemark.flow.ledger_pages import event_page
 from gatemark.flow.review_close import ReviewOutcome, review_outcome
@@ -45,7 +45,7 @@ def as_text(content: Any) -> str:
     """Text as it is; anything else as JSON. The template shows it as text, whatever it holds."""
     if isinstance(content, str):
         return content
-    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+    return json_text(content)
 
 
 def limited(fields: dict[str, list[str]], *names: str) -> dict[str, str]:
