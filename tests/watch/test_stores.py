@@ -208,11 +208,13 @@ def test_alerts_wait_until_they_arrive_or_are_given_up(live: Live) -> None:
     assert box.queue(alert, ["one", "two", "three"]) == 1
     one, *others = sorted(box.pending(), key=lambda queued: queued.sink)
     assert one.alert == alert
-    box.mark(one, None)
+    assert box.mark(one, None, day(0)) == "sent"
     assert {queued.sink for queued in box.pending()} == {queued.sink for queued in others}
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS + 5):
         waiting = [queued for queued in box.pending() if queued.sink == "two"]
-        box.mark(waiting[0], "nobody there")
+        assert box.mark(waiting[0], "nobody there", day(6.9)) == "pending", "an outage of some days"
+    waiting = [queued for queued in box.pending() if queued.sink == "two"]
+    assert box.mark(waiting[0], "nobody there", day(7)) == "given_up"
     assert {queued.sink: queued.state for queued in box.all()} == {
         "one": "sent",
         "two": "given_up",

@@ -218,6 +218,21 @@ def test_a_fresh_result_closes_a_breach_and_starts_a_new_baseline() -> None:
     assert days.at(36, fresh)[0].level == "DEGENERATE", "twenty it is now"
 
 
+def test_the_last_windows_of_the_version_before_are_no_trouble_of_the_next() -> None:
+    values = [*HEALTHY, 20.0]
+    taken = {"a0": Rearming(day(17.01), "2.0.0 entered enabled", is_takeover=True)}
+    days = Days(values)
+    days.tick(17, taken)
+    assert (days.opened, [one.closed_because for one in days.closed]) == (
+        (),
+        ["2.0.0 entered enabled"],
+    )
+    first = {"a0": Rearming(day(17.01), "1.0.0 entered enabled")}
+    days = Days(values)
+    days.tick(17, first)
+    assert len(days.opened) == 1, "nothing else can have been meant"
+
+
 def test_a_result_from_before_the_episode_closes_nothing() -> None:
     days = Days([*HEALTHY, *[20.0] * 5])
     days.at(18)

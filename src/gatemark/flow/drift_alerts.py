@@ -18,6 +18,7 @@ from gatemark.watch.alerts import Alert, AlertPlan, alert_id
 from gatemark.watch.durations import seconds_of
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.watch.sinks import DeliveryError, deliver
+from gatemark.watch.stores.alerts import GIVEN_UP
 from gatemark.watch.stores.memories import TOLD, Act
 
 HEAD: Final = "gatemark_alerts"
@@ -42,9 +43,12 @@ def read_alert_plan(path: str) -> AlertPlan:
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
     try:
-        return msgspec.convert(value, AlertPlan)
+        plan = msgspec.convert(value, AlertPlan)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
+    if not plan.sinks:
+        raise BadInputError(f"{path}: names no sink, so that nobody would be told")
+    return plan
 
 
 def queue_alerts(
@@ -114,7 +118,8 @@ def send_pending(house: House, plan: AlertPlan) -> tuple[Delivered, ...]:
         except DeliveryError as error:
             trouble = str(error)
             del sinks[sink.name]
-        house.alerts.mark(queued, trouble)
+        if house.alerts.mark(queued, trouble, house.clock()) == GIVEN_UP:
+            trouble = f"{trouble}; given up after {queued.attempts + 1} attempts"
         alert = queued.alert
         delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, trouble))
     return tuple(delivered)

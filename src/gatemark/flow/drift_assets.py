@@ -124,7 +124,8 @@ def rearming(house: House, episode: Episode) -> Rearming | None:
     if starts:
         moment, _, track = max(starts, key=lambda start: start[:2])
         if not left or max(left, key=lambda one: one[:2])[0] <= moment:
-            return Rearming(moment, _words(track))
+            before = [name for name in place.lineage if name != track.version]
+            return Rearming(moment, _words(track), is_takeover=bool(before))
     if left and place.enabled is not None:
         moment, _, track = max(left, key=lambda one: one[:2])
         return Rearming(moment, f"canary {track.version} was rolled back", keeps_baseline=True)

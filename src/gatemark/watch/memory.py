@@ -170,13 +170,17 @@ class Memory:
         for trail in self.trail:
             trail[row] = np.nan
 
+    def is_first_seen(self, row: int, episode: Episode) -> bool:
+        """Whether this tick was the first to look at the window that opened an episode."""
+        opened = self._cohort.index_at(row, episode.opened.start)
+        return episode.id in self._opened_now and opened > int(self._looked[row])
+
     def close(self, row: int, moment: datetime, cause: str) -> None:
         """Close the episode of a row."""
         self.is_touched[row] = True
         episode = self.episodes.pop(row, None) or self.carried.pop(row)
-        opened = self._cohort.index_at(row, episode.opened.start)
         # Trouble of the past that only judging again brought up, and that is over, is no news.
-        if episode.id not in self._opened_now or opened > self._looked[row]:
+        if episode.id not in self._opened_now or self.is_first_seen(row, episode):
             over = msgspec.structs.replace(episode, closed_at=moment, closed_because=cause)
             self.closed.append(over)
         self.is_frozen[row] = False

@@ -36,11 +36,15 @@ _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
 class Rearming(msgspec.Struct, frozen=True):
-    """An asset starts anew at a moment, and why; its baseline too, unless that was not to blame."""
+    """An asset starts anew at a moment, and why; its baseline too, unless that was not to blame.
+
+    ``is_takeover`` tells that another version served before.
+    """
 
     moment: datetime
     cause: str
     keeps_baseline: bool = False
+    is_takeover: bool = False
 
 
 class Ticked(NamedTuple):
@@ -104,7 +108,7 @@ def tick(
                 latest[id(found.cohort)] = judgement
     for cohort, memory in cohorts:
         memory.carry()
-        # Windows that were judged again may be of a time before the asset started anew.
+        # Windows that are judged late may speak of what served before the asset started anew.
         _rearm(cohort, memory, rearmed)
     return Ticked(
         by_cohort=tuple(
@@ -124,7 +128,9 @@ def _rearm(
         return
     for row, episode in [*memory.episodes.items(), *memory.carried.items()]:
         fresh = rearmed(episode)
-        if fresh is not None and fresh.moment >= episode.opened.end:
+        if fresh is None or fresh.moment < episode.opened.end:
+            continue
+        if fresh.is_takeover or not memory.is_first_seen(row, episode):
             start = memory.leave if fresh.keeps_baseline else memory.rearm
             start(row, cohort.first_index_from(row, fresh.moment), fresh.moment, fresh.cause)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,6 +17,8 @@ PENDING: Final = "pending"
 SENT: Final = "sent"
 GIVEN_UP: Final = "given_up"
 MAX_ATTEMPTS: Final = 20
+LEAST_PATIENCE: Final = timedelta(days=7)
+"""An alert is tried at least so many times, and for so long, before it is given up."""
 
 
 class Queued(NamedTuple):
@@ -68,10 +71,14 @@ class SqlAlerts:
         """Every alert that there ever was."""
         return self._read(sa.true())
 
-    def mark(self, queued: Queued, error: str | None) -> None:
-        """Note how an attempt went; after many failures an alert is given up."""
+    def mark(self, queued: Queued, error: str | None, now: datetime) -> str:
+        """Note how an attempt went and say how the alert stands.
+
+        After many failures in many days it is given up: ticks by the minute wear no alert out.
+        """
         attempts = queued.attempts + 1
-        state = SENT if error is None else PENDING if attempts < MAX_ATTEMPTS else GIVEN_UP
+        is_worn = attempts >= MAX_ATTEMPTS and now - queued.alert.at >= LEAST_PATIENCE
+        state = SENT if error is None else GIVEN_UP if is_worn else PENDING
         here = sa.and_(ALERTS.c.id == queued.alert.id, ALERTS.c.sink == queued.sink)
         with self._database.writing() as connection:
             connection.execute(
@@ -79,6 +86,7 @@ class SqlAlerts:
                 .where(here)
                 .values(state=state, attempts=attempts, last_error=(error or "")[:1000])
             )
+        return state
 
     def _read(self, condition: sa.ColumnElement[bool]) -> list[Queued]:
         query = sa.select(ALERTS).where(condition).order_by(ALERTS.c.created_at, ALERTS.c.id)
