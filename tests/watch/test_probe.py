@@ -10,7 +10,7 @@ import pytest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.flow.drift_close import CloseRequest, close_episode
 from gatemark.flow.drift_probe import Probe
-from gatemark.flow.lifecycle import Promote
+from gatemark.flow.lifecycle import Approve, Promote
 from gatemark.ledger.verify import verify_ledger
 from gatemark.watch.policy import DriftPolicy, Response, Watch
 
@@ -321,6 +321,19 @@ def test_a_candidate_in_shadow_ends_no_trouble_of_the_live_version(live: Live) -
     found = live.probe(18, policy=patient)
     assert [one.id for one in found.episodes] == [episode.id]
     assert (found.closed, level(found)) == ((), "WARN")
+
+
+def test_a_return_after_a_warning_needs_a_fresh_result_too(live: Live) -> None:
+    live.push(0, [*lively(), 6.0, 10.0, 10.0, 10.0])
+    live.probe(17)
+    assert level(live.probe(20)) == "OK", "the episode is over, the fall is not"
+    with pytest.raises(RefusedError) as refused:
+        live.promote("1.0.0", "enabled")
+    assert "only a fresh full-pack result leads back" in " ".join(refused.value.lines())
+    fresh = live.seal("1.0.0")
+    live.do(Approve, "bob", "1.0.0", stage="enabled", result_ids=(fresh,))
+    live.promote("1.0.0", "enabled", fresh)
+    assert live.stage() == "enabled"
 
 
 def test_an_open_breach_holds_a_promotion(live: Live) -> None:

@@ -152,7 +152,9 @@ def _moved(asset: Asset, recorded: Recorded, fact: VersionMoved) -> None:
     track.since, track.seq, track.cause = recorded.at, recorded.seq, fact.cause
     track.result_ids, track.approvals, track.windows = fact.result_ids, fact.approvals, fact.windows
     track.paused = None
-    if fact.after in FALLEN:
+    # A version that drift or a person took out of traffic has fallen, though it may watch on.
+    is_taken_out = fact.cause == "demote" and (fact.before == "enabled" or bool(fact.signals))
+    if fact.after in FALLEN or is_taken_out:
         track.fell_at = recorded.at
     elif fact.after == "eligible":
         track.fell_at = None
