@@ -161,6 +161,26 @@ def test_nine_of_eleven_unmatched_ids_is_not_a_pass(gatemark: Run, write_jsonl: 
     assert counted.json["missing"] == 9
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "hint"),
+    [
+        ("caf\u00e9", "cafe\u0301", r"a.jsonl:1 has 'cafe\u0301', and this is 'caf\xe9'"),
+        ("Q1", "q1 ", "a.jsonl:1 has 'q1 ', and this is 'Q1'"),
+        ("Q1", "Q2", None),
+    ],
+)
+def test_ids_that_only_look_the_same_are_told_apart(
+    first: str, second: str, hint: str | None, gatemark: Run, write_jsonl: Write
+) -> None:
+    sides = ("--scholar", write_jsonl("s.jsonl", [judgement(first)]))
+    ran = gatemark(
+        "score", "agreement", *sides, "--auditor", write_jsonl("a.jsonl", [judgement(second)])
+    )
+    assert ran.code == 2
+    assert f"s.jsonl:1: id {first!r} has no counterpart" in ran.err
+    assert (hint in ran.err) if hint else ("this is" not in ran.err)
+
+
 def test_two_files_and_merged_pairs_give_the_same_numbers(
     gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.intake.admit import Admission
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import BLOCK_BYTES, read_blocks
+from gatemark.intake.shape import may_nest
 from gatemark.intake.source import Source, inspect_source, split_sources
 from gatemark.records.pair import SCHEMA
 from gatemark.records.sample import SCHEMA as SAMPLE_SCHEMA
@@ -111,6 +113,14 @@ def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
         inspect_source(str(tmp_path))
 
 
+def test_what_is_no_regular_file_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (str(pipe), "/dev/zero", "/dev/null"):
+        with pytest.raises(BadInputError, match="is no regular file; '-' reads standard input"):
+            inspect_source(path)
+
+
 def test_utf16_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="UTF-16"):
         source_of(tmp_path, '{"qid": "Q"}'.encode("utf-16"))
@@ -199,6 +209,28 @@ def test_deep_nesting_is_refused(tmp_path: Path) -> None:
         bad = b'{"qid": "Q", "label": "VALID", "answer_json": {"x": ' + deep + b"}}\n"
         _, words = refusal(tmp_path, bad, limits=Limits())
         assert "nested" in words
+
+
+def test_closed_records_are_not_searched_for_depth() -> None:
+    """The pairs of the agreement exam are read by the hundred megabytes."""
+    assert not may_nest(SCHEMA.form("pair"))
+    assert may_nest(SCHEMA.form("judgement"))
+    assert may_nest(SAMPLE_SCHEMA.form("sample"))
+
+
+@pytest.mark.parametrize(("levels", "rejected"), [(62, 0), (63, 1), (900, 1)])
+def test_depth_is_limited_where_a_record_is_open(
+    levels: int, rejected: int, tmp_path: Path
+) -> None:
+    """One level is the record; the limit is 64 of them."""
+    deep = json.loads("[" * levels + "]" * levels)
+    record = {"schema": "gatemark.sample/1", "id": "a", "scores": {}, "input": [deep, "[" * 99]}
+    source = source_of(tmp_path, json.dumps(record).encode() + b"\n")
+    form = SAMPLE_SCHEMA.form("sample")
+    reader = Admission(form, Limits(), check_duplicate_keys=True, max_refusals=5)
+    (shard,) = split_sources((source,), 1, 1)
+    assert sum(map(len, reader.records(read_blocks(shard, Limits())))) == 1 - rejected
+    assert reader.rejected == rejected
 
 
 @pytest.mark.parametrize("bad", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"[1", b"{}", b"[]"])

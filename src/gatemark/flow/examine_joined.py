@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,7 @@ def examine_joined(
     name_of = schemas().get(exam.schema).form(exam.form).namer()
     if choices.on_unpaired == "error":
         files_by_side = dict(zip(paths, (source.name for source in sources), strict=True))
-        lonely = [
-            f"{files_by_side[side]}:{item.line}: id {name_of(item.record)!r} has no counterpart"
-            for side, items in joined.unmatched.items()
-            for item in items
-        ]
+        lonely = _lonely_words(joined.unmatched, files_by_side, name_of)
         refuse(lonely, choices)
     state = exam.merge(exam.zero(0), joined.state)
     for start in range(0, len(joined.rows), JOIN_BATCH):
@@ -114,3 +111,33 @@ def examine_joined(
         checks=choices.checks(),
     )
     return Examined(exam, exam.finish(state), evidence)
+
+
+def _lonely_words(
+    unmatched: Mapping[str, Sequence[NumberedRecord]],
+    files: Mapping[str, str],
+    name_of: Callable[[Any], str],
+) -> list[str]:
+    """One message per id that only one side has, and what it may have been meant to be."""
+    items = [
+        (side, item.line, name_of(item.record))
+        for side, found in unmatched.items()
+        for item in found
+    ]
+    alike: dict[str, list[tuple[str, int, str]]] = {}
+    for item in items:
+        alike.setdefault(_plain(item[2]), []).append(item)
+    messages = []
+    for side, line, name in items:
+        others = [other for other in alike[_plain(name)] if other[0] != side and other[2] != name]
+        hint = ""
+        if others:
+            twin_side, twin_line, twin = others[0]
+            hint = f"; {files[twin_side]}:{twin_line} has {twin!a}, and this is {name!a}"
+        messages.append(f"{files[side]}:{line}: id {name!r} has no counterpart{hint}")
+    return messages
+
+
+def _plain(name: str) -> str:
+    """A name without what the eye may miss: case, spaces around it, how letters are composed."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()

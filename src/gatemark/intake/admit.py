@@ -15,7 +15,8 @@ import numpy as np
 from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import Block
-from gatemark.intake.shape import Kinds, Shape, shape_of
+from gatemark.intake.shape import Kinds, Shape, may_nest, shape_of
+from gatemark.intake.strict_json import depth
 from gatemark.intake.whole_keys import key_count, whole_type
 
 _COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
@@ -60,6 +61,7 @@ class Admission:
             None if whole is None else msgspec.json.Decoder(whole.type)
         )
         self._whole_tries = _WHOLE_TRIES
+        self._may_nest = may_nest(expected)
         self._encoder = msgspec.json.Encoder()
         self.line_count = 0
         self.accepted = 0
@@ -123,6 +125,8 @@ class Admission:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
         if lines is None and len(batch) != line_count:
+            return None
+        if self._may_nest and not self._is_shallow(data, batch):
             return None
         kinds = self._shape.kinds(batch)
         if not keys_are_unique and not self._keys_are_unique(data, batch, kinds):
@@ -192,6 +196,16 @@ class Admission:
             # What types skip unread, such as 1e400, may be no value at all.
             return False
         return found == _colon_count(self._encoder.encode_lines(untyped))
+
+    def _is_shallow(self, data: bytes, batch: list[Any]) -> bool:
+        """Whether no record is nested too deeply; only lines with many brackets can be."""
+        limit = self._limits.depth
+        lines = [line for line in data.split(b"\n") if line]
+        many = [at for at, one in enumerate(lines) if one.count(b"[") + one.count(b"{") > limit]
+        try:
+            return all(depth(msgspec.to_builtins(batch[at])) <= limit for at in many)
+        except RecursionError:
+            return False
 
     def _slow(self, lines: Sequence[bytes]) -> Iterator[list[Any]]:
         """The good records between refused lines, so that it shows where any are missing."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol, Union
 
 import msgspec
+import msgspec.inspect
 
 from gatemark.core.identity import is_one_line
 from gatemark.core.record import Form, Problem, RecordSchema, by_kind
@@ -157,3 +159,31 @@ def shape_of(expected: Form | RecordSchema) -> Shape:
     if key not in _tagged:
         _tagged[key] = TaggedForms(expected)
     return _tagged[key]
+
+
+def may_nest(expected: Form | RecordSchema | Shape) -> bool:
+    """Whether records may hold values of any depth, because some part of them is open."""
+    if isinstance(expected, Form):
+        return _is_open(expected.type)
+    if isinstance(expected, RecordSchema):
+        return any(_is_open(form.type) for form in expected.forms)
+    return True
+
+
+@cache
+def _is_open(record_type: type[msgspec.Struct]) -> bool:
+    return _opens(msgspec.inspect.type_info(record_type), ())
+
+
+def _opens(one: Any, around: tuple[Any, ...]) -> bool:
+    """Whether a type may hold anything, or itself."""
+    if isinstance(one, msgspec.inspect.AnyType | msgspec.inspect.RawType):
+        return True
+    inner = [getattr(one, name, None) for name in ("type", "item_type", "value_type")]
+    inner.extend(getattr(one, "types", None) or getattr(one, "item_types", None) or ())
+    if isinstance(one, msgspec.inspect.StructType):
+        if one.cls in around:
+            return True
+        around = (*around, one.cls)
+        inner.extend(field.type for field in one.fields)
+    return any(_opens(each, around) for each in inner if isinstance(each, msgspec.inspect.Type))

@@ -55,6 +55,9 @@ def inspect_source(path: str, *, name: str | None = None) -> Source:
         info = os.stat(path)  # noqa: PTH116 - a Path would normalise what the user typed
         if stat.S_ISDIR(info.st_mode):
             raise BadInputError(f"{shown}: is a directory, expected a file")
+        if not stat.S_ISREG(info.st_mode):
+            # Evidence is read more than once, and a pipe may keep its reader waiting for ever.
+            raise BadInputError(f"{shown}: is no regular file; '-' reads standard input")
         with open(path, "rb") as stream:  # noqa: PTH123
             head = stream.read(4)
     except OSError as error:
