@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -229,26 +229,26 @@ def resumes_as_the_system(world: World) -> int:
     return write(world, SYSTEM, going_on)
 
 
+def clean_window(start: datetime) -> WindowJudged:
+    return WindowJudged(
+        asset=ASSET,
+        environment="production",
+        version="2.0.0",
+        start=start,
+        end=start + timedelta(minutes=15),
+        stage="canary_1",
+        state="clean",
+        judge="sequential",
+        reasons=("all is well",),
+    )
+
+
 def calls_a_harmful_window_clean(world: World) -> int:
     world.enable_first()
     world.to_canary("2.0.0")
     start = world.next_start()
     world.push(errors=(150, 2))
-    return write(
-        world,
-        SYSTEM,
-        WindowJudged(
-            asset=ASSET,
-            environment="production",
-            version="2.0.0",
-            start=start,
-            end=start + timedelta(minutes=15),
-            stage="canary_1",
-            state="clean",
-            judge="sequential",
-            reasons=("all is well",),
-        ),
-    )
+    return write(world, SYSTEM, clean_window(start))
 
 
 def calls_a_window_clean_that_nobody_measured(world: World) -> int:
@@ -256,21 +256,7 @@ def calls_a_window_clean_that_nobody_measured(world: World) -> int:
     world.to_canary("2.0.0")
     start = world.next_start()
     world.later(hours=1)
-    return write(
-        world,
-        SYSTEM,
-        WindowJudged(
-            asset=ASSET,
-            environment="production",
-            version="2.0.0",
-            start=start,
-            end=start + timedelta(minutes=15),
-            stage="canary_1",
-            state="clean",
-            judge="sequential",
-            reasons=("all is well",),
-        ),
-    )
+    return write(world, SYSTEM, clean_window(start))
 
 
 def ramps_by_one_window(world: World) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gatemark.core.record import BadExample, BadFile, Dialect, Form, Problem, RecordSchema
-from gatemark.core.runlog.names import text_hash
 from gatemark.core.runlog.older_run import (
     OlderRunRules,
     RunMeta13,
@@ -18,6 +17,17 @@ from gatemark.core.runlog.older_run import (
     single_run_problems,
 )
 from gatemark.core.runlog.run import BufferDecision, RunMeta, SummaryEvent, TokengateFlush
+from gatemark.core.runlog.run_examples import (
+    CASE,
+    DECISION,
+    EVENT,
+    FLUSH,
+    HASH,
+    META,
+    SECOND,
+    THIRD,
+    example_event,
+)
 from gatemark.core.runlog.run_rules import (
     RunRules,
     decision_problems,
@@ -30,134 +40,7 @@ from gatemark.core.runlog.run_rules import (
     summary_problems,
 )
 
-_CASE: Final = "case-synth-000"
-_HASH: Final = text_hash("")
-_USAGE: Final = {
-    "prompt_ctu": 120,
-    "completion_ctu": 45,
-    "provider_prompt_tokens": None,
-    "provider_completion_tokens": None,
-    "model_id": "gatemark-rules-1",
-}
-_META: Final[dict[str, Any]] = {
-    "record_type": "run_meta",
-    "schema_name": "exaid.run",
-    "schema_version": "1.5.0",
-    "created_at": "2023-11-14T22:14:02.000Z",
-    "case_id": _CASE,
-    "variant_id": "V0",
-    "mas_run_id": "mas_0a1b2c3d_synthetic1_0ad5f2b4_d22060bf",
-    "eval_run_id": "eval-c173b1f8-00000000",
-    "history_k": 3,
-    "trigger_policy": "full_exaid",
-    "trace_file_hash": _HASH,
-    "trace_dataset_hash": _HASH,
-    "tokengate_config_hash": _HASH,
-    "concept_extractor": {
-        "spacy_version": "none",
-        "scispacy_version": "none",
-        "scispacy_model": "none",
-        "linker_name": "lexicon",
-        "linker_kb_version": None,
-        "linker_resolve_abbreviations": False,
-        "cui_score_threshold": 0.7,
-        "max_k": 10,
-        "min_entity_len": 3,
-        "concept_representation": "cui",
-        "cui_normalization": "uppercase",
-    },
-    "stoplists_provenance": {
-        "stop_entities_hash": _HASH,
-        "stop_cuis_hash": _HASH,
-        "stoplists_generated_at": "2023-11-14T22:00:00Z",
-        "stoplists_generated_by_commit": None,
-    },
-    "timestamp_derivation": {
-        "method": "trace_t_emitted_ms",
-        "fallback_method": "run_start_time_plus_seq",
-        "missing_t_emitted_ms_count": 0,
-        "derived_from_t_emitted": 4,
-        "derived_from_fallback": 0,
-    },
-    "determinism": {"gzip_mtime": 0, "json_sort_keys": True, "json_separators": [",", ":"]},
-    "compat": "gatemark",
-    "backend": {"kind": "rules", "version": 1},
-}
-_FLUSH: Final[dict[str, Any]] = {
-    "record_type": "tokengate_flush",
-    "flush_index": 0,
-    "case_id": _CASE,
-    "variant_id": "V0",
-    "timestamp": "2023-11-14T22:13:24.250Z",
-    "start_seq": 1,
-    "end_seq": 64,
-    "accumulated_ctu": 97,
-    "trigger_reason": "boundary_cue",
-    "text_hash": _HASH,
-}
-_DECISION: Final[dict[str, Any]] = {
-    "record_type": "buffer_decision",
-    "decision_index": 0,
-    "decision_id": f"{_CASE}-V0-bd-000",
-    "case_id": _CASE,
-    "variant_id": "V0",
-    "timestamp": "2023-11-14T22:13:24.250Z",
-    "start_seq": 1,
-    "end_seq": 64,
-    "input_ctu": 101,
-    "decision": "summarize",
-    "filter_results": {
-        "completeness_passed": True,
-        "value_passed": True,
-        "novelty_passed": None,
-    },
-    "llm_usage": _USAGE,
-    "latency_ms": 57,
-}
-_EVENT: Final[dict[str, Any]] = {
-    "record_type": "summary_event",
-    "event_index": 0,
-    "event_id": f"{_CASE}-V0-se-000",
-    "case_id": _CASE,
-    "variant_id": "V0",
-    "timestamp": "2023-11-14T22:13:24.250Z",
-    "start_seq": 1,
-    "end_seq": 64,
-    "schema_ok": True,
-    "schema_error": None,
-    "summary_semantics_text": "Fever for three days. Cultures sent. Not certain yet. Wait. None.",
-    "summary_ctu": 17,
-    "summary_content": {
-        "status_action": "Fever for three days.",
-        "key_findings": "Cultures sent.",
-        "differential_rationale": "Not certain yet.",
-        "uncertainty_confidence": "Wait.",
-        "recommendation_next_step": "None.",
-        "agent_contributions": "doctor0",
-    },
-    "trigger_type": "buffer_agent",
-    "summary_history_event_ids": [],
-    "latest_summary_event_id": None,
-    "summarizer_input_hash": _HASH,
-    "new_buffer_text_hash": _HASH,
-    "limits_ok": True,
-    "failure_mode": None,
-    "llm_usage": _USAGE,
-    "latency_ms": 92,
-}
-
-
-def _event(index: int, **changes: Any) -> dict[str, Any]:
-    return _EVENT | {"event_index": index, "event_id": f"{_CASE}-V0-se-{index:03d}"} | changes
-
-
-_SECOND: Final = _event(1, latest_summary_event_id=_EVENT["event_id"])
-_THIRD: Final = _event(
-    2,
-    latest_summary_event_id=_SECOND["event_id"],
-    summary_history_event_ids=[_EVENT["event_id"]],
-)
-_FILE: Final = (_META, _FLUSH, _DECISION, _EVENT, _SECOND, _THIRD)
+_FILE: Final = (META, FLUSH, DECISION, EVENT, SECOND, THIRD)
 
 
 def _without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
@@ -184,115 +67,111 @@ def _form(
 
 
 _META_BAD: Final = (
-    BadExample("a suffix", _META | {"case_id": f"{_CASE}.trace"}, "$.case_id"),
-    BadExample("an unknown variant", _META | {"variant_id": "V5"}, "$.variant_id"),
-    BadExample("no history", _META | {"history_k": 0}, "$.history_k"),
-    BadExample("another schema", _META | {"schema_name": "exaid.trace"}, "$.schema_name"),
-    BadExample("half a version", _META | {"schema_version": "1.5"}, "$.schema_version"),
-    BadExample("a policy nobody has", _META | {"trigger_policy": "always"}, "$.trigger_policy"),
-    BadExample("a bare hash", _META | {"trace_file_hash": "0" * 64}, "$.trace_file_hash"),
-    BadExample("no data set", _without(_META, "trace_dataset_hash"), "$"),
+    BadExample("a suffix", META | {"case_id": f"{CASE}.trace"}, "$.case_id"),
+    BadExample("an unknown variant", META | {"variant_id": "V5"}, "$.variant_id"),
+    BadExample("no history", META | {"history_k": 0}, "$.history_k"),
+    BadExample("another schema", META | {"schema_name": "exaid.trace"}, "$.schema_name"),
+    BadExample("half a version", META | {"schema_version": "1.5"}, "$.schema_version"),
+    BadExample("a policy nobody has", META | {"trigger_policy": "always"}, "$.trigger_policy"),
+    BadExample("a bare hash", META | {"trace_file_hash": "0" * 64}, "$.trace_file_hash"),
+    BadExample("no data set", _without(META, "trace_dataset_hash"), "$"),
     BadExample(
         "unsorted keys",
-        _META | {"determinism": {"json_sort_keys": False}},
+        META | {"determinism": {"json_sort_keys": False}},
         "$.determinism.json_sort_keys",
     ),
     BadExample(
         "stoplists without a time",
-        _META
+        META
         | {
-            "stoplists_provenance": _without(
-                _META["stoplists_provenance"], "stoplists_generated_at"
-            )
+            "stoplists_provenance": _without(META["stoplists_provenance"], "stoplists_generated_at")
         },
         "$.stoplists_provenance",
     ),
     BadExample(
         "times from a clock",
-        _META | {"timestamp_derivation": _META["timestamp_derivation"] | {"method": "wall_clock"}},
+        META | {"timestamp_derivation": META["timestamp_derivation"] | {"method": "wall_clock"}},
         "$.timestamp_derivation.method",
     ),
 )
 _EVAL_BAD: Final = BadExample(
     "a variant in the run's name",
-    _META | {"eval_run_id": "eval-V0-b2c3d4e5-8d45cbb1"},
+    META | {"eval_run_id": "eval-V0-b2c3d4e5-8d45cbb1"},
     "$.eval_run_id",
 )
 _FLUSH_FORM: Final = _form(
     TokengateFlush,
     flush_problems,
-    (_FLUSH, _without(_FLUSH, "trigger_reason", "text_hash"), _FLUSH | {"note": "seen"}),
+    (FLUSH, _without(FLUSH, "trigger_reason", "text_hash"), FLUSH | {"note": "seen"}),
     (
-        BadExample("a negative index", _FLUSH | {"flush_index": -1}, "$.flush_index"),
+        BadExample("a negative index", FLUSH | {"flush_index": -1}, "$.flush_index"),
+        BadExample("a reason nobody knows", FLUSH | {"trigger_reason": "full"}, "$.trigger_reason"),
+        BadExample("a window turned round", FLUSH | {"start_seq": 65}, "$.end_seq"),
         BadExample(
-            "a reason nobody knows", _FLUSH | {"trigger_reason": "full"}, "$.trigger_reason"
+            "a time without an offset", FLUSH | {"timestamp": "2023-11-14T22:13:24"}, "$.timestamp"
         ),
-        BadExample("a window turned round", _FLUSH | {"start_seq": 65}, "$.end_seq"),
-        BadExample(
-            "a time without an offset", _FLUSH | {"timestamp": "2023-11-14T22:13:24"}, "$.timestamp"
-        ),
-        BadExample("a suffix", _FLUSH | {"case_id": f"{_CASE}.trace"}, "$.case_id"),
-        BadExample("provenance again", _FLUSH | {"trace_file_hash": _HASH}, "$.trace_file_hash"),
-        BadExample("no size", _without(_FLUSH, "accumulated_ctu"), "$"),
-        BadExample("a size below zero", _FLUSH | {"accumulated_ctu": -1}, "$.accumulated_ctu"),
+        BadExample("a suffix", FLUSH | {"case_id": f"{CASE}.trace"}, "$.case_id"),
+        BadExample("provenance again", FLUSH | {"trace_file_hash": HASH}, "$.trace_file_hash"),
+        BadExample("no size", _without(FLUSH, "accumulated_ctu"), "$"),
+        BadExample("a size below zero", FLUSH | {"accumulated_ctu": -1}, "$.accumulated_ctu"),
     ),
     flushes_hold,
 )
 _DECISION_FORM: Final = _form(
     BufferDecision,
     decision_problems,
-    (_DECISION, _without(_DECISION, "filter_results", "latency_ms", "start_seq")),
+    (DECISION, _without(DECISION, "filter_results", "latency_ms", "start_seq")),
     (
-        BadExample("an id of another index", _DECISION | {"decision_index": 1}, "$.decision_id"),
-        BadExample("two digits", _DECISION | {"decision_id": f"{_CASE}-V0-bd-00"}, "$.decision_id"),
-        BadExample("a decision nobody takes", _DECISION | {"decision": "wait"}, "$.decision"),
+        BadExample("an id of another index", DECISION | {"decision_index": 1}, "$.decision_id"),
+        BadExample("two digits", DECISION | {"decision_id": f"{CASE}-V0-bd-00"}, "$.decision_id"),
+        BadExample("a decision nobody takes", DECISION | {"decision": "wait"}, "$.decision"),
         BadExample(
             "null for a filter",
-            _DECISION | {"filter_results": {"completeness_passed": None}},
+            DECISION | {"filter_results": {"completeness_passed": None}},
             "$.filter_results.completeness_passed",
         ),
-        BadExample("a size below zero", _DECISION | {"input_ctu": -1}, "$.input_ctu"),
-        BadExample("time below zero", _DECISION | {"latency_ms": -1}, "$.latency_ms"),
+        BadExample("a size below zero", DECISION | {"input_ctu": -1}, "$.input_ctu"),
+        BadExample("time below zero", DECISION | {"latency_ms": -1}, "$.latency_ms"),
         BadExample(
-            "stoplists again", _DECISION | {"stoplists_provenance": {}}, "$.stoplists_provenance"
+            "stoplists again", DECISION | {"stoplists_provenance": {}}, "$.stoplists_provenance"
         ),
-        BadExample("no usage", _without(_DECISION, "llm_usage"), "$"),
+        BadExample("no usage", _without(DECISION, "llm_usage"), "$"),
     ),
     decisions_hold,
 )
 _EVENT_BAD: Final = (
-    BadExample("an id of another case", _EVENT | {"event_id": "case-9-V0-se-000"}, "$.event_id"),
-    BadExample("an id of another index", _EVENT | {"event_index": 3}, "$.event_id"),
-    BadExample("a size below zero", _EVENT | {"summary_ctu": -5}, "$.summary_ctu"),
-    BadExample("a size beyond numbers", _EVENT | {"summary_ctu": 2**53}, "$.summary_ctu"),
+    BadExample("an id of another case", EVENT | {"event_id": "case-9-V0-se-000"}, "$.event_id"),
+    BadExample("an id of another index", EVENT | {"event_index": 3}, "$.event_id"),
+    BadExample("a size below zero", EVENT | {"summary_ctu": -5}, "$.summary_ctu"),
+    BadExample("a size beyond numbers", EVENT | {"summary_ctu": 2**53}, "$.summary_ctu"),
     BadExample(
-        "usage below zero", _EVENT | {"llm_usage": {"prompt_ctu": -1}}, "$.llm_usage.prompt_ctu"
+        "usage below zero", EVENT | {"llm_usage": {"prompt_ctu": -1}}, "$.llm_usage.prompt_ctu"
     ),
-    BadExample("a window before the trace", _EVENT | {"start_seq": -1}, "$.start_seq"),
+    BadExample("a window before the trace", EVENT | {"start_seq": -1}, "$.start_seq"),
     BadExample(
         "a summary that is null",
-        _EVENT | {"summary_semantics_text": None},
+        EVENT | {"summary_semantics_text": None},
         "$.summary_semantics_text",
     ),
     BadExample(
         "history that is one text",
-        _EVENT | {"summary_history_event_ids": "x"},
+        EVENT | {"summary_history_event_ids": "x"},
         "$.summary_history_event_ids",
     ),
     BadExample(
         "history that names nothing",
-        _EVENT | {"summary_history_event_ids": ["x"]},
+        EVENT | {"summary_history_event_ids": ["x"]},
         "$.summary_history_event_ids[0]",
     ),
-    BadExample("a trigger nobody has", _EVENT | {"trigger_type": "timer"}, "$.trigger_type"),
+    BadExample("a trigger nobody has", EVENT | {"trigger_type": "timer"}, "$.trigger_type"),
     BadExample(
-        "a hash cut short", _EVENT | {"summarizer_input_hash": "sha256:"}, "$.summarizer_input_hash"
+        "a hash cut short", EVENT | {"summarizer_input_hash": "sha256:"}, "$.summarizer_input_hash"
     ),
-    BadExample("a time in words", _EVENT | {"timestamp": "soon"}, "$.timestamp"),
-    BadExample("the extractor again", _EVENT | {"concept_extractor": {}}, "$.concept_extractor"),
+    BadExample("a time in words", EVENT | {"timestamp": "soon"}, "$.timestamp"),
+    BadExample("the extractor again", EVENT | {"concept_extractor": {}}, "$.concept_extractor"),
 )
 _EVENT_15_BAD: Final = tuple(
-    BadExample(f"no {key}", _without(_EVENT, key), "$")
+    BadExample(f"no {key}", _without(EVENT, key), "$")
     for key in (
         "trigger_type",
         "summary_history_event_ids",
@@ -303,12 +182,12 @@ _EVENT_15_BAD: Final = tuple(
 )
 
 _SINCE_1_5: Final = ("trace_file_hash", "trace_dataset_hash", "tokengate_config_hash")
-_META_13: Final = _without(_META, *_SINCE_1_5, "compat", "backend") | {
+_META_13: Final = _without(META, *_SINCE_1_5, "compat", "backend") | {
     "schema_version": "1.3.0",
     "eval_run_id": "eval-20251221",
 }
 _EVENT_13: Final = _without(
-    _EVENT,
+    EVENT,
     "trigger_type",
     "summary_history_event_ids",
     "summarizer_input_hash",
@@ -318,10 +197,10 @@ _EVENT_13: Final = _without(
 _SINGLE: Final[dict[str, Any]] = {
     "schema_name": "exaid.run",
     "schema_version": "1.2.0",
-    "case_id": _CASE,
+    "case_id": CASE,
     "variant_id": "V2",
     "history_k": 3,
-    "tokengate_flushes": [_without(_FLUSH, "record_type", "case_id", "variant_id", "timestamp")],
+    "tokengate_flushes": [_without(FLUSH, "record_type", "case_id", "variant_id", "timestamp")],
     "summary_events": [
         {"start_seq": 1, "end_seq": 64, "summary_semantics_text": "Fever.", "schema_ok": True}
     ],
@@ -336,14 +215,14 @@ _BEFORE_1_5: Final = RecordSchema(
         _form(
             RunMeta13,
             older_meta_problems,
-            (_META_13, _META_13 | {"trace_file_hash": _HASH}),
+            (_META_13, _META_13 | {"trace_file_hash": HASH}),
             _META_BAD[:4],
         ),
         _FLUSH_FORM,
         _DECISION_FORM,
-        _form(SummaryEvent13, summary_problems, (_EVENT_13, _EVENT), _EVENT_BAD, summaries_hold),
+        _form(SummaryEvent13, summary_problems, (_EVENT_13, EVENT), _EVENT_BAD, summaries_hold),
     ),
-    good_files=((_META_13, _FLUSH, _EVENT_13),),
+    good_files=((_META_13, FLUSH, _EVENT_13),),
     bad_files=(BadFile("two metas", (_META_13, _META_13, _EVENT_13), 2, "one_run_meta"),),
 )
 _BEFORE_1_3: Final = RecordSchema(
@@ -366,7 +245,7 @@ _BEFORE_1_3: Final = RecordSchema(
                 ),
                 BadExample(
                     "a hash cut short",
-                    _SINGLE | {"tokengate_flushes": [_FLUSH | {"text_hash": "sha256:"}]},
+                    _SINGLE | {"tokengate_flushes": [FLUSH | {"text_hash": "sha256:"}]},
                     "$.tokengate_flushes[0].text_hash",
                 ),
             ),
@@ -386,7 +265,7 @@ SCHEMA: Final = RecordSchema(
         _form(
             RunMeta,
             meta_problems,
-            (_META, _without(_META, "trigger_policy")),
+            (META, _without(META, "trigger_policy")),
             (*_META_BAD, _EVAL_BAD),
         ),
         _FLUSH_FORM,
@@ -394,48 +273,48 @@ SCHEMA: Final = RecordSchema(
         _form(
             SummaryEvent,
             summary_problems,
-            (_EVENT, _THIRD),
+            (EVENT, THIRD),
             (*_EVENT_BAD, *_EVENT_15_BAD),
             summaries_hold,
         ),
     ),
-    good_files=(_FILE, (_META,)),
+    good_files=(_FILE, (META,)),
     bad_files=(
-        BadFile("two metas", (_META, _META, _FLUSH), 2, "one_run_meta"),
-        BadFile("no meta", (_FLUSH, _DECISION), 1, "one_run_meta"),
-        BadFile("a meta that comes late", (_FLUSH, _META), 1, "run_meta_first"),
-        BadFile("a flush after a decision", (_META, _DECISION, _FLUSH), 3, "record_order"),
-        BadFile("a decision after a summary", (_META, _EVENT, _DECISION), 3, "record_order"),
-        BadFile("an index twice", (_META, _FLUSH, _FLUSH), 3, "index_order"),
-        BadFile("an index left out", (_META, _EVENT, _event(2)), 3, "index_order"),
-        BadFile("an index from 1", (_META, _FLUSH | {"flush_index": 1}), 2, "index_order"),
-        BadFile("another case", (_META, _FLUSH | {"case_id": "case-2"}), 2, "same_run"),
-        BadFile("another variant", (_META, _FLUSH | {"variant_id": "V2"}), 2, "same_run"),
+        BadFile("two metas", (META, META, FLUSH), 2, "one_run_meta"),
+        BadFile("no meta", (FLUSH, DECISION), 1, "one_run_meta"),
+        BadFile("a meta that comes late", (FLUSH, META), 1, "run_meta_first"),
+        BadFile("a flush after a decision", (META, DECISION, FLUSH), 3, "record_order"),
+        BadFile("a decision after a summary", (META, EVENT, DECISION), 3, "record_order"),
+        BadFile("an index twice", (META, FLUSH, FLUSH), 3, "index_order"),
+        BadFile("an index left out", (META, EVENT, example_event(2)), 3, "index_order"),
+        BadFile("an index from 1", (META, FLUSH | {"flush_index": 1}), 2, "index_order"),
+        BadFile("another case", (META, FLUSH | {"case_id": "case-2"}), 2, "same_run"),
+        BadFile("another variant", (META, FLUSH | {"variant_id": "V2"}), 2, "same_run"),
         BadFile(
             "a latest event that is not there",
-            (_META, _event(0, latest_summary_event_id=f"{_CASE}-V0-se-004")),
+            (META, example_event(0, latest_summary_event_id=f"{CASE}-V0-se-004")),
             2,
             "latest_exists",
         ),
         BadFile(
             "history from the future",
-            (_META, _event(0, summary_history_event_ids=[_SECOND["event_id"]]), _SECOND),
+            (META, example_event(0, summary_history_event_ids=[SECOND["event_id"]]), SECOND),
             2,
             "history_exists",
         ),
         BadFile(
             "history with the latest",
-            (_META, _EVENT, _SECOND | {"summary_history_event_ids": [_EVENT["event_id"]]}),
+            (META, EVENT, SECOND | {"summary_history_event_ids": [EVENT["event_id"]]}),
             3,
             "history_without_latest",
         ),
         BadFile(
             "history that is too long",
             (
-                _META | {"history_k": 1},
-                _EVENT,
-                _SECOND,
-                _event(2, summary_history_event_ids=[_EVENT["event_id"], _SECOND["event_id"]]),
+                META | {"history_k": 1},
+                EVENT,
+                SECOND,
+                example_event(2, summary_history_event_ids=[EVENT["event_id"], SECOND["event_id"]]),
             ),
             4,
             "history_length",
