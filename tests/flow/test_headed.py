@@ -73,7 +73,7 @@ def test_a_schema_without_a_head_has_no_such_reader() -> None:
     ("lines", "words"),
     [
         ([HEAD], "holds nothing after its first line"),
-        ([], "fits no schema"),
+        ([], "holds no records"),
         ([HEAD, WINDOW, WINDOW], "a.jsonl:3: id 'w000001' was seen before on line 2"),
         ([HEAD, COUNTS], 'a.jsonl:2: key "tokens" is missing'),
         ([HEAD | {"metric_kind": "accuracy"}, WINDOW], 'a.jsonl:2: key "correct" is missing'),

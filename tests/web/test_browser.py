@@ -82,7 +82,7 @@ def test_first_start_sign_out_and_sign_in(browser: Browser, tmp_path: Path) -> N
             page.get_by_label("The same again").fill(PASSWORD)
             page.keyboard.press("Enter")
             expect(page.get_by_role("heading", name="Overview")).to_be_visible()
-            page.get_by_role("link", name="People").click()
+            page.get_by_role("link", name="People", exact=True).click()
             page.get_by_label("Name").fill("ann")
             page.get_by_role("group", name="Roles").last.get_by_label("author").check()
             page.get_by_role("button", name="Add and make a link").click()
