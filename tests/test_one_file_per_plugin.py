@@ -43,7 +43,7 @@ for verb in VERBS:
     assert gatemark.get_command(click.Context(gatemark), verb) is not None
 assert main(["--help"]) == 0
 for measure in measures():
-    check_fold(measure)
+    check_fold(measure) if "laws" in sys.argv else measure.finish(measure.zero())
 for schema in schemas():
     check_schema(schema)
 for suite in suites():
@@ -56,9 +56,9 @@ print(len(measures().names()), len(schemas().names()), len(suites().names()), fi
 """
 
 
-def survivors(package_parent: Path) -> list[int]:
+def survivors(package_parent: Path, *more: str) -> list[int]:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SURVIVORS],
+        [sys.executable, "-W", "error", "-c", SURVIVORS, *more],
         env={"PYTHONPATH": str(package_parent), "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
@@ -78,7 +78,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def everyone(copied: Path) -> list[int]:
-    return survivors(copied)
+    return survivors(copied, "laws")
 
 
 @pytest.mark.parametrize("plugin_file", PLUGIN_FILES, ids=str)

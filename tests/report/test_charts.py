@@ -72,7 +72,7 @@ def test_contrast_is_the_wcag_ratio() -> None:
     assert charts.contrast((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.005)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(matrices())
 def test_any_label_leaves_the_picture_well_formed(matrix: Matrix) -> None:
     root = ET.fromstring(charts.matrix_svg(matrix, "dark"))

@@ -110,7 +110,7 @@ def test_a_class_name_is_the_pack_and_a_name_is_the_rule() -> None:
     assert (case.get("classname"), case.get("name")) == ("support-triage", "kappa")
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(hostile_results())
 def test_any_text_leaves_the_xml_well_formed(judged: Result) -> None:
     suite = suite_of(judged)

@@ -112,7 +112,7 @@ def test_one_bin_and_the_most_bins_can_be_drawn() -> None:
         assert len(marks(svg, "mark-symbol")[0]) == count
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(reliabilities())
 def test_any_bins_leave_the_picture_well_formed(exhibit: Reliability) -> None:
     svg = reliability_svg(exhibit, "dark")

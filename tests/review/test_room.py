@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.review.plan import MAX_PAIR_BYTES, Pair, ReviewPlan
+from gatemark.review.positions import Place, is_swapped, places
 from gatemark.review.queue import Standing, next_number
-from gatemark.review.sealed_key import Sealed, check_key, commitment, is_swapped, token
+from gatemark.review.sealed_key import Sealed, check_key, commitment, token
 from gatemark.review.tells import find_tells
 from gatemark.review.unblind import CastVote, undecided
 
@@ -21,12 +22,34 @@ keys = st.binary(min_size=32, max_size=32)
 @settings(deadline=None, max_examples=25)
 @given(keys, st.text(min_size=1, max_size=10), st.integers(1, 200))
 def test_each_way_comes_once_in_every_block_of_two(key: bytes, reviewer: str, block: int) -> None:
-    assert is_swapped(key, reviewer, 2 * block - 1) != is_swapped(key, reviewer, 2 * block)
+    for is_gold in (True, False):
+        first, second = (
+            is_swapped(key, Place(reviewer, count, is_gold)) for count in (2 * block - 1, 2 * block)
+        )
+        assert first != second
 
 
 def test_the_first_of_each_block_is_a_fair_coin() -> None:
-    swapped = sum(is_swapped(KEY, f"r{at % 7}", 2 * at + 1) for at in range(2000))
-    assert 900 < swapped < 1100
+    first = [Place(f"r{at % 7}", 2 * at + 1, is_gold=False) for at in range(2000)]
+    assert 900 < sum(is_swapped(KEY, place) for place in first) < 1100
+
+
+@settings(deadline=None, max_examples=40)
+@given(keys, st.lists(st.booleans(), max_size=40))
+def test_pairs_that_count_are_balanced_wherever_gold_pairs_come(
+    key: bytes, golds: list[bool]
+) -> None:
+    seen = [CastVote(at, "bob", at, 1, "a") for at in range(1, len(golds) + 1)]
+    gold = {at for at, is_gold in enumerate(golds, start=1) if is_gold}
+    # Votes come in any order, and so may the shows.
+    place = places(seen[::-1], gold)
+    for kind in (True, False):
+        swapped = [
+            is_swapped(key, place["bob", vote.ordinal])
+            for vote in seen
+            if (vote.number in gold) is kind
+        ]
+        assert abs(2 * sum(swapped) - len(swapped)) <= 1
 
 
 @settings(deadline=None, max_examples=30)
@@ -77,7 +100,7 @@ def test_undecided_means_that_no_choice_leads(answers: list[str], expected: bool
     votes = []
     for at, wanted in enumerate(answers):
         reviewer = f"r{at}"
-        swapped = is_swapped(KEY, reviewer, 1)
+        swapped = is_swapped(KEY, Place(reviewer, 1, is_gold=False))
         letters: dict[str, Any] = {
             "candidate": "b" if swapped else "a",
             "baseline": "a" if swapped else "b",

@@ -44,7 +44,7 @@ patterns = st.recursive(
 texts = st.text(alphabet="abA_ 1.\n{}]", max_size=9)
 
 
-@settings(deadline=None, max_examples=1_500)
+@settings(deadline=None, max_examples=500)
 @given(
     pattern=patterns,
     text=texts,

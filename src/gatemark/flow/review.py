@@ -43,8 +43,9 @@ from gatemark.review.plan import (
     check_words,
     manifest_digest,
 )
+from gatemark.review.positions import is_swapped, places
 from gatemark.review.queue import Standing, next_number, next_to_arbitrate
-from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, is_swapped, token
+from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, token
 from gatemark.review.stores.reviews import Show, StoredReview
 from gatemark.review.tells import find_tells
 from gatemark.review.unblind import CastVote, check_answer, undecided
@@ -317,7 +318,9 @@ def _find_show(house: House, name: str, reviewer: str, shown_token: str) -> Show
 def _shown(house: House, stored: StoredReview, show: Show) -> ShownPair:
     pair = house.reviews.pair(stored.plan.name, show.number)
     first, second = pair.answers
-    if is_swapped(stored.key, show.reviewer, show.ordinal):
+    seen = house.reviews.shows(stored.plan.name, show.reviewer)
+    place = places(seen, house.reviews.gold_numbers(stored.plan.name))
+    if is_swapped(stored.key, place[show.reviewer, show.ordinal]):
         first, second = second, first
     saved = house.reviews.last_vote(stored.plan.name, show)
     return ShownPair(

@@ -2,8 +2,7 @@
 
 The key is 32 random bytes. A commitment to it goes into the ledger before the first vote, and the
 key itself when the review is closed: until then nobody can read the positions out of the ledger,
-and afterwards nobody can have chosen another key. Positions come in blocks of two per reviewer,
-one each way, so that they are balanced whoever votes on whatever.
+and afterwards nobody can have chosen another key.
 """
 
 from __future__ import annotations
@@ -53,11 +52,9 @@ def check_key(sealed: Sealed, key: bytes, committed: str) -> None:
         )
 
 
-def is_swapped(key: bytes, reviewer: str, ordinal: int) -> bool:
-    """Whether a reviewer's pair of that ordinal (from 1) shows the second arm first."""
-    block, place = divmod(ordinal - 1, 2)
-    coin = _draw(key, "position", reviewer, block)[0] & 1
-    return bool(coin ^ place)
+def coin(key: bytes, purpose: str, reviewer: str, number: int) -> int:
+    """0 or 1, which nobody can tell without the key."""
+    return _draw(key, purpose, reviewer, number)[0] & 1
 
 
 def luck(key: bytes, reviewer: str, number: int) -> bytes:

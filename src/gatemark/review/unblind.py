@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.review.plan import Answered, Pair
-from gatemark.review.sealed_key import is_swapped
+from gatemark.review.positions import Place, is_swapped, places
 from gatemark.statistics.preference import Choice, majority
 
 GOLD_VOTES_MIN: Final = 3
@@ -20,7 +20,7 @@ GOLD_VOTES_MIN: Final = 3
 class CastVote(msgspec.Struct, frozen=True):
     """The newest version of one reviewer's vote on one pair, still in letters.
 
-    ``ordinal`` is how many pairs the reviewer had seen by then; it gives the positions.
+    ``ordinal`` is how many pairs the reviewer had seen by then.
     """
 
     number: int
@@ -56,9 +56,9 @@ class GoldRecord(msgspec.Struct, frozen=True):
         return self.right_count / self.gold_count if self.gold_count else None
 
 
-def opened_choice(key: bytes, vote: CastVote) -> tuple[Choice, Choice]:
+def opened_choice(key: bytes, vote: CastVote, place: Place) -> tuple[Choice, Choice]:
     """What a vote chose, and what it was shown first; the pair's first arm is the candidate."""
-    swapped = is_swapped(key, vote.reviewer, vote.ordinal)
+    swapped = is_swapped(key, place)
     first: Choice = "baseline" if swapped else "candidate"
     second: Choice = "candidate" if swapped else "baseline"
     if vote.answered in {"a", "b"}:
@@ -66,12 +66,13 @@ def opened_choice(key: bytes, vote: CastVote) -> tuple[Choice, Choice]:
     return "tie", first
 
 
-def unblind(key: bytes, votes: Iterable[CastVote], pairs: Mapping[int, Pair]) -> list[OpenVote]:
+def unblind(key: bytes, votes: Sequence[CastVote], pairs: Mapping[int, Pair]) -> list[OpenVote]:
     """Every vote that is not a skip, by arms."""
+    place = places(votes, {number for number, pair in pairs.items() if pair.is_gold})
     opened = []
     for vote in votes:
         if vote.answered != "skip":
-            choice, first = opened_choice(key, vote)
+            choice, first = opened_choice(key, vote, place[vote.reviewer, vote.ordinal])
             opened.append(
                 OpenVote(
                     pairs[vote.number], vote.number, vote.reviewer, choice, first, vote.answered
@@ -95,13 +96,15 @@ def gold_records(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecor
 
 
 def undecided(
-    key: bytes, votes: Iterable[CastVote], gold: Collection[int], votes_per_pair: int
+    key: bytes, votes: Sequence[CastVote], gold: Collection[int], votes_per_pair: int
 ) -> frozenset[int]:
     """Pairs that have all their votes, and no choice with most of them."""
+    place = places(votes, gold)
     by_pair: dict[int, list[Choice]] = {}
     for vote in votes:
         if vote.answered != "skip" and vote.number not in gold:
-            by_pair.setdefault(vote.number, []).append(opened_choice(key, vote)[0])
+            choice, _ = opened_choice(key, vote, place[vote.reviewer, vote.ordinal])
+            by_pair.setdefault(vote.number, []).append(choice)
     return frozenset(
         number
         for number, choices in by_pair.items()

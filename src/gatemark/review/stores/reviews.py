@@ -142,6 +142,12 @@ class SqlReviews:
         with self._database.reading() as connection:
             return read_pair(bytes(connection.execute(query).scalar_one()))
 
+    def gold_numbers(self, name: str) -> frozenset[int]:
+        """The numbers of the pairs whose right choice is known."""
+        query = sa.select(PAIRS.c.number).where(PAIRS.c.review == name, PAIRS.c.is_gold)
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
     def sealed(self, review: StoredReview) -> Sealed:
         """What the commitment of a review must cover, from what is kept now."""
         name = review.plan.name
