@@ -256,7 +256,7 @@ def test_long_tables_are_cut_with_a_count() -> None:
     assert "4,800 more rows" in page.text()
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=6)
 @given(hostile_results())
 def test_any_text_leaves_the_page_whole(judged: Result) -> None:
     data = render(judged)
