@@ -27,11 +27,10 @@ setup: $(VENV)/.all ## make .venv with every extra
 demo: $(VENV)/.base ## run the whole gate on bundled synthetic data
 	$(BIN)/gatemark demo
 
-# Three workers for two cores: many tests wait for processes that they started.
 test: $(VENV)/.all ## run every test
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python tests/install_browser.py
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.all ## format, lint, types, import contracts, docs
 	$(BIN)/ruff format --check src tests bench
