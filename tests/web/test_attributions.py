@@ -10,7 +10,8 @@ from httpx import Client
 from tests.web.failures import EXPECTED, add_failure
 from tests.web.scene import ASSET, Scene
 
-from gatemark.core.governance import ATTRIBUTION_REVIEWED
+from gatemark.core.event import EventDraft
+from gatemark.core.governance import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.flow.ledger import VerifyRequest, verify
 
 
@@ -143,3 +144,19 @@ def test_what_a_decision_says_is_text_and_nothing_else(
         shown = client.get(address).text
         assert trick not in shown
         assert "&lt;script&gt;alert(1)" in shown
+
+
+def test_an_attribution_of_an_earlier_build_is_listed_too(
+    scene: Scene, client: Client, tmp_path: Path
+) -> None:
+    name = add_failure(scene, tmp_path)
+    (told,) = [payload for _, payload in scene.house.events.events(kind=ATTRIBUTION_SEALED)]
+    assert told is not None
+    older = {key: told[key] for key in ("attribution", "cause", "blobs")}
+    draft = EventDraft(ATTRIBUTION_SEALED, scene.clock(), "eve", ASSET, older)
+    scene.house.events.append([draft])
+    scene.session(client, "eve")
+    assert client.get("/").status_code == 200
+    (line,) = client.get("/api/v1/attributions").json()["items"]
+    assert (line["attribution"], line["decision"], line["waiting"]) == (name, "not named", 0)
+    assert "parcel-17" in client.get(f"/attributions/{name}").text

@@ -133,11 +133,12 @@ def _judged(house: House) -> dict[str, set[str]]:
 def _line(
     event: Event, payload: Mapping[str, Any], judged: Mapping[str, set[str]]
 ) -> AttributionLine:
-    name, proposed = str(payload["attribution"]), set(payload["proposals"])
+    # Events of earlier builds do not name decision and proposals; the attribution itself does.
+    name, proposed = str(payload["attribution"]), set(payload.get("proposals", ()))
     return AttributionLine(
         attribution=name,
         seq=event.seq,
-        decision=payload["decision"],
+        decision=str(payload.get("decision", "not named")),
         asset=event.subject,
         cause=payload["cause"],
         at=event.at,
