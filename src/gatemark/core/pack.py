@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from gatemark.core.canonical import original_fields
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Rule
@@ -18,6 +19,7 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
 
 
+@original_fields("kind name")
 class Asset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the pack examines."""
 
@@ -25,6 +27,7 @@ class Asset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
 
 
+@original_fields("n seed stratify")
 class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A seeded draw from a data set, even over the values of a tag when one is named."""
 
@@ -33,6 +36,7 @@ class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stratify: str | None = None
 
 
+@original_fields("name options judge")
 class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scorer by name, with its options; ``judge`` names the pack's judge that it asks."""
 
@@ -41,6 +45,7 @@ class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     judge: Name | None = None
 
 
+@original_fields("target labels licence_min min_items")
 class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model that grades: the target that is asked, and the people's labels that license it.
 
@@ -54,6 +59,10 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_items: Annotated[int, msgspec.Meta(ge=20, le=1_000_000)] = 50
 
 
+@original_fields(
+    "id kind weight min dataset from evidence baseline_evidence scorer sample epochs reruns "
+    "fails_at regression regression_max errors_max slices options"
+)
 class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """One suite of a pack.
 
@@ -112,6 +121,7 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         return max(self.epochs, self.reruns)
 
 
+@original_fields("candidate baseline")
 class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What answers: the candidate, and what it would replace or the word ``none``.
 
@@ -122,6 +132,10 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline: dict[str, Any] | Literal["none"]
 
 
+@original_fields(
+    "gatemark name version asset score_min regression_max suites targets judges "
+    "required_suites alpha rules"
+)
 class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole exam, frozen by its digest."""
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.event import Event
-from gatemark.core.governance import RESULT_SEALED, ResultSealed
+from gatemark.core.event_kinds import RESULT_SEALED
+from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import Result
 from gatemark.flow.books import recorded
@@ -33,10 +34,16 @@ class RuleCheck:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What had to be taken on the ledger's own word."""
-        return tuple(
+        gone = (
             f"result {result_id}: its pack is gone; how it asked and scored is not looked at"
             for result_id in sorted(self._known.without_pack)
         )
+        return (*gone, *self._inspector.caveats)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What only a newer build can judge."""
+        return self._inspector.unjudged
 
     def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
         """What the rules do not explain, up to the act before this event."""
@@ -103,7 +110,7 @@ class KnownResults:
         if result_id not in self._results:
             try:
                 self._results[result_id] = self._store.results.get(result_id)
-            except (UsageError, IntegrityError):
+            except (UsageError, IntegrityError, NewerFormatError):
                 self._results[result_id] = None
         return self._results[result_id]
 

@@ -9,7 +9,8 @@ import msgspec
 
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
 from gatemark.core.event import Event
-from gatemark.core.governance import RESULT_SEALED, ResultSealed
+from gatemark.core.event_kinds import RESULT_SEALED
+from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle import PRODUCTION, Role, Stage
 from gatemark.core.lifecycle_events import VersionAdded
 from gatemark.flow.accounts import Identity

@@ -15,19 +15,21 @@ import msgspec
 
 from gatemark.core.canonical import digest, same_digest
 from gatemark.core.event import Event
-from gatemark.core.governance import (
+from gatemark.core.event_kinds import (
     APPROVAL,
-    APPROVED_STAGES,
     ASSET_REGISTERED,
     BREAK_GLASS,
     CANARY_JUDGED,
-    EVIDENCE_FROM,
     EXAM_SET,
-    RANK,
     RESULT_SEALED,
+    TRANSITION,
+)
+from gatemark.core.governance import (
+    APPROVED_STAGES,
+    EVIDENCE_FROM,
+    RANK,
     ROLLBACK,
     SYSTEM,
-    TRANSITION,
     Approval,
     AssetRegistered,
     GlassBroken,

@@ -8,14 +8,8 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.event import Event
-from gatemark.core.governance import (
-    KEY_ADDED,
-    KEY_REPLACED,
-    KEY_ROTATED,
-    KeyAdded,
-    KeyReplaced,
-    KeyRotated,
-)
+from gatemark.core.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED
+from gatemark.core.governance import KeyAdded, KeyReplaced, KeyRotated
 from gatemark.ledger.note import SigningKey, VerifierKey, read_note, read_verifier, sign_note
 
 KEY_KINDS: Final = frozenset({KEY_ADDED, KEY_ROTATED, KEY_REPLACED})

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
+from gatemark.core.result import read_result
 from gatemark.ledger.port import BlobStore
 from gatemark.ledger.stores.database import Database
-from gatemark.ledger.stores.reading import verified_result
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.tables import RESULTS
@@ -53,5 +53,5 @@ class SqlStore:
         """Results of the first layout have no events; the ledger starts with them."""
         query = sa.select(RESULTS.c.id, RESULTS.c.document).order_by(RESULTS.c.seq)
         for row in connection.execute(query).all():
-            result = verified_result(row.id, row.document)
+            result = read_result(row.id, row.document)
             self.results.tell(connection, result)
