@@ -28,13 +28,19 @@ class StoredFormat(msgspec.Struct, frozen=True):
     place: str
     since: str = "0.1.0"
     named_by: str = "`schema`"
+    changes: str = "optional fields"
 
 
 DOCUMENTS: Final = (
     StoredFormat(
         "gatemark.result/1", "a sealed result", "table `results`; `results/` of an export"
     ),
-    StoredFormat("gatemark.event/1", "one event of the ledger", "table `events`; `events.jsonl`"),
+    StoredFormat(
+        "gatemark.event/1",
+        "one event of the ledger",
+        "table `events`; `events.jsonl`",
+        changes="nothing: its bytes are hashed as a fixed text",
+    ),
     StoredFormat("gatemark.attribution/1", "a sealed attribution", "blob"),
     StoredFormat("gatemark.decision/1", "the decision that was attributed", "blob"),
     StoredFormat("gatemark.sample/1", "the answers of a suite, one per line", "blob"),
@@ -54,18 +60,25 @@ DOCUMENTS: Final = (
         "payload of `policy_changed`",
         named_by="`gatemark_release: 1`",
     ),
-    StoredFormat("gatemark.review-key/1", "what a review's commitment covers", "hashed only"),
+    StoredFormat(
+        "gatemark.review-key/1",
+        "what a review's commitment covers",
+        "hashed only",
+        changes="nothing",
+    ),
     StoredFormat(
         "gatemark.decision-statement/1",
         "a decision as an in-toto statement",
         "`decisions/` of an export",
         named_by="`predicateType` urn:gatemark:decision:v1",
+        changes="nothing: statements are written again to check them",
     ),
     StoredFormat(
         "gatemark.result-statement/1",
         "a result as an in-toto statement",
         "`results/` of an export",
         named_by="`predicateType` test-result/v0.1",
+        changes="nothing: statements are written again to check them",
     ),
 )
 """Formats of stored documents. Event payloads have one format per kind of event."""

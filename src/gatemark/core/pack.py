@@ -6,12 +6,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from gatemark.core.canonical import original_fields
+from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.change import AssetKind
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
+from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
+from gatemark.core.stored import read_stored
 
 WEIGHT_TOLERANCE = 1e-9
+PACK_VERSION = 1
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -203,3 +206,24 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def suite(self, name: str) -> SuiteSpec:
         """The suite of that id."""
         return next(suite for suite in self.suites if suite.id == name)
+
+
+def read_pack(data: bytes, expected: str, place: str) -> Pack:
+    """Return a stored pack, whose bytes must be those that ``expected`` names.
+
+    A pack of a version that only a newer build knows raises NewerFormatError.
+    """
+    try:
+        found = digest_document(data)
+        if found != expected:
+            raise IntegrityError(f"{place}: is not the pack that the result names")
+        version = msgspec.json.decode(data, type=_PackVersion).gatemark
+        if version > PACK_VERSION:
+            raise NewerFormatError(f"{place}: {newer_format(f'gatemark.pack/{version}')}")
+        return read_stored(data, Pack)
+    except (InvalidValueError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"{place}: cannot be read: {error}") from error
+
+
+class _PackVersion(msgspec.Struct):
+    gatemark: int

@@ -60,7 +60,7 @@ class _Page(msgspec.Struct):
 def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
     """Remember when a judgement was last reached; the event may have come later than that."""
     try:
-        sealed = msgspec.convert(payload, ResultSealed)
+        sealed = convert_stored(payload, ResultSealed)
         finished_at = msgspec.convert(sealed.occasion.get("finished_at"), datetime)
     except msgspec.ValidationError as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error

@@ -10,12 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import digest, digest_bytes, digest_document, plain
-from gatemark.core.errors import IntegrityError, InvalidValueError
+from gatemark.core.canonical import digest, digest_bytes, plain
 from gatemark.core.lifecycle import Exam
-from gatemark.core.pack import Pack
+from gatemark.core.pack import read_pack
 from gatemark.core.result import Result
-from gatemark.core.stored import read_stored
 from gatemark.ledger.port import BlobStore
 
 REPLAY: Final = "replay"
@@ -76,12 +74,7 @@ def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
     if PACK_BLOB not in kept:
         return None
     data = blobs.get(kept[PACK_BLOB])
-    try:
-        if digest_document(data) != result.pack.digest:
-            raise IntegrityError(f"result {result.id} keeps another pack than it names")
-        read_stored(data, Pack)
-    except (InvalidValueError, msgspec.MsgspecError) as error:
-        raise IntegrityError(f"result {result.id}: its pack cannot be read: {error}") from error
+    read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
     labels = {name: found for name, found in kept.items() if name.startswith(_LABELS)}
     return _definition(msgspec.json.decode(data), result.runtime.get(_SCORING), labels)
 

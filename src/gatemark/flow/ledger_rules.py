@@ -14,6 +14,7 @@ from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import Result
+from gatemark.core.stored import convert_stored
 from gatemark.flow.books import recorded
 from gatemark.flow.citations import summed_up
 from gatemark.ledger.port import Store
@@ -35,7 +36,7 @@ class RuleCheck:
     def caveats(self) -> tuple[str, ...]:
         """What had to be taken on the ledger's own word."""
         gone = (
-            f"result {result_id}: its pack is gone; how it asked and scored is not looked at"
+            f"result {result_id}: its pack is gone or newer than this build; how it asked and scored is not checked"
             for result_id in sorted(self._known.without_pack)
         )
         return (*gone, *self._inspector.caveats)
@@ -78,7 +79,7 @@ class KnownResults:
     def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
         """From here on a result is known, or known anew."""
         try:
-            said = msgspec.convert(payload, ResultSealed)
+            said = convert_stored(payload, ResultSealed)
             at = msgspec.convert(said.occasion.get("finished_at"), datetime)
         except msgspec.ValidationError:
             # The ledger's own auditor tells of this.
@@ -99,7 +100,7 @@ class KnownResults:
         told_at = self._sealed.get(asset.name, {}).get(result_id)
         try:
             return summed_up(result, told_at, self._store.blobs)
-        except IntegrityError:
+        except (IntegrityError, NewerFormatError):
             self.without_pack.add(result_id)
             found = summed_up(result, told_at, None)
             definition = None if asset.exam is None else asset.exam.definition

@@ -13,6 +13,7 @@ from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle import PRODUCTION, Role, Stage
 from gatemark.core.lifecycle_events import VersionAdded
+from gatemark.core.stored import convert_stored
 from gatemark.flow.accounts import Identity
 from gatemark.flow.asset_history import asset_lines
 from gatemark.flow.asset_views import asset_rows
@@ -257,7 +258,7 @@ def _open_step(
 def sealed_results(house: House, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
     """Every event that tells of a result about an asset."""
     events = house.events.events(kind=RESULT_SEALED, subject=asset)
-    return tuple((event, msgspec.convert(payload, ResultSealed)) for event, payload in events)
+    return tuple((event, convert_stored(payload, ResultSealed)) for event, payload in events)
 
 
 def offered_results(

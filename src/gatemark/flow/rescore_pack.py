@@ -11,14 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.answers import Answer
-from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_document
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.dataset import Row, Snapshot, stored_snapshot, write_rows
-from gatemark.core.errors import IncomparableError, IntegrityError, InvalidValueError
+from gatemark.core.errors import IncomparableError, IntegrityError
 from gatemark.core.evidence import EvidenceFile
-from gatemark.core.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
+from gatemark.core.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
 from gatemark.core.result import Result
 from gatemark.core.scoring import Scorable
-from gatemark.core.stored import read_stored
 from gatemark.flow.house import House
 from gatemark.flow.pack_arms import scorer_of, suite_plugin, with_replies
 from gatemark.flow.pack_data import OpenPack
@@ -163,13 +162,7 @@ def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
 
 
 def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
-    try:
-        found = digest_document(data[PACK_BLOB])
-        pack = read_stored(data[PACK_BLOB], Pack)
-    except (InvalidValueError, msgspec.MsgspecError) as error:
-        raise IntegrityError(f"{PACK_BLOB}: cannot be read: {error}") from error
-    if found != result.pack.digest:
-        raise IntegrityError(f"{PACK_BLOB}: is not the pack that the result names")
+    pack = read_pack(data[PACK_BLOB], result.pack.digest, PACK_BLOB)
     references = {
         account.checks["suite"]: account.checks["snapshot"]
         for account in result.evidence

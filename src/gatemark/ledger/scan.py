@@ -32,6 +32,7 @@ from gatemark.core.governance import (
     is_by_newer_rules,
     sealed_format,
 )
+from gatemark.core.stored import convert_stored
 from gatemark.ledger.audit import AUDITED, Auditor
 from gatemark.ledger.chain import checked_payload, event_of, row_bytes
 from gatemark.ledger.checkpoint import origin_of
@@ -232,10 +233,10 @@ class EventScan:
             if row.kind in KEY_KINDS:
                 self.ring.learn(event, payload, self.origin or "")
             elif row.kind == PAYLOAD_ERASED:
-                said = msgspec.convert(payload, PayloadErased)
+                said = convert_stored(payload, PayloadErased)
                 self._tombstones[said.seq] = (row.seq, said)
             else:
-                self.erased_blobs[msgspec.convert(payload, BlobErased).digest] = row.seq
+                self.erased_blobs[convert_stored(payload, BlobErased).digest] = row.seq
         except (IntegrityError, msgspec.ValidationError) as error:
             self.troubles.add(row.seq, "key", f"event {row.seq}: {error}")
 
