@@ -14,9 +14,9 @@ import argparse
 import json
 from pathlib import Path
 
-from fixture_facts import gather
-from fixture_stage import stage
-from fixture_story import STORIES
+from store_fixture.facts import gather
+from store_fixture.stage import stage
+from store_fixture.story import STORIES
 
 
 def make(folder: Path, story: str, store: str = "store") -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Run Gatemark's own commands in this process, as several people, on a clock of our own.
 
-The stories of :mod:`fixture_story` are written as commands and not as calls of Python functions:
-commands and flags are a contract, so that a story still works when modules move.
+Stories are written as commands and not as calls of Python functions: commands and flags are a
+contract, so that a story still works when modules move.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
@@ -51,7 +52,12 @@ class Stage:
         self.folder = folder
         self.store = store
         self.clock = Clock(START)
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {
+            "keys": [],
+            "checkpoints": [],
+            "reviews": [],
+            "label_sets": [],
+        }
 
     def run(self, *words: object, actor: str = "ana", codes: Sequence[int] = (0,)) -> str:
         """Run one command a minute after the last one, and return what it printed."""
@@ -93,10 +99,6 @@ class Stage:
         """Write JSON Lines into the folder and return the relative name."""
         return self.write(name, "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
 
-    def note(self, kind: str, name: str, value: object) -> None:
-        """Keep something for the manifest, such as the id of a result."""
-        self.notes.setdefault(kind, {})[name] = value
-
 
 @contextmanager
 def stage(folder: Path, store: str) -> Iterator[Stage]:
@@ -105,14 +107,17 @@ def stage(folder: Path, store: str) -> Iterator[Stage]:
     before = Path.cwd()
     environment = dict(os.environ)
     defaults: dict[str, Any] = House.__init__.__kwdefaults__ or {}
+    hostname = socket.gethostname
     usual: Callable[[], datetime] = defaults["clock"]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         os.chdir(folder)
         os.environ["GATEMARK_STORE"] = store
         defaults["clock"] = made.clock
+        socket.gethostname = lambda: WORKER
         yield made
     finally:
+        socket.gethostname = hostname
         defaults["clock"] = usual
         os.environ.clear()
         os.environ.update(environment)
