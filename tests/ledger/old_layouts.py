@@ -21,6 +21,7 @@ from .samples import ATTACHMENT, EVIDENCE, draft, result
 
 SEALED = (result("a", with_blobs=True), result("b", verdict="fail"), result("c"))
 NOTES = 5
+Rows = dict[str, list[dict[str, Any]]]
 
 
 def alembic_config(connection: sa.Connection | None = None) -> Config:
@@ -78,36 +79,38 @@ def _add_results_alone(place: StorePlace) -> None:
 
 def _add_a_row_to_each_other_table(place: StorePlace) -> None:
     values = {int: 7, str: "x", bytes: b"\x00\xff", bool: True, float: 0.1}
+    metadata = sa.MetaData()
     with place.database.writing() as connection:
-        for name in sa.inspect(connection).get_table_names():
-            if name in METADATA.tables or name == "alembic_version":
-                continue
-            table = sa.Table(name, sa.MetaData(), autoload_with=connection)
-            row = {column.name: values[column.type.python_type] for column in table.columns}
-            connection.execute(sa.insert(table), row)
+        metadata.reflect(connection)
+        for name, table in metadata.tables.items():
+            if name not in METADATA.tables and name != "alembic_version":
+                row = {column.name: values[column.type.python_type] for column in table.columns}
+                connection.execute(sa.insert(table), row)
 
 
-def rows_of(database: sa.Engine | Path | str) -> dict[str, list[tuple[Any, ...]]]:
+def rows_of(database: sa.Engine | Path | str) -> Rows:
     """Every row of every table, without the layout."""
     if isinstance(database, Path):
         engine = sa.create_engine(sa.URL.create("sqlite", database=str(database)))
     elif isinstance(database, str):
-        engine = sa.create_engine(sa.make_url(database).set(drivername="postgresql+psycopg"))
+        url = sa.make_url(database).difference_update_query(["blobs"])
+        engine = sa.create_engine(url.set(drivername="postgresql+psycopg"))
     else:
         engine = database
     found = {}
+    metadata = sa.MetaData()
     with engine.connect() as connection:
-        for name in sa.inspect(connection).get_table_names():
+        metadata.reflect(connection)
+        for name, table in metadata.tables.items():
             if name != "alembic_version":
-                table = sa.Table(name, sa.MetaData(), autoload_with=connection)
                 columns = sorted(table.columns, key=lambda column: column.name)
-                rows = connection.execute(sa.select(*columns)).all()
-                found[name] = sorted((tuple(row) for row in rows), key=repr)
+                rows = connection.execute(sa.select(*columns)).mappings()
+                found[name] = sorted((dict(row) for row in rows), key=repr)
     engine.dispose()
     return found
 
 
-def store_rows(address: str) -> dict[str, list[tuple[Any, ...]]]:
+def store_rows(address: str) -> Rows:
     """Every row of a store by its address."""
     return rows_of(address if "://" in address else Path(address) / DATABASE)
 

@@ -25,7 +25,7 @@ from gatemark.ledger.stores.table_rows import (
     TableShape,
     read_parts,
     shapes_of,
-    table_in,
+    tables_in,
 )
 from gatemark.ledger.stores.upgrade import existing_layout, require_known
 
@@ -104,10 +104,11 @@ def write_backup(
     archive = ArchiveWriter(stream, int(made_at.timestamp()))
     parts = [PartDigest(ABOUT, archive.add(ABOUT, msgspec.json.encode(about)))]
     rows = {}
+    tables = tables_in(connection, shapes, name)
     for shape in shapes:
-        table = table_in(connection, shape, name)
         rows[shape.name] = 0
-        for number, (count, data) in enumerate(read_parts(connection, table, shape, name), 1):
+        found = read_parts(connection, tables[shape.name], shape, name)
+        for number, (count, data) in enumerate(found, start=1):
             member = f"tables/{shape.name}/{number:06}.msgpack"
             parts.append(PartDigest(member, archive.add(member, data)))
             rows[shape.name] += count

@@ -11,7 +11,7 @@ from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.backup import BackupReader, BlobFile, Manifest
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.place import StorePlace
-from gatemark.ledger.stores.table_rows import continue_numbers, insert_part, table_in
+from gatemark.ledger.stores.table_rows import continue_numbers, insert_part, tables_in
 from gatemark.ledger.stores.upgrade import FIRST, layout_of, migrate
 
 
@@ -41,10 +41,7 @@ def restore_backup(
 
 
 def _fill(backup: BackupReader, place: StorePlace, connection: sa.Connection) -> Manifest:
-    tables = {
-        name: table_in(connection, shape, place.database.place)
-        for name, shape in backup.shapes.items()
-    }
+    tables = tables_in(connection, backup.about.tables, place.database.place)
     counts = dict.fromkeys(tables, 0)
     seen: set[str] = set()
     for one in backup.contents():
