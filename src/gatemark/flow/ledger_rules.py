@@ -36,7 +36,8 @@ class RuleCheck:
     def caveats(self) -> tuple[str, ...]:
         """What had to be taken on the ledger's own word."""
         gone = (
-            f"result {result_id}: its pack is gone or newer than this build; how it asked and scored is not checked"
+            f"result {result_id}: its pack is gone or newer than this build; "
+            "how it asked and scored is not checked"
             for result_id in sorted(self._known.without_pack)
         )
         return (*gone, *self._inspector.caveats)
