@@ -139,8 +139,9 @@ def _show_copy(done: StoreCopy, sentence: str, *, json: bool) -> None:
     if json:
         print_json(msgspec.to_builtins(done))
         return
-    counts = f"{done.events} events, {done.results} results, {done.blobs} blobs"
-    click.echo(f"{sentence}: layout {done.layout}, {counts}")
+    counted = ((done.events, "event"), (done.results, "result"), (done.blobs, "blob"))
+    words = ", ".join(_counted(count, noun) for count, noun in counted)
+    click.echo(f"{sentence}: layout {done.layout}, {words}")
 
 
 def _info_text(found: StoreInfo) -> str:
@@ -171,6 +172,10 @@ def _layout_words(found: StoreInfo) -> str:
     return "not a layout of Gatemark"
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _number(count: int | None) -> str:
     return "none" if count is None else f"{count:,}"
 
@@ -189,7 +194,7 @@ def _upgrade_text(done: StoreUpgrade) -> str:
     lines.append(f"upgraded {change} {steps}")
     if done.events_checked is not None:
         lines.append(
-            f"checked the chain of {done.events_checked} events; "
+            f"checked the chain of {_counted(done.events_checked, 'event')}; "
             '"gatemark ledger verify" checks everything'
         )
     return "\n".join(lines)
