@@ -10,9 +10,9 @@ import sqlalchemy as sa
 import gatemark.ledger.migrations
 from gatemark.core.errors import BadInputError
 
-NEWEST: Final = "0006"
+NEWEST: Final = "0007"
 FIRST: Final = "0001"
-_KNOWN: Final = (None, FIRST, "0002", "0003", "0004", "0005", NEWEST)
+_KNOWN: Final = (None, FIRST, "0002", "0003", "0004", "0005", "0006", NEWEST)
 
 
 def revision_of(connection: sa.Connection) -> str | None:
