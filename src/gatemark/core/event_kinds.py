@@ -34,6 +34,8 @@ REVIEW_UNBLINDED: Final = "review_unblinded"
 LABELS_ACCEPTED: Final = "labels_accepted"
 ATTRIBUTION_SEALED: Final = "attribution_sealed"
 ATTRIBUTION_REVIEWED: Final = "attribution_reviewed"
+POINTS_PUSHED: Final = "points_pushed"
+DRIFT_RECORDED: Final = "drift_recorded"
 SIGNED_IN: Final = "signed_in"
 SIGN_IN_FAILED: Final = "sign_in_failed"
 SIGNED_OUT: Final = "signed_out"
@@ -77,6 +79,8 @@ KINDS: Final[dict[str, str]] = {
     LABELS_ACCEPTED: "labels that people gave are accepted",
     ATTRIBUTION_SEALED: "a failure is attributed to a step",
     ATTRIBUTION_REVIEWED: "people judge what an attribution proposes",
+    POINTS_PUSHED: "drift points are pushed, or covered by an upgrade",
+    DRIFT_RECORDED: "a probe records what it remembers",
     SIGNED_IN: "a person signs in to the page",
     SIGN_IN_FAILED: "a sign-in fails",
     SIGNED_OUT: "a person signs out",

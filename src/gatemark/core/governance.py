@@ -25,6 +25,7 @@ from gatemark.core.event_kinds import (
     CANARY_JUDGED,
     CANARY_WINDOW,
     CLOCK_SET_BACK,
+    DRIFT_RECORDED,
     DRIFT_SIGNAL,
     EXAM_SET,
     KEY_ADDED,
@@ -35,6 +36,7 @@ from gatemark.core.event_kinds import (
     OVERRIDE,
     PAUSE,
     PAYLOAD_ERASED,
+    POINTS_PUSHED,
     POLICY_CHANGED,
     RESULT_SEALED,
     REVIEW_CREATED,
@@ -81,6 +83,8 @@ NEVER_ERASED: Final = frozenset(
         LABELS_ACCEPTED,
         ATTRIBUTION_SEALED,
         ATTRIBUTION_REVIEWED,
+        POINTS_PUSHED,
+        DRIFT_RECORDED,
     }
 )
 """Kinds that decisions rest on, or that stages are replayed from."""
@@ -193,6 +197,42 @@ class GlassBroken(msgspec.Struct, frozen=True):
     version: str
     until: datetime
     environment: str = "production"
+
+
+class PointsPushed(msgspec.Struct, frozen=True):
+    """Payload of ``points_pushed``: rows of drift points that were written with this event.
+
+    ``digest`` covers the rows (``watch.batches`` says how), ``rows`` counts them. ``assets`` names
+    the first of them by name; ``asset_count`` says how many there are. An ``adopted`` batch covers
+    the rows that were there before pushes had events.
+    """
+
+    rows: int
+    digest: str
+    pushed_at: datetime
+    asset_count: int
+    assets: tuple[str, ...]
+    adopted: bool = False
+
+
+class TableChange(msgspec.Struct, frozen=True):
+    """A table before and after it was written: the digest of its rows, and their number after."""
+
+    rows: int
+    before: str
+    after: str
+
+
+class DriftRecorded(msgspec.Struct, frozen=True):
+    """Payload of ``drift_recorded``: what a probe, or closing an episode, wrote down.
+
+    ``tick`` is the number of the recording. The tables are whole ones, so that an edit between two
+    recordings stays visible: what one found must be what the one before it left.
+    """
+
+    tick: int
+    memories: TableChange
+    episodes: TableChange
 
 
 class KeyAdded(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.drift_assets import Standing, standing
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import Acted, Command, Demote, PauseVersion, RollBack, act
+from gatemark.watch.episode_check import CLOSED, TOLD
 from gatemark.watch.policy import Act, DriftPolicy
-from gatemark.watch.stores.memories import CLOSED, TOLD
 from gatemark.watch.stores.memories import Act as KeptAct
 from gatemark.watch.tick import Ticked
 

@@ -110,6 +110,10 @@ class LedgerCheck:
         """Whether a blob has a tombstone."""
         return blob in self._scan.erased_blobs
 
+    def add_caveat(self, caveat: str) -> None:
+        """Something worth knowing that was found outside the ledger itself."""
+        self._caveats.append(caveat)
+
     def report(self) -> Verified:
         """Everything that was found."""
         scan = self._scan
