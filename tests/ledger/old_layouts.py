@@ -32,11 +32,17 @@ def alembic_config(connection: sa.Connection | None = None) -> Config:
     return config
 
 
-def make_old_store(address: str, layout: str) -> None:
-    """A store of a layout, in a folder or a PostgreSQL schema: results, events, a row elsewhere."""
+def make_empty_store(address: str, layout: str) -> StorePlace:
+    """A store of a layout that holds nothing, in a folder or a PostgreSQL schema."""
     place = House(store=address).place()
     with place.database.writing() as connection:
         command.upgrade(alembic_config(connection), layout)
+    return place
+
+
+def make_old_store(address: str, layout: str) -> None:
+    """A store of a layout with results, events and a row in every other table."""
+    place = make_empty_store(address, layout)
     if layout == "0001":
         _add_results_alone(place)
     else:
