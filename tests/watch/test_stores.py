@@ -135,11 +135,13 @@ def test_senders_of_one_window_add_up_and_do_not_correct_each_other(live: Live) 
 def test_only_one_of_two_ticks_that_saw_the_same_is_recorded(live: Live) -> None:
     seen = live.house.memories.last_tick()
     assert seen.number == 0
-    with live.house.memories.recording(seen, day(1)):
+    told: list[object] = []
+    with live.house.memories.recording(seen, day(1), lambda *said: told.append(said)):
         pass
+    assert told == [], "nothing was written"
     with (
         pytest.raises(ConflictError, match="another probe was faster"),
-        live.house.memories.recording(seen, day(1)),
+        live.house.memories.recording(seen, day(1), lambda *said: told.append(said)),
     ):
         pass
     assert live.house.memories.last_tick().at == day(1)

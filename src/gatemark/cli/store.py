@@ -192,6 +192,10 @@ def _upgrade_text(done: StoreUpgrade) -> str:
         return f"would upgrade {change} {steps} with {backup}; nothing was changed"
     lines = [] if done.backup is None else [f"backup in {done.backup}"]
     lines.append(f"upgraded {change} {steps}")
+    if done.covered_by is not None:
+        lines.append(
+            f"drift points that were there are covered by event {done.covered_by} from now on"
+        )
     if done.events_checked is not None:
         lines.append(
             f"checked the chain of {_counted(done.events_checked, 'event')}; "

@@ -82,7 +82,7 @@ class IntegrityError(GatemarkError):
 
 
 class NewerFormatError(GatemarkError):
-    """Something was written in a format that only a newer Gatemark knows; it may well be sound."""
+    """Something stored has a format that only a newer build knows: this one cannot judge it."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
 

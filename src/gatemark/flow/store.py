@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.disk.atomic import replacing_folder, secret_file
+from gatemark.flow.drift_ledger import cover_existing_points
 from gatemark.flow.house import House
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.backup import BackupReader, Manifest, write_backup
@@ -68,6 +69,7 @@ class StoreUpgrade(msgspec.Struct, frozen=True, kw_only=True):
     to_layout: str
     steps: tuple[str, ...] = ()
     backup: str | None = None
+    covered_by: int | None = None
     is_done: bool = False
     is_done_elsewhere: bool = False
     events_checked: int | None = None
@@ -167,7 +169,12 @@ def upgrade_store(
 
     if upgrade_database(place.database, back_up) is None:
         return msgspec.structs.replace(plan, backup=None, is_done_elsewhere=True)
-    # Step 4. The chain, as everyone will see it from now on. What is wrong with it was wrong
+    # Step 4. Rows of the old layout that no event tells of are covered from now on. An upgrade that
+    # is killed before this loses nothing: the next push of points does it.
+    house.existing_store()
+    covered = cover_existing_points(house)
+    plan = msgspec.structs.replace(plan, covered_by=None if covered is None else covered.seq)
+    # Step 5. The chain, as everyone will see it from now on. What is wrong with it was wrong
     # before: an upgrade that loses or changes events is never committed.
     try:
         with place.database.snapshot() as connection:

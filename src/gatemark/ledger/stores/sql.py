@@ -8,9 +8,9 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from gatemark.core.errors import GatemarkError, IntegrityError, UsageError
+from gatemark.core.result import read_result
 from gatemark.ledger.port import BlobStore
 from gatemark.ledger.stores.database import Database
-from gatemark.ledger.stores.reading import verified_result
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.tables import METADATA, RESULTS
@@ -125,4 +125,4 @@ def _tell_of_results(
     results = SqlResults(database, SqlEvents(database, salt))
     query = sa.select(RESULTS.c.id, RESULTS.c.document).order_by(RESULTS.c.seq)
     for row in connection.execute(query).all():
-        results.tell(connection, verified_result(row.id, row.document))
+        results.tell(connection, read_result(row.id, row.document))
