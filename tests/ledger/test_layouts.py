@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from alembic.script import ScriptDirectory
 
+import gatemark as package
 from gatemark import __version__
 from gatemark.core.errors import BadInputError, NewerFormatError
 from gatemark.core.event import EventDraft
@@ -25,7 +31,14 @@ from gatemark.ledger.stores.upgrade import (
     steps_after,
 )
 
-from .old_layouts import alembic_config, layout_found, make_old_store, set_layout, store_rows
+from .old_layouts import (
+    alembic_config,
+    layout_found,
+    make_empty_store,
+    make_old_store,
+    set_layout,
+    store_rows,
+)
 from .samples import MOMENT, result
 
 Run = Callable[..., Any]
@@ -93,6 +106,28 @@ def test_a_usable_store_is_opened_as_it_is_and_can_be_written(address: str) -> N
     house.results.append(result("d"))
     house.store.close()
     assert layout_found(address) == OLDEST_USABLE
+
+
+def test_the_server_works_on_a_usable_store_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    make_empty_store(str(folder), OLDEST_USABLE).database.close()
+    with subprocess.Popen(
+        [sys.executable, "-m", "gatemark", "serve", "--port", "0", "--store", str(folder)],
+        env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        told = server.stdout.readline()
+        link = server.stdout.readline().split()[-1]
+        with urlopen(link) as answer:
+            assert answer.status == 200
+        server.send_signal(signal.SIGINT)
+        _, trouble = server.communicate(timeout=30)
+    assert told.startswith(f"Gatemark serves {folder} at http://127.0.0.1:")
+    assert (server.returncode, trouble) == (0, "")
+    assert layout_found(str(folder)) == OLDEST_USABLE
 
 
 def test_a_newer_store_is_refused_by_its_layout_and_not_called_broken(address: str) -> None:

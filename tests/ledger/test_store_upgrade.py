@@ -54,11 +54,12 @@ def test_a_store_of_any_layout_is_upgraded_and_its_backup_has_every_row(
     ran = gatemark("store", "upgrade", "--store", folder)
     assert (ran.code, ran.err) == (0, "")
     (backup,) = backups_in(folder)
-    told, done, checked = ran.out.splitlines()
+    told, done, *_, checked = ran.out.splitlines()
     assert told == f"backup in {backup}"
     change = f"upgraded {folder / DATABASE} from layout {layout} to {NEWEST}"
     assert done == f"{change} ({', '.join(steps_after(layout))})"
-    events = len(SEALED) if layout == "0001" else EVENTS
+    events = House(store=str(folder)).existing_store().events.head().seq
+    assert events >= (len(SEALED) if layout == "0001" else EVENTS)
     assert checked.startswith(f"checked the chain of {events} events; ")
     assert backup.name.startswith(f"{DATABASE}.backup-{layout}-2")
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
@@ -66,7 +67,9 @@ def test_a_store_of_any_layout_is_upgraded_and_its_backup_has_every_row(
     after = store_rows(str(folder))
     for table, rows in before.items():
         known = rows[0] if rows else {}
-        assert [{name: row[name] for name in known} for row in after[table]] == rows, table
+        found = [{name: row[name] for name in known} for row in after[table]]
+        assert all(row in found for row in rows), table
+        assert len(found) == len(rows) or table in {"events", "payloads", "nodes"}, table
     assert layout_found(str(folder)) == NEWEST
     assert gatemark("ledger", "verify", "--store", folder).code == 0
     assert [line.title for line in House(store=str(folder)).results.lines(9)] == ["c", "b", "a"]
@@ -209,21 +212,24 @@ def test_a_migration_that_loses_rows_of_the_ledger_is_not_committed(
     assert (layout_found(folder), store_rows(folder)) == ("0005", before)
 
 
+@pytest.mark.parametrize("edited", [4, EVENTS])
 def test_a_ledger_that_was_edited_before_is_upgraded_and_told_of(
-    gatemark: Run, tmp_path: Path
+    gatemark: Run, tmp_path: Path, edited: int
 ) -> None:
     folder = tmp_path / "store"
     make_old_store(str(folder), "0005")
     connection = sqlite3.connect(folder / DATABASE)
     connection.execute("DROP TRIGGER events_no_update")
-    connection.execute("UPDATE events SET actor = 'nobody' WHERE seq = 4")
+    connection.execute("UPDATE events SET actor = 'nobody' WHERE seq = ?", (edited,))
     connection.commit()
     connection.close()
     ran = gatemark("store", "upgrade", "--store", folder)
     assert (ran.code, layout_found(str(folder))) == (4, NEWEST)
-    assert ran.err.startswith(f"gatemark: {folder / DATABASE}: event 4 does not verify: ")
+    assert f"event {edited} does not verify: " in ran.err
+    assert "upgraded " in ran.out
     assert "checked the chain" not in ran.out
-    assert gatemark("ledger", "verify", "--json", "--store", folder).json["first_bad_seq"] == 4
+    found = gatemark("ledger", "verify", "--json", "--store", folder).json
+    assert found["first_bad_seq"] == edited
 
 
 KILLED = """

@@ -169,14 +169,14 @@ def upgrade_store(
 
     if upgrade_database(place.database, back_up) is None:
         return msgspec.structs.replace(plan, backup=None, is_done_elsewhere=True)
-    # Step 4. Rows of the old layout that no event tells of are covered from now on. An upgrade that
-    # is killed before this loses nothing: the next push of points does it.
-    house.existing_store()
-    covered = cover_existing_points(house)
-    plan = msgspec.structs.replace(plan, covered_by=None if covered is None else covered.seq)
-    # Step 5. The chain, as everyone will see it from now on. What is wrong with it was wrong
-    # before: an upgrade that loses or changes events is never committed.
     try:
+        # Step 4. Rows of the old layout that no event tells of are covered from now on. An upgrade
+        # that is killed before this loses nothing: the next push of points does it.
+        house.existing_store()
+        covered = cover_existing_points(house)
+        plan = msgspec.structs.replace(plan, covered_by=None if covered is None else covered.seq)
+        # Step 5. The chain, as everyone will see it from now on. What is wrong with it was wrong
+        # before: an upgrade that loses or changes events is never committed.
         with place.database.snapshot() as connection:
             checked = check_chain(connection, name, on_progress)
     except IntegrityError as error:
