@@ -52,12 +52,8 @@ class Stage:
         self.folder = folder
         self.store = store
         self.clock = Clock(START)
-        self.notes: dict[str, Any] = {
-            "keys": [],
-            "checkpoints": [],
-            "reviews": [],
-            "label_sets": [],
-        }
+        lists = ("keys", "checkpoints", "reviews", "label_sets", "attributions")
+        self.notes: dict[str, Any] = {name: [] for name in lists}
 
     def run(self, *words: object, actor: str = "ana", codes: Sequence[int] = (0,)) -> str:
         """Run one command a minute after the last one, and return what it printed."""
