@@ -69,15 +69,21 @@ def freeze(folder: Path) -> None:
 
 
 def _build() -> dict[str, str]:
-    """Which build wrote the stores: the one of this repository, as it is committed."""
+    """Which build wrote the stores: the one of this repository, as it is committed.
+
+    ``commit`` is the last one that changed ``src``; ``source_tree`` names the content of ``src``.
+    """
     root = TOOLS.parent
     used = Path(gatemark.__file__).resolve()
     if not used.is_relative_to(root):
         raise SystemExit(f"gatemark is imported from {used.parent}, not from {root / 'src'}")
     if _git("status", "--porcelain", "--", "src"):
         raise SystemExit("src differs from what is committed; commit it or put it back first")
-    commit = _git("log", "-1", "--format=%H", "--", "src")
-    return {"version": gatemark.__version__, "commit": commit}
+    return {
+        "version": gatemark.__version__,
+        "commit": _git("log", "-1", "--format=%H", "--", "src"),
+        "source_tree": _git("rev-parse", "HEAD:src"),
+    }
 
 
 def _git(*words: str) -> str:
