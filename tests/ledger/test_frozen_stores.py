@@ -391,6 +391,25 @@ def test_a_result_is_added_to_an_old_store(crew: Crew) -> None:
     assert (listed[0]["title"], listed[0]["verdict"]) == ("sealed later", "pass")
 
 
+@of_stories("full", "erased", "minimal")
+def test_an_old_store_is_upgraded_and_verifies(crew: Crew) -> None:
+    """The backup has what was there; the store verifies before, after, and once restored."""
+    backup = crew.place.folder / "before.tar.zst"
+    done = crew("ana", "store", "upgrade", "--backup", backup, "--json").json
+    info = crew("ana", "store", "info", "--json").json
+    assert (done["from_layout"], info["state"]) == ("0006", "newest")
+    report = crew.verified(*trusted(crew.place))
+    covered = 0 if done["covered_by"] is None else 1
+    assert report["events"] == crew.place.facts["counts"]["events"] + covered
+    assert not any("not covered" in caveat for caveat in report["caveats"])
+    again = crew("ana", "store", "upgrade")
+    assert "nothing to do" in again.out
+    old = crew.place.folder / "restored"
+    crew("ana", "store", "restore", backup, "--store", old)
+    restored = crew("ana", "ledger", "verify", "--store", old, "--json").json
+    assert restored["head"] == crew.place.facts["head"]
+
+
 @of_stories("full")
 def test_life_goes_on_in_an_old_store(crew: Crew) -> None:
     begun = crew.place.facts["counts"]["events"]

@@ -61,6 +61,14 @@ DOCUMENTS: Final = (
         named_by="`gatemark_release: 1`",
     ),
     StoredFormat(
+        "gatemark.backup/1",
+        "a whole store in one file",
+        "written by `gatemark store backup`",
+        since="0.2.0",
+        named_by="`format` in `about.json`",
+        changes="tables and columns of newer layouts",
+    ),
+    StoredFormat(
         "gatemark.review-key/1",
         "what a review's commitment covers",
         "hashed only",
