@@ -10,7 +10,6 @@ import msgspec
 
 from gatemark.core.event import Event
 from gatemark.core.governance import (
-    DRIFT_RECORDED,
     DRIFT_SIGNAL,
     POINTS_PUSHED,
     DriftRecorded,
@@ -32,8 +31,6 @@ CITED_AT_ONCE: Final = 500
 
 class DriftTables:
     """Learns what events tell of drift, and then compares the tables."""
-
-    kinds: Final = frozenset({DRIFT_SIGNAL, DRIFT_RECORDED})
 
     def __init__(self, house: House) -> None:
         self._house = house
@@ -94,7 +91,7 @@ class DriftTables:
 
     def _cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, Any]]]:
         """The events of some numbers, as far as they are there."""
-        cited = {}
+        cited: dict[int, tuple[Event, Mapping[str, Any]]] = {}
         for start in range(0, len(numbers), CITED_AT_ONCE):
             rows = self._house.events.rows_at(numbers[start : start + CITED_AT_ONCE])
             for seq, row in rows.items():

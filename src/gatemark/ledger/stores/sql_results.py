@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -83,11 +83,12 @@ class SqlResults:
                 break
         return found
 
-    def _line(self, seq: int, identity: str, document: bytes) -> ResultLine:
+    def _line(self, seq: int, identity: str, document: Any) -> ResultLine:
         """A line from a document whose seal holds; the same bytes are checked once.
 
         Checking takes milliseconds and a page shows the same results again and again.
         """
+        # A database may hold something else than bytes where bytes belong.
         data = document if isinstance(document, bytes) else b""
         key = (seq, identity, hashlib.sha256(data).digest())
         line = self._lines.get(key)
