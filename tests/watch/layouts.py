@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
-import gatemark.ledger.migrations
+from gatemark.ledger.stores.upgrade import migrate
 
 from .series import START
 
@@ -19,7 +17,7 @@ def write_layout_0006(store: str) -> None:
     """Make the tables of layout 0006 and push a few days of one metric, as 0.1.0 would."""
     engine = _engine(store)
     with engine.begin() as connection:
-        migrate(connection, "0006")
+        migrate(connection, None, "0006")
         connection.execute(
             sa.text(
                 "INSERT INTO point_series (id, asset, metric, form, length_s, phase_s, layout) "
@@ -36,16 +34,8 @@ def upgrade(store: str) -> None:
     """Bring a store to the newest layout, and do nothing else to it."""
     engine = _engine(store)
     with engine.begin() as connection:
-        migrate(connection, "head")
+        migrate(connection, "0006")
     engine.dispose()
-
-
-def migrate(connection: sa.Connection, revision: str) -> None:
-    config = Config()
-    folder = Path(gatemark.ledger.migrations.__file__).parent
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
 
 
 def layout(store: str) -> str:

@@ -21,7 +21,6 @@ from gatemark.flow.handed_in import hand_in_points
 from gatemark.flow.house import House
 from gatemark.flow.ledger import VerifyRequest, verify
 from gatemark.flow.reading import ReadingChoices
-from gatemark.ledger.stores.sql import SqlStore
 from gatemark.watch.stores import points
 
 from .layouts import POINTS, layout, upgrade, write_layout_0006
@@ -133,6 +132,7 @@ def test_a_push_has_an_event_with_the_digest_of_its_rows(live: Live) -> None:
     assert live.push_lines(every_form(), day(3)).added == 9
     ((seq, said),) = pushes(live)
     assert said == {
+        "format": "gatemark.event.points_pushed/1",
         "rows": 9,
         "digest": digest_of(live, f"= {seq}")[1],
         "pushed_at": "2026-03-04T00:00:00Z",
@@ -220,10 +220,9 @@ def test_a_clock_that_is_behind_keeps_no_points_out(live: Live) -> None:
 
 
 @pytest.fixture
-def old(store: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store of layout 0006 that stays as it is when it is opened."""
+def old(store: str) -> str:
+    """A store of layout 0006."""
     write_layout_0006(store)
-    monkeypatch.setattr(SqlStore, "_bring_up_to_date", lambda self: None, raising=False)
     return store
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.flow.house import House
+from gatemark.flow.store import UpgradeRequest, upgrade_store
 from gatemark.watch.alerts import Alert
 from gatemark.watch.cadence import Occasion, Trigger
 from gatemark.watch.parts import FORM_NAMES
@@ -224,7 +225,7 @@ def test_alerts_wait_until_they_arrive_or_are_given_up(live: Live) -> None:
     }
 
 
-def test_a_store_of_the_layout_before_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_store_of_a_layout_before_watching_is_upgraded(tmp_path: Path) -> None:
     import sqlite3
 
     house = House(store=str(tmp_path / "store"))
@@ -236,6 +237,7 @@ def test_a_store_of_the_layout_before_is_brought_up_to_date(tmp_path: Path) -> N
             if table not in LAYOUT_2 and not table.startswith("sqlite_"):
                 connection.execute(f"DROP TABLE {table}")
         connection.execute("UPDATE alembic_version SET version_num = '0002'")
+    upgrade_store(House(store=str(tmp_path / "store")), UpgradeRequest())
     again = Live(str(tmp_path / "store"), tmp_path)
     assert again.push(0, [1.0]).added == 1
     again.push(0, [2.0])

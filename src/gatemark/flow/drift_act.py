@@ -12,7 +12,8 @@ from gatemark.core.change import AssetKind
 from gatemark.core.drift import ALARMS, DriftSignal, Episode
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import DRIFT_SIGNAL, SYSTEM
+from gatemark.core.event_kinds import DRIFT_SIGNAL
+from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.drift_assets import Standing, standing
 from gatemark.flow.house import House

@@ -9,7 +9,7 @@ import msgspec
 from gatemark.core.drift import Episode
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import DRIFT_SIGNAL
+from gatemark.core.event_kinds import DRIFT_SIGNAL
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.drift_act import event_moment
 from gatemark.flow.drift_ledger import recording_events

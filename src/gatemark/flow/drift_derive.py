@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.governance import RESULT_SEALED
+from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.point import Point
 from gatemark.core.result import Result
 from gatemark.flow.admitted import admitted_batches

@@ -13,14 +13,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gatemark.core.event import Event, EventDraft
-from gatemark.core.governance import (
-    DRIFT_RECORDED,
-    POINTS_PUSHED,
-    SYSTEM,
-    DriftRecorded,
-    PointsPushed,
-    as_payload,
-)
+from gatemark.core.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
+from gatemark.core.governance import SYSTEM, DriftRecorded, PointsPushed, as_payload
 from gatemark.flow.house import House
 from gatemark.watch.batches import PointBatch
 from gatemark.watch.stores.batches import has_batches, is_without_points, uncovered_batch

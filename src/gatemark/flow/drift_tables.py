@@ -9,12 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.event import Event
-from gatemark.core.governance import (
-    DRIFT_SIGNAL,
-    POINTS_PUSHED,
-    DriftRecorded,
-    PointsPushed,
-)
+from gatemark.core.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
+from gatemark.core.governance import DriftRecorded, PointsPushed
 from gatemark.core.stored_rows import Finding
 from gatemark.flow.house import House
 from gatemark.ledger.chain import checked

@@ -11,15 +11,8 @@ import msgspec
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.event import Event, EventDraft
-from gatemark.core.governance import (
-    BLOB_ERASED,
-    CLOCK_SET_BACK,
-    NEVER_ERASED,
-    PAYLOAD_ERASED,
-    BlobErased,
-    PayloadErased,
-    as_payload,
-)
+from gatemark.core.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED
+from gatemark.core.governance import NEVER_ERASED, BlobErased, PayloadErased, as_payload
 from gatemark.core.verified import Verified
 from gatemark.flow.house import House
 from gatemark.flow.ledger_blobs import blob_trouble, told_blobs

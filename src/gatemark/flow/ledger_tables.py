@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from gatemark.core.event import Event
-from gatemark.core.governance import (
+from gatemark.core.event_kinds import (
     DRIFT_RECORDED,
     DRIFT_SIGNAL,
     LABELS_ACCEPTED,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gatemark.flow.review_tables import ReviewTables
 
 ATTEMPTS: Final = 3
-UNHELD: Final = "the ledger is broken: what tables show was not held against it"
+UNHELD: Final = "the ledger could not be read whole: its tables were not compared with it"
 DRIFT_KINDS: Final = frozenset({DRIFT_SIGNAL, DRIFT_RECORDED})
 REVIEW_KINDS: Final = frozenset({REVIEW_CREATED, REVIEW_UNBLINDED, LABELS_ACCEPTED})
 DRIFT_ROWS: Final = (POINTS, REVISIONS, MEMORIES, EPISODES, ACTS)
@@ -47,6 +47,7 @@ class TableCheck:
 
     kinds: Final = DRIFT_KINDS | REVIEW_KINDS
     caveats: Final = ()
+    unjudged: Final = ()
 
     def __init__(self, house: House) -> None:
         self._house = house
@@ -165,6 +166,11 @@ class FurtherLooks:
     def caveats(self) -> tuple[str, ...]:
         """What any of them could not look at."""
         return tuple(caveat for look in self._looks for caveat in look.caveats)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What any of them leaves to a newer build."""
+        return tuple(one for look in self._looks for one in look.unjudged)
 
     def step(self, event: Event, payload: Mapping[str, Any]) -> list[tuple[int, str]]:
         """What is wrong, as far as this event tells."""

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.core.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Outcome
 from gatemark.flow.books import read_state

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.event import Event
-from gatemark.core.governance import LABELS_ACCEPTED, REVIEW_CREATED
+from gatemark.core.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.core.stored_rows import Finding, finding, plain_json
 from gatemark.flow.house import House
 from gatemark.review.label_rows import AcceptedSet, label_findings

@@ -258,11 +258,11 @@ def sealed_vote_findings(
     # By what was shown: a vote that is gone must not move the others to other places.
     place = places(rows.shows, gold)
     opened = set()
-    for vote in cast_votes(rows):
-        pair = pairs.get(vote.number)
-        if pair is not None and pair.arms == arms and vote.answered != "skip":
-            choice, first = opened_choice(key, vote, place[vote.reviewer, vote.ordinal])
-            opened.add(SealedVote(pair.item, vote.reviewer, choice, first))
+    for cast in cast_votes(rows):
+        pair = pairs.get(cast.number)
+        if pair is not None and pair.arms == arms and cast.answered != "skip":
+            choice, first = opened_choice(key, cast, place[cast.reviewer, cast.ordinal])
+            opened.add(SealedVote(pair.item, cast.reviewer, choice, first))
     sealed = (msgspec.json.decode(line, type=SealedVote) for line in lines)
     lost = [one for one in sealed if one not in opened]
     for one in lost[:MOST_TOLD]:

@@ -14,7 +14,8 @@ import msgspec
 
 from gatemark.core.drift import LEVELS, Window
 from gatemark.core.event import Event
-from gatemark.core.governance import DRIFT_SIGNAL, DriftRecorded
+from gatemark.core.event_kinds import DRIFT_SIGNAL
+from gatemark.core.governance import DriftRecorded
 from gatemark.core.stored_rows import Finding, finding, moment_in, plain_json
 from gatemark.watch.table_digest import WatchState
 

@@ -8,14 +8,13 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import UnknownNameError, UsageError
-from gatemark.core.result import Result, verify_seal
+from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.chain import result_draft
 from gatemark.ledger.listed import ListedRow
 from gatemark.ledger.port import ResultLine
 from gatemark.ledger.stores.database import Database
-from gatemark.ledger.stores.reading import line_of, verified_result, wanted_prefix
+from gatemark.ledger.stores.reading import line_of, wanted_prefix
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.tables import RESULTS
 
@@ -38,12 +37,12 @@ class SqlResults:
             "title": result.title,
             "verdict": result.verdict,
             "finished_at": result.finished_at.isoformat(),
-            "document": canonical_bytes(result),
+            "document": result.document,
         }
         known = sa.select(RESULTS.c.seq, RESULTS.c.document).where(RESULTS.c.id == result.id)
         with self._database.writing() as connection:
             found = connection.execute(known).first()
-            if found is None or verified_result(result.id, found.document).stamp != result.stamp:
+            if found is None or read_result(result.id, found.document).stamp != result.stamp:
                 self.tell(connection, result)
             if found is not None:
                 return int(found.seq)
@@ -63,7 +62,7 @@ class SqlResults:
             raise UnknownNameError(f"the store holds no result {reference}")
         if len(rows) > 1:
             raise UsageError(f"{reference} fits more than one result; give more digits")
-        return verified_result(rows[0].id, rows[0].document)
+        return read_result(rows[0].id, rows[0].document)
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         # From documents, not from the columns beside them: those carry no seal.
@@ -93,7 +92,7 @@ class SqlResults:
         key = (seq, identity, hashlib.sha256(data).digest())
         line = self._lines.get(key)
         if line is None:
-            line = line_of(seq, verified_result(identity, document))
+            line = line_of(seq, read_result(identity, document))
             if len(self._lines) >= MOST_LINES:
                 self._lines.clear()
             self._lines[key] = line

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.canonical import plain
 from gatemark.core.errors import RefusedError, UnknownNameError
+from gatemark.core.stored import read_stored
 from gatemark.disk.database import Database
 from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows
 from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
@@ -45,7 +47,7 @@ class SqlLabels:
             connection.execute(
                 sa.insert(LABEL_SETS).values(
                     name=plan.name,
-                    document=msgspec.json.encode(plan),
+                    document=msgspec.json.encode(plain(plan)),
                     created_by=by,
                     created_at=at.isoformat(),
                 )
@@ -62,7 +64,7 @@ class SqlLabels:
                 document = connection.execute(query).scalar()
         if document is None:
             raise UnknownNameError(f"there is no label set {name!r}")
-        return msgspec.json.decode(document, type=LabelPlan)
+        return read_stored(document, LabelPlan)
 
     def names(self) -> list[str]:
         """Every label set, the newest first."""
@@ -89,7 +91,7 @@ class SqlLabels:
         )
         with self._database.reading() as connection:
             return {
-                row.number: msgspec.json.decode(row.document, type=LabelItem)
+                row.number: read_stored(row.document, LabelItem)
                 for row in connection.execute(query)
             }
 
@@ -100,7 +102,7 @@ class SqlLabels:
         )
         with self._database.reading() as connection:
             document = connection.execute(query).scalar_one()
-        return msgspec.json.decode(document, type=LabelItem)
+        return read_stored(document, LabelItem)
 
     def stored_names(self) -> list[str]:
         """Every label set that there is a row of, by name; acceptances count too."""

@@ -9,7 +9,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.canonical import digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
+from gatemark.core.stored import read_stored
 from gatemark.disk.database import Database
 from gatemark.review.plan import Answered, Pair, ReviewPlan, manifest_digest, read_pair
 from gatemark.review.queue import Standing
@@ -43,6 +45,7 @@ class StoredReview(msgspec.Struct, frozen=True):
     """A review as it was made. ``key`` stays inside the server until the review is closed."""
 
     plan: ReviewPlan
+    plan_digest: str
     commitment: str
     key: bytes
     facts: dict[str, Any]
@@ -85,7 +88,7 @@ class SqlReviews:
             connection.execute(
                 sa.insert(REVIEWS).values(
                     name=name,
-                    plan=msgspec.json.encode(review.plan),
+                    plan=msgspec.json.encode(plain(review.plan)),
                     commitment=review.commitment,
                     sealed_key=review.key,
                     facts=msgspec.json.encode(review.facts),
@@ -114,7 +117,8 @@ class SqlReviews:
         if row.by is not None:
             closing = Closing(row.by, datetime.fromisoformat(row.at), row.note)
         return StoredReview(
-            plan=msgspec.json.decode(row.plan, type=ReviewPlan),
+            plan=read_stored(row.plan, ReviewPlan),
+            plan_digest=digest_document(row.plan),
             commitment=row.commitment,
             key=bytes(row.sealed_key),
             facts=msgspec.json.decode(row.facts),
@@ -195,7 +199,7 @@ class SqlReviews:
     def sealed(self, review: StoredReview) -> Sealed:
         """What the commitment of a review must cover, from what is kept now."""
         name = review.plan.name
-        return Sealed(name, review.plan.digest, manifest_digest(self.documents(name)))
+        return Sealed(name, review.plan_digest, manifest_digest(self.documents(name)))
 
     def shows(self, name: str, reviewer: str) -> list[Show]:
         """What a reviewer was shown, in order."""

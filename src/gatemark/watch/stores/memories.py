@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from gatemark.core.drift import Episode, Level
 from gatemark.core.errors import ConflictError
 from gatemark.core.governance import DriftRecorded, TableChange
+from gatemark.core.stored import read_stored
 from gatemark.disk.database import Database
 from gatemark.watch.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
 from gatemark.watch.memory import SeriesMemory
@@ -222,7 +223,7 @@ class SqlMemories:
             query = query.where(EPISODES.c.is_open.is_(True))
         with self._database.reading() as connection:
             documents = connection.execute(query).scalars().all()
-        return [msgspec.json.decode(document, type=Episode) for document in documents]
+        return [read_stored(document, Episode) for document in documents]
 
     def untold(self) -> list[Episode]:
         """Episodes that the ledger knows of, but not that they are over."""
@@ -238,7 +239,7 @@ class SqlMemories:
         )
         with self._database.reading() as connection:
             documents = connection.execute(query).scalars().all()
-        return [msgspec.json.decode(document, type=Episode) for document in documents]
+        return [read_stored(document, Episode) for document in documents]
 
     def acts(self, episodes: Sequence[str] | None = None) -> list[Act]:
         """What was done, the oldest first."""

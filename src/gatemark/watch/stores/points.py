@@ -215,13 +215,13 @@ class Pusher:
         fresh = (*_CONTENT, "pushed_at", "batch")
         changed = ", ".join(f"{name} = excluded.{name}" for name in fresh)
         moved = " OR ".join(f"{POINTS.name}.{name} <> excluded.{name}" for name in _CONTENT)
-        touched: list[Sequence[Any]] = self._connection.exec_driver_sql(
+        touched = self._connection.exec_driver_sql(
             f"{self._insert()} ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {changed}, "
             f"revision = {POINTS.name}.revision + 1 WHERE {moved} "
             f"RETURNING {', '.join(PointRow._fields)}"
         ).cursor.fetchall()
         self._touched += len(touched)
-        return touched
+        return list(touched)
 
     def _insert(self) -> str:
         columns, number = ", ".join(PointRow._fields), self._next_event + len(self._batches)
