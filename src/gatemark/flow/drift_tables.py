@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.event import Event
-from gatemark.core.event_kinds import DRIFT_RECORDED, DRIFT_SIGNAL, POINTS_PUSHED
+from gatemark.core.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
 from gatemark.core.governance import DriftRecorded, PointsPushed
 from gatemark.core.stored_rows import Finding
 from gatemark.flow.house import House
@@ -27,8 +27,6 @@ CITED_AT_ONCE: Final = 500
 
 class DriftTables:
     """Learns what events tell of drift, and then compares the tables."""
-
-    kinds: Final = frozenset({DRIFT_SIGNAL, DRIFT_RECORDED})
 
     def __init__(self, house: House) -> None:
         self._house = house

@@ -7,43 +7,70 @@ rows that events tell of. An export has none of these tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
 
 from gatemark.core.event import Event
-from gatemark.core.event_kinds import POINTS_PUSHED
+from gatemark.core.event_kinds import (
+    DRIFT_RECORDED,
+    DRIFT_SIGNAL,
+    LABELS_ACCEPTED,
+    POINTS_PUSHED,
+    REVIEW_CREATED,
+    REVIEW_UNBLINDED,
+)
 from gatemark.core.stored_rows import Finding, finding
 from gatemark.core.verified import Check
-from gatemark.flow.drift_tables import DriftTables
 from gatemark.flow.house import House
-from gatemark.flow.review_tables import ReviewTables
 from gatemark.ledger.listed import column_differences
 from gatemark.ledger.scan import FurtherLook
 from gatemark.ledger.verify import LedgerCheck
+from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
+from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
+
+if TYPE_CHECKING:
+    from gatemark.flow.drift_tables import DriftTables
+    from gatemark.flow.review_tables import ReviewTables
 
 ATTEMPTS: Final = 3
 UNHELD: Final = "the ledger could not be read whole: its tables were not compared with it"
+DRIFT_KINDS: Final = frozenset({DRIFT_SIGNAL, DRIFT_RECORDED})
+REVIEW_KINDS: Final = frozenset({REVIEW_CREATED, REVIEW_UNBLINDED, LABELS_ACCEPTED})
+DRIFT_ROWS: Final = (POINTS, REVISIONS, MEMORIES, EPISODES, ACTS)
+REVIEW_ROWS: Final = (REVIEWS, LABEL_SETS, LABEL_ACCEPTANCES)
 
 
 class TableCheck:
     """Learns from events while a check walks along them, and then looks at the tables."""
 
+    kinds: Final = DRIFT_KINDS | REVIEW_KINDS
+    caveats: Final = ()
+    unjudged: Final = ()
+
     def __init__(self, house: House) -> None:
         self._house = house
-        self._drift = DriftTables(house)
-        self._review = ReviewTables(house)
         self._is_whole = False
         self._last = 0
-        self.caveats: tuple[str, ...] = ()
-        self.unjudged: tuple[str, ...] = ()
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of events that tell of rows."""
-        return DriftTables.kinds | ReviewTables.kinds
+    # Both load numerics, which a ledger without drift and reviews is checked without.
+
+    @cached_property
+    def _drift(self) -> DriftTables:
+        from gatemark.flow.drift_tables import DriftTables  # noqa: PLC0415
+
+        return DriftTables(self._house)
+
+    @cached_property
+    def _review(self) -> ReviewTables:
+        from gatemark.flow.review_tables import ReviewTables  # noqa: PLC0415
+
+        return ReviewTables(self._house)
 
     def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
         """Remember what an event tells; what is wrong with rows is found at the end."""
-        tables = self._drift if event.kind in DriftTables.kinds else self._review
+        tables = self._drift if event.kind in DRIFT_KINDS else self._review
         tables.learn(event, payload)
         self._last = event.seq
         return ()
@@ -60,17 +87,29 @@ class TableCheck:
         if not self._is_whole:
             check.add_caveat(UNHELD)
             return
-        looks: tuple[tuple[Check, Callable[[], Iterable[Finding]]], ...] = (
-            ("points", self._drift.points),
-            ("drift", self._drift.watching),
-            ("review", self._review.reviews),
-            ("labels", self._review.labels),
-        )
+        looks: list[tuple[Check, Callable[[], Iterable[Finding]]]] = []
+        with_caveats: list[DriftTables | ReviewTables] = []
+        if "_drift" in self.__dict__ or self._has_pushes() or self._has_rows(DRIFT_ROWS):
+            looks += [("points", self._drift.points), ("drift", self._drift.watching)]
+            with_caveats.append(self._drift)
+        if "_review" in self.__dict__ or self._has_rows(REVIEW_ROWS):
+            looks += [("review", self._review.reviews), ("labels", self._review.labels)]
+            with_caveats.append(self._review)
         for name, look in looks:
             for seq, message in self._lasting(look):
                 check.troubles.add(seq, name, message)
-        for caveat in (*self._drift.caveats, *self._review.caveats):
-            check.add_caveat(caveat)
+        for tables in with_caveats:
+            for caveat in tables.caveats:
+                check.add_caveat(caveat)
+
+    def _has_pushes(self) -> bool:
+        with self._house.store.database.reading() as connection:
+            return self._house.store.events.has_kind(connection, POINTS_PUSHED)
+
+    def _has_rows(self, tables: Sequence[sa.Table]) -> bool:
+        with self._house.store.database.reading() as connection:
+            queries = (sa.select(sa.literal(1)).select_from(table).limit(1) for table in tables)
+            return any(connection.execute(query).first() is not None for query in queries)
 
     def _lasting(self, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
         """What a look finds, and finds again if somebody wrote meanwhile.

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.event import Event
-from gatemark.core.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.core.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.core.stored_rows import Finding, finding, plain_json
 from gatemark.flow.house import House
 from gatemark.review.label_rows import AcceptedSet, label_findings
@@ -32,8 +32,6 @@ SHORT: Final = 19
 
 class ReviewTables:
     """Learns what events tell of reviews and labels, and then compares the tables."""
-
-    kinds: Final = frozenset({REVIEW_CREATED, REVIEW_UNBLINDED, LABELS_ACCEPTED})
 
     def __init__(self, house: House) -> None:
         self._house = house

@@ -264,8 +264,8 @@ def sealed_vote_findings(
             choice, first = opened_choice(key, cast, place[cast.reviewer, cast.ordinal])
             opened.add(SealedVote(pair.item, cast.reviewer, choice, first))
     sealed = (msgspec.json.decode(line, type=SealedVote) for line in lines)
-    lost = [vote for vote in sealed if vote not in opened]
-    for vote in lost[:MOST_TOLD]:
-        yield f"{vote.reviewer}'s vote on {vote.item} is not the one that was sealed"
+    lost = [one for one in sealed if one not in opened]
+    for one in lost[:MOST_TOLD]:
+        yield f"{one.reviewer}'s vote on {one.item} is not the one that was sealed"
     if len(lost) > MOST_TOLD:
         yield f"{len(lost) - MOST_TOLD} more votes are not the ones that were sealed"

@@ -37,6 +37,7 @@ UNCOVERED: Final = 0
 
 _head: Final = struct.Struct("<IIIqq32s").pack
 _tail: Final = struct.Struct("<qqqqddII").pack
+_fields: Final = itemgetter(slice(1, None))
 _length: Final = struct.Struct("<I").pack
 _number: Final = struct.Struct("<d").pack
 _UNREADABLE: Final = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
@@ -183,20 +184,46 @@ class BatchMaker:
 
 
 def found_batches(
-    rows: Iterable[tuple[int, Sequence[Any]]], series: Callable[[int], Series | None]
+    chunks: Iterable[Sequence[Sequence[Any]]], series: Callable[[int], Series | None]
 ) -> Iterator[FoundBatch]:
-    """Batches of rows that come with their batch's number, in the order of batch and digest."""
-    packed = RowPacker(series).packed
-    for number, members in groupby(rows, key=itemgetter(0)):
-        count, seen = 0, hashlib.sha256(SCHEMA)
-        names: dict[int, str] = {}
-        while some := [row for _, row in islice(members, AT_ONCE)]:
-            count += len(some)
-            seen.update(b"".join(packed(some)))
-            for one in {row[0] for row in some} - names.keys():
-                names[one] = _name(series(one))
-        shown = tuple(sorted(names.values())[:MOST_NAMED])
-        yield FoundBatch(number, count, DIGEST_PREFIX + seen.hexdigest(), shown, len(names))
+    """The batches of stored rows, which come some at a time and in the order of the digest.
+
+    Each begins with the number of its batch, followed by the fields of a ``PointRow``.
+    """
+    packer = RowPacker(series)
+    current: _OpenBatch | None = None
+    for chunk in chunks:
+        for number, members in groupby(chunk, key=itemgetter(0)):
+            if current is None or current.number != number:
+                if current is not None:
+                    yield current.found()
+                current = _OpenBatch(number, packer, series)
+            current.add(list(map(_fields, members)))
+    if current is not None:
+        yield current.found()
+
+
+class _OpenBatch:
+    """A batch of which some rows were read."""
+
+    def __init__(
+        self, number: int, packer: RowPacker, series: Callable[[int], Series | None]
+    ) -> None:
+        self.number = number
+        self._packer, self._series = packer, series
+        self._count, self._seen = 0, hashlib.sha256(SCHEMA)
+        self._names: dict[int, str] = {}
+
+    def add(self, rows: Sequence[Sequence[Any]]) -> None:
+        self._count += len(rows)
+        self._seen.update(b"".join(self._packer.packed(rows)))
+        for one in {row[0] for row in rows} - self._names.keys():
+            self._names[one] = _name(self._series(one))
+
+    def found(self) -> FoundBatch:
+        names = tuple(sorted(self._names.values())[:MOST_NAMED])
+        digest = DIGEST_PREFIX + self._seen.hexdigest()
+        return FoundBatch(self.number, self._count, digest, names, len(self._names))
 
 
 def _name(series: Series | None) -> str:

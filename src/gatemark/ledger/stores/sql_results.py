@@ -87,6 +87,7 @@ class SqlResults:
 
         Checking takes milliseconds and a page shows the same results again and again.
         """
+        # A database may hold something else than bytes where bytes belong.
         data = document if isinstance(document, bytes) else b""
         key = (seq, identity, hashlib.sha256(data).digest())
         line = self._lines.get(key)

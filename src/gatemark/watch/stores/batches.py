@@ -43,8 +43,7 @@ def stored_batches(
 ) -> Iterator[FoundBatch]:
     """Every batch that rows name, by number; those without one come first."""
     query = _rows(connection, only_uncovered=only_uncovered)
-    rows = ((row[0], row[1:]) for some in stream(connection, query) for row in some)
-    return found_batches(rows, _series(connection))
+    return found_batches(stream(connection, query), _series(connection))
 
 
 def uncovered_batch(connection: sa.Connection) -> PointBatch:
@@ -89,9 +88,9 @@ def _series(connection: sa.Connection) -> Callable[[int], Series | None]:
 
 
 def _read(row: Sequence[Any]) -> Series | None:
+    number, asset, metric, form, length_s, phase_s, text = row
     try:
-        layout = msgspec.json.decode(row[-1], type=tuple[float | str, ...])
+        layout = msgspec.json.decode(text, type=tuple[float | str, ...])
     except (msgspec.MsgspecError, TypeError):
         return None
-    number, asset, metric, form, length_s, phase_s = row[:-1]
     return Series(number, asset, metric, form, length_s, phase_s, layout)

@@ -192,7 +192,7 @@ class Pusher:
         known = connection.exec_driver_sql(
             f"SELECT count(*) FROM {_STAGE} s JOIN {POINTS.name} p ON {same}"  # noqa: S608
         ).scalar_one()
-        self._written += self._write_known(same) if known else self._write_new(rows)
+        self._written.extend(self._write_known(same) if known else self._write_new(rows))
         connection.exec_driver_sql(f"DELETE FROM {_STAGE}")  # noqa: S608
         if len(self._written) >= BATCH:
             self._close_batch()
