@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -46,6 +46,22 @@ def write_everything(store: str, folder: Path) -> None:
     live.now = day(31)
     _write_reviews(live, folder)
     _write_labels(live, folder)
+    live.house.store.close()
+
+
+def write_more(store: str, folder: Path) -> None:
+    """Something new in each table that is compared with events."""
+    live = Live(store, folder)
+    live.now = day(32)
+    live.push(18, [10.0, 10.0])
+    live.probe(32)
+    house = live.house.acting_as("olu")
+    files = {arm: write_arm(folder, arm, 2) for arm in ("new", "old")}
+    plan = ReviewPlan(name="later", candidates=("new",), baseline="old", min_decisive=1)
+    create_review(house, CreateReview(plan=plan, files=files))
+    close_review(house, CloseReview(review="notes", early="time is up"))
+    give_label(house, GiveLabel(labels="tone", reviewer="bob", item="q002", label="bad"))
+    accept_labels(house, AcceptLabels(labels="tone"))
     live.house.store.close()
 
 
@@ -150,25 +166,29 @@ class PostgresPlace:
             "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         )
         self._tables = [name for (name,) in listed.fetchall()]
-        self._edited = False
+        for table in self._tables:
+            self._connection.execute(f"CREATE TABLE kept_{table} AS TABLE {table}")
+        self._is_guarded = True
 
     def edit(self, statement: str, *values: Any) -> int:
-        if not self._edited:
-            for table in self._tables:
-                self._connection.execute(f"GRANT ALL ON {table} TO CURRENT_USER")
-                self._connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
-                self._connection.execute(f"CREATE TABLE kept_{table} AS TABLE {table}")
-            self._edited = True
+        self._unguard()
         with self._connection.cursor() as cursor:
             cursor.execute(_marks(statement), values)
             return cursor.rowcount
+
+    def _unguard(self) -> None:
+        for table in self._tables if self._is_guarded else ():
+            self._connection.execute(f"GRANT ALL ON {table} TO CURRENT_USER")
+            self._connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        self._is_guarded = False
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._connection.execute(_marks(query), values).fetchall()
 
     def restore(self) -> None:
         """Put every row back."""
-        for table in self._tables if self._edited else ():
+        self._unguard()
+        for table in self._tables:
             self._connection.execute(f"DELETE FROM {table}")
             self._connection.execute(f"INSERT INTO {table} SELECT * FROM kept_{table}")
 
@@ -187,7 +207,3 @@ def sqlite_copy(original: Path, folder: Path) -> SqlitePlace:
 
 def house_at(place: Place, **more: Any) -> House:
     return House(store=place.address, **more)
-
-
-Edits = Sequence[tuple[str, tuple[Any, ...]]]
-Attack = Callable[[Place], None]

@@ -160,8 +160,10 @@ def _move(
         return _done(episode, wanted, f"refused: {error}", ())
     except GatemarkError as error:
         return _done(episode, wanted, f"failed: {error}", ())
-    outcome = _words(wanted, stand) if acted.is_change else f"was so already: {wanted}"
-    return _kept(house, episode, wanted, outcome, now, events=_numbers(acted))
+    if not acted.is_change:
+        # It cites the signals: an act that cites nothing could be anybody's.
+        return _kept(house, episode, wanted, f"was so already: {wanted}", now, events=signals)
+    return _kept(house, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
 
 
 def _command(episode: Episode, wanted: Act, stand: Standing, signals: tuple[int, ...]) -> Command:

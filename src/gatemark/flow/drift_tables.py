@@ -32,6 +32,7 @@ class DriftTables:
         self._house = house
         self._episodes = LedgerEpisodes()
         self._recorded: tuple[int, DriftRecorded] | None = None
+        self._first_recorded: int | None = None
         self._found: list[Finding] = []
         self.uncovered = 0
 
@@ -45,6 +46,7 @@ class DriftTables:
         except msgspec.ValidationError as error:
             self._found.append((event.seq, _unreadable(event, error)))
             return
+        self._first_recorded = self._first_recorded or event.seq
         if self._recorded is not None:
             self._found.extend(succession_findings(self._recorded, event.seq, said))
         self._recorded = (event.seq, said)
@@ -83,7 +85,8 @@ class DriftTables:
         yield from self._episodes.compared(memories.episode_rows(), is_ahead=is_ahead)
         acts = list(memories.act_rows())
         numbers = {number for row in acts for number in cited_numbers(row) or ()}
-        yield from self._episodes.compared_acts(acts, self._cited(sorted(numbers)))
+        cited = self._cited(sorted(numbers))
+        yield from self._episodes.compared_acts(acts, cited, self._first_recorded)
 
     def _cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, Any]]]:
         """The events of some numbers, as far as they are there."""

@@ -7,7 +7,7 @@ serious one, and open or closed as it was told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -24,7 +24,7 @@ TOLD: Final = "tell"
 CLOSED: Final = "close"
 """The act of writing into the ledger that an episode is over."""
 ALREADY: Final = "was so already"
-"""How the outcome of an act begins that had nothing left to do."""
+"""How the outcome of an act begins that had nothing left to do; 0.1.0 let it cite no event."""
 SHORT: Final = 19
 """How much of an episode's id is shown."""
 
@@ -133,18 +133,26 @@ class LedgerEpisodes:
                 yield finding(told.first.seq, "episodes", f"{_name(identity, told)} is missing")
 
     def compared_acts(
-        self, rows: Iterable[ActRow], cited: Mapping[int, tuple[Event, Mapping[str, Any]]]
+        self,
+        rows: Iterable[ActRow],
+        cited: Mapping[int, tuple[Event, Mapping[str, Any]]],
+        since: int | None,
     ) -> Iterator[Finding]:
-        """What is wrong with the acts, given the events that they cite."""
+        """What is wrong with the acts, given the events that they cite.
+
+        ``since`` is the first event of a build whose acts always cite one.
+        """
         for row in rows:
             told = self.by_id.get(row.episode)
+            first = None if told is None else told.first
             name = f"{row.act} ({row.level}) of {_name(row.episode, told)}"
-            numbers = cited_numbers(row)
-            if numbers is None:
-                yield finding(None, "episode_acts", f"{name}: its events cannot be read")
-                continue
-            for seq, what in _act(row, numbers, told, cited):
+            for what in _act(row, told, cited, may_cite_none=_is_older(first, since)):
+                seq = None if first is None else first.seq
                 yield finding(seq, "episode_acts", f"{name}: {what}")
+
+
+def _is_older(first: Opening | None, since: int | None) -> bool:
+    return since is None or (first is not None and first.seq < since)
 
 
 def recorded_findings(
@@ -186,26 +194,35 @@ def cited_numbers(row: ActRow) -> tuple[int, ...] | None:
 
 def _act(
     row: ActRow,
-    numbers: Sequence[int],
     told: LedgerEpisode | None,
     cited: Mapping[int, tuple[Event, Mapping[str, Any]]],
-) -> Iterator[Finding]:
-    seq = None if told is None or told.first is None else told.first.seq
-    if not numbers and not (row.act not in (TOLD, CLOSED) and row.outcome.startswith(ALREADY)):
-        yield seq, "cites no event"
+    *,
+    may_cite_none: bool,
+) -> Iterator[str]:
+    numbers = cited_numbers(row)
+    if numbers is None:
+        yield "its events cannot be read"
+        return
+    if told is None:
+        yield "the ledger does not know this episode"
+        return
+    is_telling = row.act in (TOLD, CLOSED)
+    is_excused = may_cite_none and not is_telling and row.outcome.startswith(ALREADY)
+    if not numbers and not is_excused:
+        yield "cites no event"
     for number in numbers:
         if number not in cited:
-            yield seq, f"cites event {number}, which is not there"
+            yield f"cites event {number}, which is not there"
             continue
         event, payload = cited[number]
-        if row.act in (TOLD, CLOSED):
-            is_its = event.kind == DRIFT_SIGNAL and payload.get("episode") == row.episode
+        is_right = event.subject == told.asset
+        if is_telling or event.kind == DRIFT_SIGNAL:
+            is_right = event.kind == DRIFT_SIGNAL and payload.get("episode") == row.episode
+        if is_telling:
             is_over = "closed_because" in payload
-            is_right = is_its and payload.get("level") == row.level
-            if not is_right or is_over != (row.act == CLOSED):
-                yield seq, f"cites event {number}, which is not about it"
-        elif told is not None and event.subject != told.asset:
-            yield seq, f"cites event {number}, which is not about {told.asset}"
+            is_right &= payload.get("level") == row.level and is_over == (row.act == CLOSED)
+        if not is_right:
+            yield f"cites event {number}, which is not about it"
 
 
 def _columns(row: EpisodeRow, document: Mapping[str, Any]) -> Iterator[str]:
