@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes, whole_floats
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.identity import is_one_line
 
@@ -167,28 +167,18 @@ def read_payload(data: bytes) -> Payload:
     """The payload in some stored bytes; refuses bytes that two readers could read differently."""
     try:
         form = _decode_payload(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidValueError(f"the payload cannot be read: {error}") from error
     # Canonical bytes are their own re-encoding; repeated keys, which readers disagree about, are
     # not. The fast encoder agrees with RFC 8785 but for some numbers and rare characters in keys.
     content = form.payload
     if _MANY_DIGITS in data.translate(_DIGITS):
-        content = _large_floats(content)
+        content = whole_floats(content)
     if _encode_sorted(form) != data:
         again = canonical_bytes({"payload": content, "salt": form.salt})
         if again != data:
             raise InvalidValueError("the payload is not canonical JSON")
     return Payload(content, form.salt)
-
-
-def _large_floats(value: Any) -> Any:
-    """Whole numbers beyond 2**53 made floats again: nothing else is written in that form."""
-    if isinstance(value, dict):
-        return {key: _large_floats(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_large_floats(inner) for inner in value]
-    is_large = type(value) is int and abs(value) > 2**53 - 1
-    return float(value) if is_large else value
 
 
 def link(head: Head, draft: EventDraft, payload_digest: str) -> tuple[Event, bytes]:

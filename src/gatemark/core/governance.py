@@ -48,7 +48,7 @@ from gatemark.core.event_kinds import (
     WAIVER,
     WATCH_CLOSED,
 )
-from gatemark.core.result import RESULT_FORMAT, PackRef
+from gatemark.core.result import PackRef
 from gatemark.core.verdict import Outcome
 
 NEVER_ERASED: Final = frozenset(
@@ -91,6 +91,9 @@ NEVER_ERASED: Final = frozenset(
 
 DECISIONS: Final = frozenset({APPROVAL, TRANSITION, WAIVER, OVERRIDE, BREAK_GLASS})
 """Kinds that leave the ledger as signed statements."""
+
+FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
+"""What was sealed by an event that does not say so: 0.1.0 knew no other."""
 
 RULES_VERSION: Final = 1
 """The version of the lifecycle's rules that this build decides by; each decision names it."""
@@ -141,7 +144,7 @@ class ResultSealed(msgspec.Struct, frozen=True):
     pack: PackRef
     policy_digest: str
     occasion: dict[str, Any]
-    result_format: str = RESULT_FORMAT
+    result_format: str = FIRST_RESULT_FORMAT
 
 
 class AssetRegistered(msgspec.Struct, frozen=True):
@@ -293,7 +296,7 @@ def is_by_newer_rules(payload: Mapping[str, Any]) -> bool:
 
 def sealed_format(payload: Mapping[str, Any]) -> str:
     """The format of the result that a ``result_sealed`` event tells of."""
-    return str(payload.get("result_format", RESULT_FORMAT))
+    return str(payload.get("result_format", FIRST_RESULT_FORMAT))
 
 
 def as_payload(value: msgspec.Struct) -> dict[str, Any]:

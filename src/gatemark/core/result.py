@@ -143,7 +143,7 @@ def read_result(identity: str, document: bytes) -> Result:
     _check_seals(identity, stamp, members)
     try:
         result = read_stored(document, Result)
-    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
+    except (msgspec.MsgspecError, TypeError, UnicodeError, RecursionError) as error:
         raise IntegrityError(f"result {identity} cannot be read: {error}") from error
     if digest_bytes(bytes(members["policy"])) != result.policy_digest:
         raise IntegrityError(

@@ -58,7 +58,10 @@ def convert_stored(value: Any, type_: type[T]) -> T:
 
 
 def _places(value: Any, path: str) -> Iterator[dict[str, Any]]:
-    """The objects that a path of msgspec's messages leads to; ``[...]`` stands for every value."""
+    """The objects that a path of msgspec's messages leads to; ``[...]`` stands for every value.
+
+    Elements of a list stand for each other, so that one round is enough for a long list.
+    """
     places = [value]
     for name, index in _STEP.findall(path):
         if name:
@@ -66,8 +69,19 @@ def _places(value: Any, path: str) -> Iterator[dict[str, Any]]:
         elif index == "...":
             places = [inner for place in places for inner in _inner(place)]
         else:
-            places = [place[int(index)] for place in places if isinstance(place, list)]
+            places = [alike for place in places for alike in _alike(place, int(index))]
     yield from (place for place in places if isinstance(place, dict))
+
+
+def _alike(place: Any, index: int) -> list[Any]:
+    """An element of a list, with all others of its tag."""
+    if not isinstance(place, list):
+        return []
+    return [one for one in place if _tag(one) == _tag(place[index])]
+
+
+def _tag(element: Any) -> Any:
+    return element.get("type") if isinstance(element, dict) else None
 
 
 def _inner(place: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from gatemark.core.event import Event, Head
 from gatemark.core.event_kinds import ASSET_REGISTERED, RESULT_SEALED
 from gatemark.core.formats import FORMAT, check_payload_format, newer_format
 from gatemark.core.governance import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
-from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded
+from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded, subject_of
 from gatemark.core.stored import convert_stored
 from gatemark.flow.house import House
 from gatemark.ledger.port import EventStore
@@ -44,6 +44,12 @@ def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None
         by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    if event.subject != subject_of(fact):
+        # Looked up by subject, the event would be another asset's; by its payload, this one's.
+        raise IntegrityError(
+            f"event {event.seq} ({event.kind}) is filed under {event.subject}, "
+            f"but is about {subject_of(fact)}"
+        )
     return Recorded(event.seq, event.actor, event.at, fact, by)
 
 
@@ -172,8 +178,13 @@ class Books:
 
     def _advance(self, state: State, event: Event, payload: Mapping[str, Any] | None) -> None:
         line = recorded(event, payload)
-        if line is not None:
+        if line is None:
+            return
+        try:
             advance(state, line)
+        except msgspec.ValidationError as error:
+            where = f"event {event.seq} ({event.kind})"
+            raise IntegrityError(f"{where} cannot be read: {error}") from error
 
 
 _OPEN: WeakKeyDictionary[House, Books] = WeakKeyDictionary()

@@ -15,7 +15,7 @@ from gatemark.core.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASE
 from gatemark.core.governance import NEVER_ERASED, BlobErased, PayloadErased, as_payload
 from gatemark.core.verified import Verified
 from gatemark.flow.house import House
-from gatemark.flow.ledger_blobs import blob_trouble, told_blobs
+from gatemark.flow.ledger_blobs import MISSING, blob_trouble, told_blobs
 from gatemark.flow.ledger_keys import (
     keyring_of,
     read_public_key,
@@ -78,13 +78,18 @@ def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
     """Files that events tell of by themselves; an export does not carry them."""
     try:
         told = {digest: (seq, what) for seq, what, digest in told_blobs(store)}
-    except IntegrityError:
-        # The event that does not verify is told already.
+    except IntegrityError as error:
+        check.troubles.add(None, "payload", str(error))
         return
     for digest, (seq, what) in told.items():
         trouble = None if check.is_erased(digest) else blob_trouble(store, digest)
-        if trouble is not None:
-            check.troubles.add(seq, "blob", f"event {seq}: blob {digest} ({what}) {trouble}")
+        if trouble is None:
+            continue
+        message = f"event {seq}: blob {digest} ({what}) {trouble}"
+        if trouble == MISSING:
+            check.add_missing_blob(seq, message)
+        else:
+            check.troubles.add(seq, "blob", message)
 
 
 def export(house: House, folder: str, key_path: str | None) -> Exported:

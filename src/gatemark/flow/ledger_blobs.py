@@ -4,27 +4,64 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from typing import Final, TypeVar
+
+import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
+from gatemark.core.errors import IntegrityError, InvalidValueError
+from gatemark.core.event import Event
 from gatemark.core.event_kinds import ATTRIBUTION_SEALED, LABELS_ACCEPTED
+from gatemark.core.formats import FORMAT, check_payload_format
+from gatemark.core.stored import convert_stored
 from gatemark.ledger.port import Store
+
+T = TypeVar("T")
+MISSING: Final = "is missing from the store"
+
+
+class _Sealed(msgspec.Struct):
+    """What is read of an ``attribution_sealed``; events of the first build name no blobs."""
+
+    blobs: dict[str, str] = {}
+
+
+class _Accepted(msgspec.Struct):
+    """What is read of a ``labels_accepted``."""
+
+    labels: str
+    dataset_digest: str
 
 
 def told_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
-    """The number of the event, what the file is, and its digest."""
-    for event, payload in store.events.events(kind=ATTRIBUTION_SEALED):
-        for what, digest in (payload or {}).get("blobs", {}).items():
+    """The number of the event, what the file is, and its digest.
+
+    Formats that only a newer build knows are passed over. IntegrityError names an event that is
+    not what its kind says.
+    """
+    for event, sealed in _read(store, ATTRIBUTION_SEALED, _Sealed):
+        for what, digest in sealed.blobs.items():
             name = "document" if what == "attribution" else what
             yield event.seq, f"{name} of an attribution", digest
-    for event, payload in store.events.events(kind=LABELS_ACCEPTED):
-        if payload is not None:
-            yield event.seq, f"accepted labels {payload['labels']}", payload["dataset_digest"]
+    for event, accepted in _read(store, LABELS_ACCEPTED, _Accepted):
+        yield event.seq, f"accepted labels {accepted.labels}", accepted.dataset_digest
+
+
+def _read(store: Store, kind: str, type_: type[T]) -> Iterator[tuple[Event, T]]:
+    for event, payload in store.events.events(kind=kind):
+        if payload is None:
+            continue
+        try:
+            if check_payload_format(kind, payload.get(FORMAT)):
+                yield event, convert_stored(payload, type_)
+        except (InvalidValueError, msgspec.ValidationError) as error:
+            raise IntegrityError(f"event {event.seq}: is not a {kind}: {error}") from error
 
 
 def blob_trouble(store: Store, digest: str) -> str | None:
     """What is wrong with a kept file, None when nothing is."""
     if not is_digest(digest) or not store.blobs.has(digest):
-        return "is missing from the store"
+        return MISSING
     seen = hashlib.sha256()
     for piece in store.blobs.pieces(digest):
         seen.update(piece)

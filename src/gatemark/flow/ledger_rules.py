@@ -10,13 +10,14 @@ import msgspec
 
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.event import Event
-from gatemark.core.event_kinds import RESULT_SEALED
+from gatemark.core.event_kinds import BLOB_ERASED, RESULT_SEALED
 from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import Result
 from gatemark.core.stored import convert_stored
 from gatemark.flow.books import recorded
 from gatemark.flow.citations import summed_up
+from gatemark.flow.exam_of_record import PACK_BLOB
 from gatemark.ledger.port import Store
 from gatemark.lifecycle.evidence import Cited
 from gatemark.lifecycle.inspection import Finding, Inspector
@@ -36,8 +37,7 @@ class RuleCheck:
     def caveats(self) -> tuple[str, ...]:
         """What had to be taken on the ledger's own word."""
         gone = (
-            f"result {result_id}: its pack is gone or newer than this build; "
-            "how it asked and scored is not checked"
+            f"result {result_id}: its pack is gone; how it asked and scored is not checked"
             for result_id in sorted(self._known.without_pack)
         )
         return (*gone, *self._inspector.caveats)
@@ -45,7 +45,7 @@ class RuleCheck:
     @property
     def unjudged(self) -> tuple[str, ...]:
         """What only a newer build can judge."""
-        return self._inspector.unjudged
+        return (*dict.fromkeys(self._known.newer), *self._inspector.unjudged)
 
     def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
         """What the rules do not explain, up to the act before this event."""
@@ -76,6 +76,8 @@ class KnownResults:
         self._sealed: dict[str, dict[str, datetime]] = {}
         self._told: set[str] = set()
         self.without_pack: set[str] = set()
+        self.newer: list[str] = []
+        self._erased: set[str] | None = None
 
     def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
         """From here on a result is known, or known anew."""
@@ -100,13 +102,31 @@ class KnownResults:
             return None
         told_at = self._sealed.get(asset.name, {}).get(result_id)
         try:
-            return summed_up(result, told_at, self._store.blobs)
-        except (IntegrityError, NewerFormatError):
+            found = summed_up(result, told_at, self._store.blobs)
+        except NewerFormatError as error:
+            self.newer.append(f"result {result_id}: {error}")
+            found = self._without_definition(result, told_at, asset)
+        except IntegrityError:
+            if not self._has_erased_pack(result):
+                # What is no longer the pack that was named can show nothing.
+                return None
             self.without_pack.add(result_id)
-            found = summed_up(result, told_at, None)
-            definition = None if asset.exam is None else asset.exam.definition
-            exam = msgspec.structs.replace(found.exam, definition=definition)
-            return msgspec.structs.replace(found, exam=exam)
+            found = self._without_definition(result, told_at, asset)
+        return found
+
+    def _has_erased_pack(self, result: Result) -> bool:
+        if self._erased is None:
+            told = self._store.events.events(kind=BLOB_ERASED)
+            self._erased = {str(payload["digest"]) for _, payload in told if payload}
+        packs = {blob.digest for blob in result.blobs if blob.name == PACK_BLOB}
+        return bool(packs & self._erased)
+
+    def _without_definition(self, result: Result, told_at: datetime | None, asset: Asset) -> Cited:
+        """A result whose pack cannot be looked at, taken on the ledger's word."""
+        found = summed_up(result, told_at, None)
+        definition = None if asset.exam is None else asset.exam.definition
+        exam = msgspec.structs.replace(found.exam, definition=definition)
+        return msgspec.structs.replace(found, exam=exam)
 
     def _result(self, result_id: str) -> Result | None:
         if result_id not in self._results:

@@ -295,12 +295,15 @@ def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator
     tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
     before = {number.key: number for number in result.measurements}
     after = {number.key: number for number in anew}
+    ruled = {one.metric for rule in result.policy.rules for one in (rule, *rule.instead)}
     for key in sorted(before.keys() | after.keys(), key=str):
         old, new = before.get(key), after.get(key)
         name = key[0] if key[1] is None else f"{key[1]}.{key[0]}"
         if old is None or new is None:
-            # A later build may measure more, or less, which is told as not judged.
-            if _is_of_another_build(result):
+            # A later build may measure more, or less, which is told as not judged. What the sealed
+            # policy has a rule for must have been measured then.
+            is_ruled = old is None and key[0] in ruled
+            if _is_of_another_build(result) and not is_ruled:
                 continue
             yield f"{name} is {'not measured any more' if new is None else 'missing from it'}"
         elif old.version == new.version and not _same(old, new, tolerance):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.event import Event
 from gatemark.core.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.core.stored_rows import Finding, finding, plain_json
@@ -105,8 +105,9 @@ class ReviewTables:
                 for file in account.files:
                     if file.name == VOTES:
                         return self._house.blobs.get(file.digest).splitlines()
-        except IntegrityError:
-            pass
+        except (IntegrityError, NewerFormatError, UsageError):
+            # The check of results tells of it.
+            return []
         return []
 
     def labels(self) -> Iterator[Finding]:

@@ -9,14 +9,21 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.core.event import EMPTY, Event, EventDraft, Head
+from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+from gatemark.core.errors import (
+    BadInputError,
+    IntegrityError,
+    NewerFormatError,
+    RefusedError,
+    UsageError,
+)
+from gatemark.core.event import EMPTY, SCHEMA, Event, EventDraft, Head
 from gatemark.core.event_kinds import ASSET_REGISTERED
+from gatemark.core.formats import is_newer, newer_format
 from gatemark.core.governance import DECISIONS
 from gatemark.core.result import Result, read_result
 from gatemark.ledger.blobs import FolderBlobs
-from gatemark.ledger.chain import checked, raw_digest
+from gatemark.ledger.chain import checked, raw_digest, row_bytes
 from gatemark.ledger.dsse import open_envelope, read_envelope
 from gatemark.ledger.export import (
     BLOBS,
@@ -25,6 +32,7 @@ from gatemark.ledger.export import (
     EVENTS,
     RESULTS,
     candidate_digest,
+    export_line,
 )
 from gatemark.ledger.note import VerifierKey
 from gatemark.ledger.port import EventRow, ResultLine
@@ -186,7 +194,7 @@ class ExportStore:
             path = self.folder / RESULTS / name
             try:
                 expected = result_statement(read_result(result_id, document))
-            except IntegrityError:
+            except (IntegrityError, NewerFormatError):
                 continue
             if not path.is_file() or path.read_bytes() != expected:
                 yield None, f"{RESULTS}/{name}: is not the statement of its result"
@@ -243,9 +251,11 @@ def _row_of(line: bytes, place: str) -> EventRow:
     try:
         said = _decode(line)
         payload = None
+        if (said.payload is msgspec.UNSET) != (said.salt is msgspec.UNSET):
+            raise IntegrityError(f"{place}: has a payload or a salt, but not both")
         if said.payload is not msgspec.UNSET and said.salt is not msgspec.UNSET:
             payload = b'{"payload":' + bytes(said.payload) + b',"salt":"%s"}' % said.salt.encode()
-        return EventRow(
+        row = EventRow(
             seq=said.seq,
             prev=raw_digest(said.prev),
             kind=said.kind,
@@ -257,7 +267,12 @@ def _row_of(line: bytes, place: str) -> EventRow:
             payload=payload,
         )
     except (msgspec.MsgspecError, ValueError) as error:
-        raise IntegrityError(f"{place}: is no event of a ledger: {error}") from error
+        raise IntegrityError(f"{place}: is not an event of a ledger: {error}") from error
+    if export_line(row) != line:
+        if is_newer(said.schema, SCHEMA) and digest_bytes(row_bytes(row)) != said.digest:
+            raise NewerFormatError(f"{place}: {newer_format(said.schema)}")
+        raise IntegrityError(f"{place}: is not written as an export writes it")
+    return row
 
 
 def _only_looked_at(*_what: object) -> RefusedError:

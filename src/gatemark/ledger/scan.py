@@ -14,6 +14,7 @@ from gatemark.core.event import EMPTY, Event, Head
 from gatemark.core.event_kinds import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
+    DRIFT_SIGNAL,
     KINDS,
     PAYLOAD_ERASED,
     RESULT_SEALED,
@@ -22,16 +23,19 @@ from gatemark.core.formats import (
     FORMAT,
     check_payload_format,
     is_format,
-    is_known,
+    is_newer,
     newer_format,
 )
 from gatemark.core.governance import (
+    DECIDED_BY,
     NEVER_ERASED,
     BlobErased,
     PayloadErased,
     is_by_newer_rules,
     sealed_format,
 )
+from gatemark.core.lifecycle_events import KINDS as LIFECYCLE_KINDS
+from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.audit import AUDITED, Auditor
 from gatemark.ledger.chain import checked_payload, event_of, row_bytes
@@ -42,6 +46,8 @@ from gatemark.ledger.merkle import Frontier, leaf_hash
 from gatemark.ledger.port import EventRow
 from gatemark.ledger.tree_check import TreeCheck
 
+DECIDED: Final = frozenset(LIFECYCLE_KINDS) - {DRIFT_SIGNAL}
+"""Kinds that the rules of the lifecycle decide."""
 GENESIS_BYTES: Final = bytes(32)
 PROGRESS_STEP: Final = 5_000
 _READ_FURTHER: Final = AUDITED | KEY_KINDS | {PAYLOAD_ERASED, BLOB_ERASED}
@@ -95,6 +101,7 @@ class EventScan:
         self.judged_until: int | None = None
         self.newer_from: int | None = None
         self.newer_results: dict[str, int] = {}
+        self.newer_kinds: set[str] = set()
         self.unjudged: list[str] = []
         self._wanted = _READ_FURTHER if further is None else _READ_FURTHER | further.kinds
         self.origin: str | None = None
@@ -246,20 +253,37 @@ class EventScan:
         try:
             # Foreign kinds are nobody's business, unless they bear a name of ours.
             is_ours = row.kind in KINDS or is_format(name)
-            is_newer = is_ours and not check_payload_format(row.kind, name)
+            is_beyond = is_ours and not check_payload_format(row.kind, name)
         except InvalidValueError as error:
             self.troubles.add(row.seq, "payload", f"event {row.seq}: {error}")
             return False
-        if is_newer:
+        if is_beyond:
+            self.newer_kinds.add(row.kind)
             self._note_newer(row.seq, newer_format(str(name)))
             if row.kind == RESULT_SEALED:
                 self.newer_results[str(payload.get("result_id"))] = row.seq
-        elif is_by_newer_rules(payload) and self.newer_from is None:
-            # The lifecycle says so itself; the ledger's own auditor only has to stop.
-            self.newer_from = row.seq
-        elif row.kind == RESULT_SEALED and not is_known(sealed_format(payload)):
-            self._note_newer(row.seq, f"seals a result that {newer_format(sealed_format(payload))}")
-        return is_newer
+        elif row.kind == RESULT_SEALED:
+            self._check_sealed_format(row.seq, sealed_format(payload))
+        elif row.kind in DECIDED:
+            self._note_rules(row.seq, payload)
+        elif row.kind in KINDS and DECIDED_BY in payload:
+            self.troubles.add(row.seq, "payload", f"event {row.seq}: {row.kind} is not a decision")
+        return is_beyond
+
+    def _check_sealed_format(self, seq: int, name: str) -> None:
+        if is_newer(name, RESULT_FORMAT):
+            self._note_newer(seq, f"seals a result that {newer_format(name)}")
+        elif name != RESULT_FORMAT:
+            self.troubles.add(seq, "result", f"event {seq}: {name!r} is not a format of results")
+
+    def _note_rules(self, seq: int, payload: Mapping[str, Any]) -> None:
+        """The lifecycle reports newer rules itself; the ledger's own auditor has to stop."""
+        if not is_by_newer_rules(payload):
+            return
+        if self._further is None:
+            self.unjudged.append(f"event {seq} was decided by rules that this build does not know")
+        if self.newer_from is None:
+            self.newer_from = seq
 
     def _note_newer(self, seq: int, what: str) -> None:
         self.unjudged.append(f"event {seq} {what}; what rests on it is not judged")
@@ -293,7 +317,11 @@ class EventScan:
 
     def _check_absent(self, seq: int, row: EventRow) -> None:
         if seq not in self._tombstones:
-            self.troubles.add(seq, "payload", f"event {seq}: its payload is missing")
+            message = f"event {seq}: its payload is missing"
+            if PAYLOAD_ERASED in self.newer_kinds:
+                self.unjudged.append(f"{message}; a newer build may have erased it")
+            else:
+                self.troubles.add(seq, "payload", message)
             return
         tombstone, said = self._tombstones[seq]
         named = DIGEST_PREFIX + row.payload_digest.hex()

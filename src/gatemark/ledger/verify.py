@@ -17,13 +17,14 @@ from typing import NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
+from gatemark.core.event_kinds import BLOB_ERASED
 from gatemark.core.formats import is_known
 from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Outcome
 from gatemark.core.verified import Trouble, Verified
 from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
 from gatemark.ledger.findings import TroubleList
-from gatemark.ledger.keyring import Keyring
+from gatemark.ledger.keyring import KEY_KINDS, Keyring
 from gatemark.ledger.note import Note, VerifierKey
 from gatemark.ledger.port import Store
 from gatemark.ledger.scan import EventScan, FurtherLook
@@ -106,6 +107,13 @@ class LedgerCheck:
         """The keys that may sign for the ledger as it is now."""
         return self._ring.keys_for(self._scan.size)
 
+    def add_missing_blob(self, seq: int | None, message: str) -> None:
+        """A blob that is gone; a newer build may have erased it in a way this one cannot read."""
+        if BLOB_ERASED in self._scan.newer_kinds:
+            self.unjudged.append(f"{message}; a newer build may have erased it")
+        else:
+            self.troubles.add(seq, "blob", message)
+
     def is_erased(self, blob: str) -> bool:
         """Whether a blob has a tombstone."""
         return blob in self._scan.erased_blobs
@@ -147,7 +155,8 @@ class LedgerCheck:
         """
         settled = self.troubles.settled()
         newer_from = self._scan.newer_from
-        if newer_from is None:
+        # Where not every trouble was kept, one that was left out may be a true one.
+        if newer_from is None or self.troubles.count > len(settled):
             return settled
         kept = []
         for trouble in settled:
@@ -211,7 +220,10 @@ class LedgerCheck:
         if key is None:
             names = ", ".join(sorted({signature.name for signature in signed.note.signatures}))
             message = f"{place}: is not signed by a key that may, but by {names}"
-            self.troubles.add(checkpoint.size, "checkpoint", message)
+            if KEY_KINDS & self._scan.newer_kinds:
+                self.unjudged.append(f"{message}; a newer build may have added the key")
+            else:
+                self.troubles.add(checkpoint.size, "checkpoint", message)
             return False
         size = self._scan.size
         if checkpoint.size > size:
@@ -231,7 +243,7 @@ class LedgerCheck:
         for result_id, document in self._store.results.documents():
             found.add(result_id)
             self._result_count += 1
-            if result_id in self._scan.newer_results:
+            if result_id in self._scan.newer_results and result_id not in sealed:
                 continue
             seq = self.seq_of_result(result_id)
             if seq is None:
@@ -264,6 +276,7 @@ class LedgerCheck:
             ("baseline", said.baseline, result.baseline),
             ("pack", said.pack, result.pack),
             ("policy", said.policy_digest, result.policy_digest),
+            ("format", said.result_format, result.schema),
         )
         for word, told, kept in pairs:
             if told != kept:
@@ -279,7 +292,7 @@ class LedgerCheck:
             if not self._blobs[digest]:
                 if not self.is_erased(digest):
                     message = _at(seq, f"blob {digest} ({name}) is missing from the store")
-                    self.troubles.add(seq, "blob", message)
+                    self.add_missing_blob(seq, message)
             elif not self._is_blob_sound(digest):
                 message = _at(seq, f"blob {digest} ({name}) was changed")
                 self.troubles.add(seq, "blob", message)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
 from gatemark.core.lifecycle_events import (
     ApprovalGiven,
     DriftNoted,
@@ -58,6 +58,7 @@ class Inspector:
         self._rule_books = rule_books
         self._not_decided: dict[int, list[int]] = {}
         self._is_named = False
+        self._newer: str | None = None
         self._house = HouseRules()
         self._assets: dict[str, Asset] = {}
         self._lost: set[str] = set()
@@ -75,7 +76,8 @@ class Inspector:
     @property
     def unjudged(self) -> tuple[str, ...]:
         """Acts by rules that only a newer build has."""
-        return tuple(
+        newer = () if self._newer is None else (self._newer,)
+        return newer + tuple(
             f"{_events(numbers)}: decided by rules {version}, which this build does not know: "
             "install a newer Gatemark"
             for version, numbers in self._not_decided.items()
@@ -84,6 +86,8 @@ class Inspector:
 
     def step(self, line: Recorded) -> list[Finding]:
         """What is wrong with the act that ended before this event."""
+        if self._newer is not None:
+            return []
         if isinstance(line.fact, DriftNoted):
             # Nobody asks for a signal; it only has to be known.
             found = self.settle() if self._act else []
@@ -135,6 +139,10 @@ class Inspector:
             for line in lines[:count]:
                 found.extend(self._wrong_names(state.house, line, first))
                 advance(state, line)
+        except NewerFormatError as error:
+            # Whatever follows may rest on it.
+            self._newer = f"event {first.seq}: {error}; decisions from here on are not judged"
+            return len(lines)
         except (IntegrityError, msgspec.ValidationError, ValueError, KeyError) as error:
             self._lost.add(name)
             message = f"nothing about {name} can be told from here on: {error}"

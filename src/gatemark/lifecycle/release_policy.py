@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.canonical import digest, original_fields
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import InvalidValueError, NewerFormatError
+from gatemark.core.formats import newer_format
 from gatemark.core.lifecycle import AssetName, Gate, Noun, Stage
 from gatemark.core.stored import convert_stored
 
@@ -210,5 +211,12 @@ def policy_from(value: object) -> ReleasePolicy:
 
 
 def recorded_policy(document: object) -> ReleasePolicy:
-    """A policy as the ledger holds it; members that this build does not know are left out."""
+    """A policy as the ledger holds it; members that this build does not know are left out.
+
+    A version that only a newer build knows raises NewerFormatError.
+    """
+    version = document.get("gatemark_release") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > 1:
+        name = f"gatemark.release-policy/{version}"
+        raise NewerFormatError(f"the release policy {newer_format(name)}")
     return convert_stored(document, ReleasePolicy)

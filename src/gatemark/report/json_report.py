@@ -38,9 +38,13 @@ def render_jsonl(result: Result) -> bytes:
 
 
 def _with_unknown(known: Any, stored: Any) -> Any:
-    """A typed document in plain form, with the stored members that its types do not have."""
+    """A typed document in plain form, with just the members that the stored one has."""
     if isinstance(known, dict) and isinstance(stored, dict):
-        kept = {name: _with_unknown(value, stored.get(name)) for name, value in known.items()}
+        kept = {
+            name: _with_unknown(value, stored[name])
+            for name, value in known.items()
+            if name in stored
+        }
         return {**kept, **{name: value for name, value in stored.items() if name not in known}}
     if isinstance(known, list | tuple) and isinstance(stored, list) and len(known) == len(stored):
         return [_with_unknown(one, other) for one, other in zip(known, stored, strict=True)]

@@ -16,6 +16,7 @@ from gatemark.core.drift import LEVELS, Window
 from gatemark.core.event import Event
 from gatemark.core.event_kinds import DRIFT_SIGNAL
 from gatemark.core.governance import DriftRecorded
+from gatemark.core.stored import convert_stored
 from gatemark.core.stored_rows import Finding, finding, moment_in, plain_json
 from gatemark.watch.table_digest import WatchState
 
@@ -298,6 +299,6 @@ def _severity(level: str) -> int:
 def _window(plain: Any) -> str | None:
     """The name of a window as events tell it."""
     try:
-        return msgspec.convert(plain, Window).id
+        return convert_stored(plain, Window).id
     except msgspec.ValidationError:
         return None

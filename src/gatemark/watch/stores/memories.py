@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from gatemark.core.drift import Episode, Level
 from gatemark.core.errors import ConflictError
 from gatemark.core.governance import DriftRecorded, TableChange
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import convert_stored, read_stored
 from gatemark.disk.database import Database
 from gatemark.watch.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
 from gatemark.watch.memory import SeriesMemory
@@ -32,6 +32,14 @@ _decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
 
 TellRecorded = Callable[[sa.Connection, DriftRecorded], object]
 """Writes an event about what was recorded, in the transaction that it is handed."""
+
+
+def _memory(content: bytes) -> SeriesMemory:
+    try:
+        return _decode(content)
+    except msgspec.ValidationError:
+        # A newer build may have added fields; the strict decoder is the fast one.
+        return convert_stored(msgspec.msgpack.decode(content), SeriesMemory)
 
 
 class LastTick(NamedTuple):
@@ -210,7 +218,7 @@ class SqlMemories:
             query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
         with self._database.reading() as connection:
             return {
-                (row[0], row[1]): KeptMemory(row[2], row[3], _decode(row[4]))
+                (row[0], row[1]): KeptMemory(row[2], row[3], _memory(row[4]))
                 for row in connection.execute(query)
             }
 
