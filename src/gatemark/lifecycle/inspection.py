@@ -124,6 +124,8 @@ class Inspector:
     def _explain(self, lines: Sequence[Recorded], found: list[Finding]) -> int:
         """Look at the act that the first of these events begins; gives how many it has."""
         first = lines[0]
+        if self._newer is not None:
+            return len(lines)
         name = _asset_of(first.fact)
         if name in self._lost:
             return 1
