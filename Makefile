@@ -33,8 +33,8 @@ test: $(VENV)/.all ## run every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(VENV)/.all ## format, lint, types, import contracts, docs
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m gatemark.testing.docs_check
