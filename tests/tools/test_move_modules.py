@@ -203,6 +203,43 @@ def test_names_in_strings_follow_and_names_of_formats_stay(
     assert "table.py:6: shop.watch.alert is left as it is" in capsys.readouterr().err
 
 
+def test_programs_in_strings_are_rewritten_as_programs(repo: Repo) -> None:
+    repo.write("src/shop/flow/price.py", PRICE)
+    repo.write(
+        "tests/test_child.py",
+        '''\
+        CHILD = """
+        from shop.flow import price
+        from shop.flow.price import RATE
+
+        print(price.price(4), RATE)
+        """
+        PROSE = """
+        Words about an import from shop.flow.price,
+        which are no program.
+        """
+        ''',
+    )
+    assert repo.run("shop.flow.price,shop.exams.journey,", "shop.flow.price:RATE,FACTOR,") == 0
+    text = repo.read("tests/test_child.py")
+    assert "from shop.exams import journey\nfrom shop.exams.journey import FACTOR\n" in text
+    assert "print(journey.price(4), FACTOR)\n" in text
+    assert "an import from shop.exams.journey,\n" in text
+    assert repo.python("import tests.test_child as t; exec(t.CHILD)") == "8 2"
+
+
+def test_a_package_whose_modules_are_named_at_run_time_is_pointed_out(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo.write("src/shop/report/page.py", "A = 1\n")
+    repo.write("src/shop/report/html.py", "A = 1\n")
+    repo.write("src/shop/load.py", 'def place(name):\n    return f"shop.report.{name}"\n')
+    assert repo.run("shop.report.page,shop.drift.page,") == 0
+    found = "src/shop/load.py:2: modules of shop.report are named at run time here"
+    assert found in capsys.readouterr().err
+    assert repo.read("src/shop/load.py").endswith('return f"shop.report.{name}"\n')
+
+
 def test_docs_and_configuration_follow_and_history_stays(repo: Repo) -> None:
     repo.write("src/shop/flow/price.py", PRICE)
     old = "python -m shop.flow.price\n"

@@ -64,6 +64,8 @@ class FileRewriter:
                 self._import_from(node)
             elif isinstance(node, ast.Import):
                 self._import(node)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self._code_in_string(node, node.value)
         self._definitions()
         self._attributes()
         follow_data(self.world, self.parsed, self.here)
@@ -184,6 +186,25 @@ class FileRewriter:
         end = self.source.data.find(b"\n", offset)
         rest = self.source.data[offset : end if end >= 0 else None].decode()
         return rest.rstrip() if rest.strip().startswith("#") else ""
+
+    def _code_in_string(self, node: ast.Constant, text: str) -> None:
+        """Rewrite programs that a test hands to another process."""
+        if "\n" not in text or "import " not in text:
+            return
+        span = self.source.span(node)
+        raw = self.source.data[span.start : span.end]
+        start = span.start + raw.find(text.encode())
+        if start < span.start:
+            # Escapes or formatting: places in the value are not places in the source.
+            return
+        inner = FileRewriter(self.world, text, None, None)
+        try:
+            new = inner.rewrite()
+        except SyntaxError:
+            return
+        line = self.source.line_of(start)
+        self.notices.extend(Notice(line + n.line - 1, n.message) for n in inner.notices)
+        self.parsed.edit(Span(start, start + len(text.encode())), new)
 
     # Symbols
 

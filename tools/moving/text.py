@@ -90,6 +90,8 @@ class TextRewriter:
         if not module:
             return whole
         line = _line(text, match.start())
+        if not rest and text.startswith(".{", match.end()) and self._loses_modules(module):
+            notices.append(Notice(line, f"modules of {module} are named at run time here"))
         if module in self.moves.names:
             if not rest and re.match(r"[/-]\w", text[match.end() : match.end() + 2]):
                 return whole
@@ -106,6 +108,14 @@ class TextRewriter:
         if attribute and not rest and (new, attribute[1:]) in self._symbols:
             return ":".join(self._symbols[new, attribute[1:]])
         return ".".join([new, *rest]) + (attribute or "")
+
+    def _loses_modules(self, package: str) -> bool:
+        """Whether a module moves out of a package, or gets another name in it."""
+        new = self.moves.new_name(package)
+        return any(
+            old.rpartition(".")[0] == package and moved != f"{new}.{old.rpartition('.')[2]}"
+            for old, moved in self.moves.names.items()
+        )
 
     def _module_in(self, parts: list[str]) -> tuple[str, list[str]]:
         """The longest module that a dotted name begins with, and the rest of the name."""

@@ -242,7 +242,7 @@ class Tree:
         found: set[str] = set()
         for move in self.moves.moves:
             parent = move.old.rpartition(".")[0]
-            found.update((move.old, f"from {parent} import"))
+            found.update((move.old, f"from {parent} import", f"{parent}.{{"))
             is_init = move.old_path.stem == INIT
             # The end of a path is part of every way to write it.
             path = move.old_path.parent if is_init else move.old_path
@@ -320,7 +320,10 @@ class Tree:
         names = [path.as_posix() for path in paths]
         for start in range(0, len(names), 500):
             some = names[start : start + 500]
-            for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
+            for command in (
+                ["check", "--select", "I,RUF022", "--fix", "--quiet"],
+                ["format", "--quiet"],
+            ):
                 subprocess.run([ruff, *command, *some], cwd=self.root, check=True)
 
     # Checking
