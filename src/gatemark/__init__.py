@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["__version__", "assign"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def __getattr__(name: str) -> Any:

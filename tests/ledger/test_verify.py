@@ -10,7 +10,7 @@ import pytest
 
 from gatemark.core.errors import GatemarkError
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import CLOCK_SET_BACK
+from gatemark.core.event_kinds import CLOCK_SET_BACK
 from gatemark.flow.house import House
 from gatemark.flow.ledger_keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store

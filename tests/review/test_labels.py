@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
-from gatemark.core.governance import LABELS_ACCEPTED
+from gatemark.core.event_kinds import LABELS_ACCEPTED
 from gatemark.flow.house import House
 from gatemark.flow.labels import (
     AcceptLabels,

@@ -17,7 +17,7 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.governance import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
+from gatemark.core.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.flow.house import House
 from gatemark.flow.review import (
     CreateReview,

@@ -12,6 +12,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.flow.house import House
+from gatemark.flow.store import UpgradeRequest, upgrade_store
 from gatemark.watch.alerts import Alert
 from gatemark.watch.cadence import Occasion, Trigger
 from gatemark.watch.parts import FORM_NAMES
@@ -134,11 +135,13 @@ def test_senders_of_one_window_add_up_and_do_not_correct_each_other(live: Live) 
 def test_only_one_of_two_ticks_that_saw_the_same_is_recorded(live: Live) -> None:
     seen = live.house.memories.last_tick()
     assert seen.number == 0
-    with live.house.memories.recording(seen, day(1)):
+    told: list[object] = []
+    with live.house.memories.recording(seen, day(1), lambda *said: told.append(said)):
         pass
+    assert told == [], "nothing was written"
     with (
         pytest.raises(ConflictError, match="another probe was faster"),
-        live.house.memories.recording(seen, day(1)),
+        live.house.memories.recording(seen, day(1), lambda *said: told.append(said)),
     ):
         pass
     assert live.house.memories.last_tick().at == day(1)
@@ -222,7 +225,7 @@ def test_alerts_wait_until_they_arrive_or_are_given_up(live: Live) -> None:
     }
 
 
-def test_a_store_of_the_layout_before_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_a_store_of_a_layout_before_watching_is_upgraded(tmp_path: Path) -> None:
     import sqlite3
 
     house = House(store=str(tmp_path / "store"))
@@ -234,6 +237,7 @@ def test_a_store_of_the_layout_before_is_brought_up_to_date(tmp_path: Path) -> N
             if table not in LAYOUT_2 and not table.startswith("sqlite_"):
                 connection.execute(f"DROP TABLE {table}")
         connection.execute("UPDATE alembic_version SET version_num = '0002'")
+    upgrade_store(House(store=str(tmp_path / "store")), UpgradeRequest())
     again = Live(str(tmp_path / "store"), tmp_path)
     assert again.push(0, [1.0]).added == 1
     again.push(0, [2.0])

@@ -11,7 +11,7 @@ from tests.web.failures import EXPECTED, add_failure
 from tests.web.scene import ASSET, Scene
 
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
+from gatemark.core.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.flow.ledger import VerifyRequest, verify
 
 

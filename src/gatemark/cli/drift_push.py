@@ -41,8 +41,8 @@ def push_command(**flags: Any) -> None:
       gatemark drift push points.jsonl
       gatemark drift push - < points.jsonl
     """
-    house = House(store=flags["store"])
-    now: datetime = flags["now"] or house.clock()
+    now: datetime = flags["now"] or House().clock()
+    house = House(store=flags["store"], clock=lambda: now)
     choices = ReadingChoices(
         check_duplicate_keys=flags["duplicate_key_check"], max_errors=flags["max_errors"]
     )

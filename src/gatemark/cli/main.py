@@ -64,6 +64,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.ledger",
         "Check, sign, export and look into the ledger of a store.",
     ),
+    "store": ("gatemark.cli.store", "Look at a store, upgrade it, back it up, restore it."),
     "runlog": (
         "gatemark.cli.runlog",
         "Replay multi-agent traces through variants, and look at the logs.",

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import (
+    canonical_bytes,
+    digest_bytes,
+    document_members,
+    join_members,
+)
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
+from gatemark.core.formats import is_newer, newer_format
+from gatemark.core.stored import read_stored
 
 SCHEMA: Final = "gatemark.attribution/1"
 
@@ -104,6 +113,27 @@ class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def named(attribution: Attribution) -> Attribution:
     """The attribution under its id."""
-    content = msgspec.to_builtins(attribution)
-    content.pop("id")
-    return msgspec.structs.replace(attribution, id=digest(content))
+    identity = _identity(document_members(canonical_bytes(attribution)))
+    return msgspec.structs.replace(attribution, id=identity)
+
+
+def read_attribution(identity: str, document: bytes) -> Attribution:
+    """Return a stored attribution, whose bytes must be the ones that its id names.
+
+    One in a format that only a newer build knows raises NewerFormatError.
+    """
+    try:
+        members = document_members(document)
+        schema = msgspec.json.decode(members["schema"], type=str)
+        said = msgspec.json.decode(members["id"], type=str)
+        if is_newer(schema, SCHEMA):
+            raise NewerFormatError(f"attribution {identity} {newer_format(schema)}")
+        if not said == identity == _identity(members):
+            raise IntegrityError(f"attribution {identity} is not what was sealed under this id")
+        return read_stored(document, Attribution)
+    except (InvalidValueError, KeyError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"attribution {identity} cannot be read: {error}") from error
+
+
+def _identity(members: Mapping[str, msgspec.Raw]) -> str:
+    return digest_bytes(join_members(members, members.keys() - {"id"}))

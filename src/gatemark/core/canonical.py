@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 import rfc8785
@@ -14,18 +15,114 @@ from gatemark.core.errors import InvalidValueError
 
 DIGEST_PREFIX: Final = "sha256:"
 _DIGEST_PATTERN: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
+StructType = TypeVar("StructType", bound=type[msgspec.Struct])
+_LATER_FIELDS: Final[dict[type, dict[str, str]]] = {}
+"""Sealed structs that gained fields since their first release: attribute by encoded name."""
+
+
+def original_fields(text: str) -> Callable[[StructType], StructType]:
+    """Name the fields, separated by blanks, that a struct had when its first document was sealed.
+
+    A field that is added later is left out of the canonical bytes while it says nothing (None,
+    unset, False or empty). Whatever does not use the new field keeps its bytes and its digest, so
+    that a pack or a policy of last month is still the same one after an upgrade.
+    """
+    names = frozenset(text.split())
+
+    def register(struct: StructType) -> StructType:
+        fields = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
+        later = {encoded: field for encoded, field in fields if encoded not in names}
+        missing = names - set(struct.__struct_encode_fields__)
+        if missing:
+            raise InvalidValueError(f"{struct.__name__} lost its fields {sorted(missing)}")
+        if later:
+            _LATER_FIELDS[struct] = later
+        return struct
+
+    return register
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """The one byte string that stands for a JSON-like value.
+    """Return the one byte string that stands for a JSON-like value.
 
     Structs become objects; NaN, infinity and integers beyond 2**53 have no canonical form and
     are refused rather than rounded.
     """
     try:
-        return rfc8785.dumps(msgspec.to_builtins(value))
+        return rfc8785.dumps(plain(value))
     except (rfc8785.CanonicalizationError, TypeError, RecursionError, UnicodeError) as error:
         raise InvalidValueError(f"no canonical form: {error}") from error
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON types, without later fields that say nothing."""
+    if not _LATER_FIELDS:
+        return msgspec.to_builtins(value)
+    if isinstance(value, msgspec.Struct):
+        return _plain_struct(value)
+    if isinstance(value, Mapping):
+        return {msgspec.to_builtins(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return msgspec.to_builtins(value)
+
+
+def _plain_struct(value: msgspec.Struct) -> dict[str, Any]:
+    # The shallow encoding decides which members there are (tags, names, omitted defaults).
+    members: dict[str, Any] = msgspec.to_builtins(value)
+    later = _LATER_FIELDS.get(type(value), {})
+    fields = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+    for encoded, field in fields:
+        if encoded not in members:
+            continue
+        inner = getattr(value, field)
+        if encoded in later and _says_nothing(inner):
+            del members[encoded]
+        elif isinstance(inner, msgspec.Struct | Mapping | list | tuple):
+            members[encoded] = plain(inner)
+    return members
+
+
+def _says_nothing(value: Any) -> bool:
+    is_empty = isinstance(value, str | bytes | Mapping | list | tuple | frozenset) and not value
+    return value is None or value is False or is_empty
+
+
+def document_members(document: bytes) -> dict[str, msgspec.Raw]:
+    """Return the members of a canonical JSON object, each as the bytes that are stored.
+
+    Refuse bytes that are not written the canonical way: with blanks between members or with a
+    repeated name, two readers could see two documents.
+    """
+    try:
+        members = msgspec.json.decode(document, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
+        raise InvalidValueError(f"not a JSON object: {error}") from error
+    if join_members(members) != document:
+        raise InvalidValueError("not canonical JSON")
+    return members
+
+
+def join_members(members: Mapping[str, msgspec.Raw], names: Iterable[str] | None = None) -> bytes:
+    """Return the JSON object of some stored members, in the order in which they are stored."""
+    wanted = None if names is None else frozenset(names)
+    parts = (
+        msgspec.json.encode(name) + b":" + bytes(raw)
+        for name, raw in members.items()
+        if wanted is None or name in wanted
+    )
+    return b"{" + b",".join(parts) + b"}"
+
+
+def digest_document(data: bytes) -> str:
+    """Return the digest of a stored JSON document's canonical form, whatever its members are.
+
+    The document is not read through a type, so that members this build does not know count too.
+    """
+    try:
+        return digest(msgspec.json.decode(data))
+    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
+        raise InvalidValueError(f"not JSON: {error}") from error
 
 
 def digest_bytes(data: bytes) -> str:

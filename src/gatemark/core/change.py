@@ -6,11 +6,14 @@ from typing import Literal
 
 import msgspec
 
+from gatemark.core.canonical import original_fields
+
 AssetKind = Literal[
     "model", "prompt", "tool", "agent", "ontology", "extractor", "classifier", "rule_pack"
 ]
 
 
+@original_fields("id digest")
 class AssetRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One version of one asset, pinned by the digest of its content."""
 

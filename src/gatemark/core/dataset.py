@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, digest_document, original_fields, plain
 from gatemark.core.errors import InvalidValueError
 
 
+@original_fields("id input target cluster confidence tags extra")
 class Row(msgspec.Struct, frozen=True):
     """One item: what goes in, what should come out, and what it belongs to."""
 
@@ -50,3 +51,19 @@ def freeze(name: str, rows: tuple[Row, ...]) -> Snapshot:
         if earlier.id == later.id:
             raise InvalidValueError(f"data set {name} has id {earlier.id!r} twice")
     return Snapshot(name=name, digest=digest([digest(row) for row in ordered]), rows=ordered)
+
+
+def write_rows(snapshot: Snapshot) -> bytes:
+    """The rows of a snapshot as they are stored: a line of JSON each, numbers as they came."""
+    return b"".join(msgspec.json.encode(plain(row)) + b"\n" for row in snapshot.rows)
+
+
+def stored_snapshot(name: str, lines: bytes) -> Snapshot:
+    """The snapshot in stored lines, its digest taken over the lines and not over today's types.
+
+    Raise msgspec.MsgspecError for lines that are no rows.
+    """
+    found = [(msgspec.json.decode(line, type=Row), line) for line in lines.splitlines()]
+    found.sort(key=lambda one: one[0].id)
+    digests = [digest_document(line) for _, line in found]
+    return Snapshot(name=name, digest=digest(digests), rows=tuple(row for row, _ in found))

@@ -81,6 +81,12 @@ class IntegrityError(GatemarkError):
     exit_code: ClassVar[ExitCode] = ExitCode.INTEGRITY
 
 
+class NewerFormatError(GatemarkError):
+    """Something stored has a format that only a newer build knows: this one cannot judge it."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
+
+
 class IncomparableError(GatemarkError):
     """Two things that were to be compared are not about the same; nothing can be concluded."""
 

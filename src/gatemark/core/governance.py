@@ -7,45 +7,49 @@ it: the approver of an approval, the author's own login of a registration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from gatemark.core.change import AssetRef
-from gatemark.core.result import PackRef
+from gatemark.core.event_kinds import (
+    APPROVAL,
+    ASSET_REGISTERED,
+    ATTRIBUTION_REVIEWED,
+    ATTRIBUTION_SEALED,
+    BLOB_ERASED,
+    BREAK_GLASS,
+    BREAK_GLASS_REVIEWED,
+    CANARY_JUDGED,
+    CANARY_WINDOW,
+    CLOCK_SET_BACK,
+    DRIFT_RECORDED,
+    DRIFT_SIGNAL,
+    EXAM_SET,
+    KEY_ADDED,
+    KEY_REPLACED,
+    KEY_ROTATED,
+    LABELS_ACCEPTED,
+    LEDGER_OPENED,
+    OVERRIDE,
+    PAUSE,
+    PAYLOAD_ERASED,
+    POINTS_PUSHED,
+    POLICY_CHANGED,
+    RESULT_SEALED,
+    REVIEW_CREATED,
+    REVIEW_LOOKED_AT,
+    REVIEW_UNBLINDED,
+    ROLES_GRANTED,
+    SERVICE_REPORTED,
+    TRANSITION,
+    WAIVER,
+    WATCH_CLOSED,
+)
+from gatemark.core.result import RESULT_FORMAT, PackRef
 from gatemark.core.verdict import Outcome
-
-RESULT_SEALED: Final = "result_sealed"
-ASSET_REGISTERED: Final = "asset_registered"
-APPROVAL: Final = "approval"
-TRANSITION: Final = "transition"
-DRIFT_SIGNAL: Final = "drift_signal"
-WAIVER: Final = "waiver"
-OVERRIDE: Final = "override"
-BREAK_GLASS: Final = "break_glass"
-POLICY_CHANGED: Final = "policy_changed"
-EXAM_SET: Final = "exam_set"
-CANARY_JUDGED: Final = "canary_judged"
-LEDGER_OPENED: Final = "ledger_opened"
-KEY_ADDED: Final = "key_added"
-KEY_ROTATED: Final = "key_rotated"
-KEY_REPLACED: Final = "key_replaced_without_signature"
-PAYLOAD_ERASED: Final = "payload_erased"
-BLOB_ERASED: Final = "blob_erased"
-CLOCK_SET_BACK: Final = "clock_set_back"
-ROLES_GRANTED: Final = "roles_granted"
-PAUSE: Final = "pause"
-BREAK_GLASS_REVIEWED: Final = "break_glass_reviewed"
-CANARY_WINDOW: Final = "canary_window"
-WATCH_CLOSED: Final = "watch_closed"
-SERVICE_REPORTED: Final = "service_reported"
-REVIEW_CREATED: Final = "review_created"
-REVIEW_LOOKED_AT: Final = "review_looked_at"
-REVIEW_UNBLINDED: Final = "review_unblinded"
-LABELS_ACCEPTED: Final = "labels_accepted"
-ATTRIBUTION_SEALED: Final = "attribution_sealed"
-ATTRIBUTION_REVIEWED: Final = "attribution_reviewed"
 
 NEVER_ERASED: Final = frozenset(
     {
@@ -79,12 +83,20 @@ NEVER_ERASED: Final = frozenset(
         LABELS_ACCEPTED,
         ATTRIBUTION_SEALED,
         ATTRIBUTION_REVIEWED,
+        POINTS_PUSHED,
+        DRIFT_RECORDED,
     }
 )
 """Kinds that decisions rest on, or that stages are replayed from."""
 
 DECISIONS: Final = frozenset({APPROVAL, TRANSITION, WAIVER, OVERRIDE, BREAK_GLASS})
 """Kinds that leave the ledger as signed statements."""
+
+RULES_VERSION: Final = 1
+"""The version of the lifecycle's rules that this build decides by; each decision names it."""
+
+DECIDED_BY: Final = "decided_by"
+"""The member of a payload that names the policy and the rules a decision was made by."""
 
 SYSTEM: Final = "system"
 """The actor of what the machine does by itself."""
@@ -129,6 +141,7 @@ class ResultSealed(msgspec.Struct, frozen=True):
     pack: PackRef
     policy_digest: str
     occasion: dict[str, Any]
+    result_format: str = RESULT_FORMAT
 
 
 class AssetRegistered(msgspec.Struct, frozen=True):
@@ -186,6 +199,42 @@ class GlassBroken(msgspec.Struct, frozen=True):
     environment: str = "production"
 
 
+class PointsPushed(msgspec.Struct, frozen=True):
+    """Payload of ``points_pushed``: rows of drift points that were written with this event.
+
+    ``digest`` covers the rows (``watch.batches`` says how), ``rows`` counts them. ``assets`` names
+    the first of them by name; ``asset_count`` says how many there are. An ``adopted`` batch covers
+    the rows that were there before pushes had events.
+    """
+
+    rows: int
+    digest: str
+    pushed_at: datetime
+    asset_count: int
+    assets: tuple[str, ...]
+    adopted: bool = False
+
+
+class TableChange(msgspec.Struct, frozen=True):
+    """A table before and after it was written: the digest of its rows, and their number after."""
+
+    rows: int
+    before: str
+    after: str
+
+
+class DriftRecorded(msgspec.Struct, frozen=True):
+    """Payload of ``drift_recorded``: what a probe, or closing an episode, wrote down.
+
+    ``tick`` is the number of the recording. The tables are whole ones, so that an edit between two
+    recordings stays visible: what one found must be what the one before it left.
+    """
+
+    tick: int
+    memories: TableChange
+    episodes: TableChange
+
+
 class KeyAdded(msgspec.Struct, frozen=True):
     """Payload of ``key_added``: the first key; ``note`` names ledger and key, signed by the key."""
 
@@ -223,6 +272,28 @@ class BlobErased(msgspec.Struct, frozen=True):
 
     digest: str
     reason: str
+
+
+class DecidedBy(msgspec.Struct, frozen=True):
+    """What decided an act of the lifecycle: the release policy in force, and the rules' version.
+
+    Decisions of 0.1.0 do not say so; they were made by version 1.
+    """
+
+    policy_digest: str
+    rules: Annotated[int, msgspec.Meta(ge=1)]
+
+
+def is_by_newer_rules(payload: Mapping[str, Any]) -> bool:
+    """Whether a decision was made by rules that only a newer build has."""
+    said = payload.get(DECIDED_BY)
+    rules = said.get("rules") if isinstance(said, dict) else None
+    return isinstance(rules, int) and rules > RULES_VERSION
+
+
+def sealed_format(payload: Mapping[str, Any]) -> str:
+    """The format of the result that a ``result_sealed`` event tells of."""
+    return str(payload.get("result_format", RESULT_FORMAT))
 
 
 def as_payload(value: msgspec.Struct) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError, UsageError
 
 Stage = Literal[
@@ -86,6 +86,7 @@ class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """What every noun of the lifecycle has in common."""
 
 
+@original_fields("model prompt tools retrieval ontology policy routing")
 class Pins(Noun, frozen=True, kw_only=True):
     """Everything a version was examined with; a rollback restores all of it."""
 
@@ -141,6 +142,7 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
     is_marking_change: bool = False
 
 
+@original_fields("pack version policy snapshots definition")
 class Exam(Noun, frozen=True, kw_only=True):
     """The full pack of record: what a result must have sat to count as the full pack.
 

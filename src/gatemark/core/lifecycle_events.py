@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from gatemark.core import governance
+from gatemark.core import event_kinds
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.governance import DecidedBy
 from gatemark.core.lifecycle import (
     PRODUCTION,
     Actor,
@@ -271,22 +272,22 @@ Fact = (
 )
 
 KINDS: Final[dict[str, type[Fact]]] = {
-    governance.ROLES_GRANTED: RolesGranted,
-    governance.POLICY_CHANGED: PolicyAdopted,
-    governance.ASSET_REGISTERED: VersionAdded,
-    governance.EXAM_SET: ExamSet,
-    governance.APPROVAL: ApprovalGiven,
-    governance.WAIVER: GateWaived,
-    governance.OVERRIDE: GateOverridden,
-    governance.TRANSITION: VersionMoved,
-    governance.PAUSE: VersionPaused,
-    governance.BREAK_GLASS: GlassBroken,
-    governance.BREAK_GLASS_REVIEWED: GlassReviewed,
-    governance.CANARY_WINDOW: WindowPushed,
-    governance.CANARY_JUDGED: WindowJudged,
-    governance.WATCH_CLOSED: WatchClosed,
-    governance.SERVICE_REPORTED: ServiceReported,
-    governance.DRIFT_SIGNAL: DriftNoted,
+    event_kinds.ROLES_GRANTED: RolesGranted,
+    event_kinds.POLICY_CHANGED: PolicyAdopted,
+    event_kinds.ASSET_REGISTERED: VersionAdded,
+    event_kinds.EXAM_SET: ExamSet,
+    event_kinds.APPROVAL: ApprovalGiven,
+    event_kinds.WAIVER: GateWaived,
+    event_kinds.OVERRIDE: GateOverridden,
+    event_kinds.TRANSITION: VersionMoved,
+    event_kinds.PAUSE: VersionPaused,
+    event_kinds.BREAK_GLASS: GlassBroken,
+    event_kinds.BREAK_GLASS_REVIEWED: GlassReviewed,
+    event_kinds.CANARY_WINDOW: WindowPushed,
+    event_kinds.CANARY_JUDGED: WindowJudged,
+    event_kinds.WATCH_CLOSED: WatchClosed,
+    event_kinds.SERVICE_REPORTED: ServiceReported,
+    event_kinds.DRIFT_SIGNAL: DriftNoted,
 }
 """The kind of a ledger event, and what its payload says."""
 
@@ -307,3 +308,9 @@ class Recorded(msgspec.Struct, frozen=True):
     actor: str
     at: datetime
     fact: Fact
+    decided_by: DecidedBy | None = None
+
+    @property
+    def rules(self) -> int:
+        """The version of the rules that decided it."""
+        return 1 if self.decided_by is None else self.decided_by.rules

@@ -6,11 +6,15 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.change import AssetKind
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
+from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
+from gatemark.core.stored import read_stored
 
 WEIGHT_TOLERANCE = 1e-9
+PACK_VERSION = 1
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -18,6 +22,7 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
 
 
+@original_fields("kind name")
 class Asset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the pack examines."""
 
@@ -25,6 +30,7 @@ class Asset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
 
 
+@original_fields("n seed stratify")
 class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A seeded draw from a data set, even over the values of a tag when one is named."""
 
@@ -33,6 +39,7 @@ class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stratify: str | None = None
 
 
+@original_fields("name options judge")
 class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scorer by name, with its options; ``judge`` names the pack's judge that it asks."""
 
@@ -41,6 +48,7 @@ class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     judge: Name | None = None
 
 
+@original_fields("target labels licence_min min_items")
 class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A model that grades: the target that is asked, and the people's labels that license it.
 
@@ -54,6 +62,10 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_items: Annotated[int, msgspec.Meta(ge=20, le=1_000_000)] = 50
 
 
+@original_fields(
+    "id kind weight min dataset from evidence baseline_evidence scorer sample epochs reruns "
+    "fails_at regression regression_max errors_max slices options"
+)
 class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """One suite of a pack.
 
@@ -112,6 +124,7 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         return max(self.epochs, self.reruns)
 
 
+@original_fields("candidate baseline")
 class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What answers: the candidate, and what it would replace or the word ``none``.
 
@@ -122,6 +135,10 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline: dict[str, Any] | Literal["none"]
 
 
+@original_fields(
+    "gatemark name version asset score_min regression_max suites targets judges "
+    "required_suites alpha rules"
+)
 class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole exam, frozen by its digest."""
 
@@ -189,3 +206,24 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def suite(self, name: str) -> SuiteSpec:
         """The suite of that id."""
         return next(suite for suite in self.suites if suite.id == name)
+
+
+def read_pack(data: bytes, expected: str, place: str) -> Pack:
+    """Return a stored pack, whose bytes must be those that ``expected`` names.
+
+    A pack of a version that only a newer build knows raises NewerFormatError.
+    """
+    try:
+        found = digest_document(data)
+        if found != expected:
+            raise IntegrityError(f"{place}: is not the pack that the result names")
+        version = msgspec.json.decode(data, type=_PackVersion).gatemark
+        if version > PACK_VERSION:
+            raise NewerFormatError(f"{place}: {newer_format(f'gatemark.pack/{version}')}")
+        return read_stored(data, Pack)
+    except (InvalidValueError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"{place}: cannot be read: {error}") from error
+
+
+class _PackVersion(msgspec.Struct):
+    gatemark: int

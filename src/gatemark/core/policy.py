@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError
 
 Operator = Literal[">=", "<=", ">", "<", "=="]
@@ -18,6 +18,7 @@ Severity = Literal["block", "hold", "warn"]
 Setting = str | float | int | bool | None
 
 
+@original_fields("id metric op bound lane against min_n on_unmeasured severity instead")
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line in the sand.
 
@@ -50,6 +51,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"rule {self.id}: min_n must be >= 1, got {self.min_n}")
 
 
+@original_fields("id weight floor")
 class SuiteShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How one suite counts: its weight in the bench score and its floor."""
 
@@ -58,6 +60,7 @@ class SuiteShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     floor: float | None = None
 
 
+@original_fields("name rules suites score_min regression_max settings")
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All that a change is judged by. An empty one cannot exist."""
 

@@ -1,20 +1,34 @@
-"""A sealed result: everything a promotion may rest on, named by its own content."""
+"""A sealed result: everything a promotion may rest on, named by its own content.
+
+The stored document is what counts. Its id and its stamp are digests of members of that document,
+as the bytes they are; they never depend on how today's types would write them.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest, same_digest
+from gatemark.core.canonical import (
+    canonical_bytes,
+    digest_bytes,
+    document_members,
+    join_members,
+    same_digest,
+)
 from gatemark.core.change import AssetRef
-from gatemark.core.errors import IntegrityError, InvalidValueError
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exhibit import Exhibit
+from gatemark.core.formats import is_newer, newer_format
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Policy, Waiver
+from gatemark.core.stored import read_stored
 from gatemark.core.verdict import Bench, Finding, Outcome, Verdict
+
+RESULT_FORMAT: Final = "gatemark.result/1"
 
 
 class PackRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,9 +57,10 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 OCCASION = ("started_at", "finished_at", "actor", "cost")
 """The fields that tell of the occasion and not of the judgement."""
+_DOCUMENT: Final = "stored_document"
 
 
-class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     """One finished judgement.
 
     ``id`` is the digest of what was judged, by what, and how it came out: the same evidence under
@@ -55,7 +70,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     id: str
     stamp: str
-    schema: Literal["gatemark.result/1"] = "gatemark.result/1"
+    schema: Literal["gatemark.result/1"] = RESULT_FORMAT
     title: str
     pack: PackRef
     policy: Policy
@@ -81,39 +96,81 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     cost: Cost
 
     def __post_init__(self) -> None:
-        if not same_digest(self.policy_digest, self.policy.digest):
-            raise InvalidValueError("the policy digest does not name the policy beside it")
         Verdict(self.verdict, self.findings, self.blockers)
         for label, moment in (("started_at", self.started_at), ("finished_at", self.finished_at)):
             if moment.utcoffset() != UTC.utcoffset(None):
                 raise InvalidValueError(f"{label} must be UTC, got {moment.isoformat()}")
 
+    @property
+    def document(self) -> bytes:
+        """The bytes of this result: as they are stored, or as a new one will be stored."""
+        stored: bytes | None = self.__dict__.get(_DOCUMENT)
+        return canonical_bytes(self) if stored is None else stored
+
 
 def seal(**fields: Any) -> Result:
     """Build a result from all its other fields, with the only id and stamp it can have."""
     draft = Result(id="", stamp="", **fields)
-    identity, stamp = _seals(draft)
+    members = document_members(draft.document)
+    if not same_digest(digest_bytes(bytes(members["policy"])), draft.policy_digest):
+        raise InvalidValueError("the policy digest does not name the policy beside it")
+    identity, stamp = _seals(members)
     return msgspec.structs.replace(draft, id=identity, stamp=stamp)
 
 
 def verify_seal(result: Result) -> None:
     """Refuse a result whose content does not give its id, or its occasion not its stamp."""
-    identity, stamp = _seals(result)
-    if not same_digest(identity, result.id):
-        raise IntegrityError(f"result {result.id} does not verify: its content gives {identity}")
-    if not same_digest(stamp, result.stamp):
-        raise IntegrityError(f"result {result.id} does not verify: its occasion was changed")
+    _check_seals(result.id, result.stamp, document_members(result.document))
+
+
+def read_result(identity: str, document: bytes) -> Result:
+    """Return the result in some stored bytes, which must be the ones that its id names.
+
+    (1) The bytes are hashed as they are stored; (2) only then they are read. A format that only a
+    newer build knows raises NewerFormatError: it cannot be judged here.
+    """
+    try:
+        members = document_members(document)
+        said = msgspec.json.decode(members["id"], type=str)
+        stamp = msgspec.json.decode(members["stamp"], type=str)
+        schema = msgspec.json.decode(members["schema"], type=str)
+    except (InvalidValueError, KeyError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"result {identity} cannot be read: {error}") from error
+    if is_newer(schema, RESULT_FORMAT):
+        raise NewerFormatError(f"result {identity} {newer_format(schema)}")
+    if said != identity:
+        raise IntegrityError(f"result {identity} is stored under another id than its own")
+    _check_seals(identity, stamp, members)
+    try:
+        result = read_stored(document, Result)
+    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
+        raise IntegrityError(f"result {identity} cannot be read: {error}") from error
+    if digest_bytes(bytes(members["policy"])) != result.policy_digest:
+        raise IntegrityError(
+            f"result {identity} cannot be read: its policy digest names another policy"
+        )
+    result.__dict__[_DOCUMENT] = document
+    return result
 
 
 def occasion_of(result: Result) -> dict[str, Any]:
     """What the stamp covers beside the id, in plain form."""
-    plain: dict[str, Any] = msgspec.to_builtins({name: getattr(result, name) for name in OCCASION})
-    return plain
+    members = document_members(result.document)
+    occasion: dict[str, Any] = msgspec.json.decode(join_members(members, OCCASION))
+    return occasion
 
 
-def _seals(result: Result) -> tuple[str, str]:
-    content = msgspec.to_builtins(result)
-    del content["id"], content["stamp"]
-    occasion = {name: content.pop(name) for name in OCCASION}
-    identity = digest(content)
-    return identity, digest({"id": identity, "occasion": occasion})
+def _check_seals(identity: str, stamp: str, members: dict[str, msgspec.Raw]) -> None:
+    found, found_stamp = _seals(members)
+    if not same_digest(found, identity):
+        raise IntegrityError(f"result {identity} does not verify: its content gives {found}")
+    if not same_digest(found_stamp, stamp):
+        raise IntegrityError(f"result {identity} does not verify: its occasion was changed")
+
+
+def _seals(members: dict[str, msgspec.Raw]) -> tuple[str, str]:
+    """The id and the stamp that stored members give, by their bytes alone."""
+    content = members.keys() - {"id", "stamp", *OCCASION}
+    identity = digest_bytes(join_members(members, content))
+    occasion = join_members(members, OCCASION)
+    return identity, digest_bytes(b'{"id":"%s","occasion":%s}' % (identity.encode(), occasion))

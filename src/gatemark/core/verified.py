@@ -11,7 +11,20 @@ from gatemark.core.exits import ExitCode
 from gatemark.core.verdict import Outcome
 
 Check = Literal[
-    "chain", "payload", "time", "tree", "checkpoint", "key", "decision", "result", "blob", "rescore"
+    "chain",
+    "payload",
+    "time",
+    "tree",
+    "checkpoint",
+    "key",
+    "decision",
+    "result",
+    "blob",
+    "points",
+    "drift",
+    "review",
+    "labels",
+    "rescore",
 ]
 
 

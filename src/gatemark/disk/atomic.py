@@ -102,6 +102,36 @@ def replacing_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def secret_file(target: Path) -> Iterator[Path]:
+    """A file to fill that only its owner can read; it is ``target`` only if the block ends well.
+
+    For those who need a path and not a stream. A target that is there already is left alone.
+    """
+    _require_free(target)
+    try:
+        descriptor, name = _beside(target)
+    except OSError as error:
+        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        _sync(temporary)
+        _require_free(target)
+        temporary.replace(target)
+        _sync(target.parent)
+    except OSError as error:
+        raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _require_free(target: Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise BadInputError(f"{target}: is there already and is never overwritten")
+
+
 def write_secret(target: Path, data: bytes) -> None:
     """Write a new file that only its owner can read; one that is there is left alone."""
     try:

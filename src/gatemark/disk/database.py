@@ -12,6 +12,11 @@ class Database(Protocol):
     """Connections for looking and for writing, in turn or not."""
 
     @property
+    def place(self) -> str:
+        """Where it is, as messages call it."""
+        ...
+
+    @property
     def dialect(self) -> str:
         """The kind of database."""
         ...

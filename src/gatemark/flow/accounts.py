@@ -11,6 +11,17 @@ from gatemark.accounts.nouns import SCOPES, PageRun, Person, RunState, Scope, To
 from gatemark.accounts.secrets import form_mark, new_secret, same_hash
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
 from gatemark.core.event import EventDraft
+from gatemark.core.event_kinds import (
+    ACCOUNT_ADDED,
+    ACCOUNT_CLOSED,
+    LINK_MADE,
+    PASSWORD_SET,
+    SIGN_IN_FAILED,
+    SIGNED_IN,
+    SIGNED_OUT,
+    TOKEN_MADE,
+    TOKEN_REVOKED,
+)
 from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT
@@ -30,15 +41,6 @@ __all__ = [
     "same_hash",
 ]
 
-SIGNED_IN: Final = "signed_in"
-SIGN_IN_FAILED: Final = "sign_in_failed"
-SIGNED_OUT: Final = "signed_out"
-ACCOUNT_ADDED: Final = "account_added"
-ACCOUNT_CLOSED: Final = "account_closed"
-LINK_MADE: Final = "join_link_made"
-PASSWORD_SET: Final = "password_set"  # noqa: S105 - a kind of event
-TOKEN_MADE: Final = "token_made"  # noqa: S105
-TOKEN_REVOKED: Final = "token_revoked"  # noqa: S105
 ADMIN: Final[Role] = "admin"
 
 

@@ -25,7 +25,7 @@ from gatemark.core.canonical import canonical_bytes
 from gatemark.core.decision import Decision, Judgement
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.event import Event, EventDraft
-from gatemark.core.governance import ATTRIBUTION_SEALED
+from gatemark.core.event_kinds import ATTRIBUTION_SEALED
 from gatemark.flow.decision_files import problems_of, read_decisions
 from gatemark.flow.house import House
 from gatemark.flow.step_replay import LiveSteps, RecordedSteps

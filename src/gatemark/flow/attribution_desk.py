@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.attribution import ProposalKind
 from gatemark.core.event import Event
-from gatemark.core.governance import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
+from gatemark.core.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.flow.accounts import Identity
 from gatemark.flow.attribution_review import (
     JUDGES,

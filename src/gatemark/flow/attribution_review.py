@@ -11,18 +11,18 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.attribution import Attribution, Proposal, ProposalKind, named
+from gatemark.core.attribution import Attribution, Proposal, ProposalKind, read_attribution
 from gatemark.core.decision import Decision
 from gatemark.core.errors import (
-    IntegrityError,
     NotAllowedError,
     RefusedError,
     UnknownNameError,
     UsageError,
 )
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
+from gatemark.core.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.core.lifecycle import Role
+from gatemark.core.stored import read_stored
 from gatemark.flow.books import read_state
 from gatemark.flow.house import House
 from gatemark.lifecycle.people import require_role
@@ -85,10 +85,8 @@ def sealed_attribution(house: House, reference: str) -> ReviewedAttribution:
         found = "is not the beginning of one" if len(matching) != 1 else "is too short"
         raise UnknownNameError(f"{reference!r} {found} of {len(kept)} sealed attributions")
     (name,) = matching
-    attribution = msgspec.json.decode(house.blobs.get(kept[name]["attribution"]), type=Attribution)
-    if attribution.id != name or named(attribution).id != name:
-        raise IntegrityError(f"attribution {name} is not what was sealed under this id")
-    decision = msgspec.json.decode(house.blobs.get(kept[name]["decision"]), type=Decision)
+    attribution = read_attribution(name, house.blobs.get(kept[name]["attribution"]))
+    decision = read_stored(house.blobs.get(kept[name]["decision"]), Decision)
     judgement = decision.judgement
     return ReviewedAttribution(
         attribution=attribution,

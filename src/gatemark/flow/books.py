@@ -10,15 +10,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.event import Event, Head
-from gatemark.core.governance import (
-    ASSET_REGISTERED,
-    NEVER_ERASED,
-    RESULT_SEALED,
-    ResultSealed,
-)
+from gatemark.core.event_kinds import ASSET_REGISTERED, RESULT_SEALED
+from gatemark.core.formats import FORMAT, check_payload_format, newer_format
+from gatemark.core.governance import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded
+from gatemark.core.stored import convert_stored
 from gatemark.flow.house import House
 from gatemark.ledger.port import EventStore
 from gatemark.lifecycle.fold import advance, fold
@@ -26,7 +24,10 @@ from gatemark.lifecycle.state import Asset, HouseRules, State
 
 
 def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None:
-    """An event as the lifecycle reads it; None for events that are not its business."""
+    """An event as the lifecycle reads it; None for events that are not its business.
+
+    A payload in a format that only a newer build knows raises NewerFormatError.
+    """
     kind = KINDS.get(event.kind)
     if kind is None:
         return None
@@ -34,11 +35,16 @@ def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None
         if event.kind in NEVER_ERASED:
             raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
         return None
+    content = dict(payload)
+    name, decided_by = content.pop(FORMAT, None), content.pop(DECIDED_BY, None)
     try:
-        fact = msgspec.convert(payload, kind)
-    except msgspec.ValidationError as error:
+        if not check_payload_format(event.kind, name):
+            raise NewerFormatError(f"event {event.seq} {newer_format(name)}")
+        fact = convert_stored(content, kind)
+        by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
+    except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
-    return Recorded(event.seq, event.actor, event.at, fact)
+    return Recorded(event.seq, event.actor, event.at, fact, by)
 
 
 class _Page(msgspec.Struct):
@@ -54,7 +60,7 @@ class _Page(msgspec.Struct):
 def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
     """Remember when a judgement was last reached; the event may have come later than that."""
     try:
-        sealed = msgspec.convert(payload, ResultSealed)
+        sealed = convert_stored(payload, ResultSealed)
         finished_at = msgspec.convert(sealed.occasion.get("finished_at"), datetime)
     except msgspec.ValidationError as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error

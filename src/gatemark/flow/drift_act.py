@@ -12,13 +12,14 @@ from gatemark.core.change import AssetKind
 from gatemark.core.drift import ALARMS, DriftSignal, Episode
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import DRIFT_SIGNAL, SYSTEM
+from gatemark.core.event_kinds import DRIFT_SIGNAL
+from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.drift_assets import Standing, standing
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import Acted, Command, Demote, PauseVersion, RollBack, act
+from gatemark.watch.episode_check import CLOSED, TOLD
 from gatemark.watch.policy import Act, DriftPolicy
-from gatemark.watch.stores.memories import CLOSED, TOLD
 from gatemark.watch.stores.memories import Act as KeptAct
 from gatemark.watch.tick import Ticked
 
@@ -159,8 +160,10 @@ def _move(
         return _done(episode, wanted, f"refused: {error}", ())
     except GatemarkError as error:
         return _done(episode, wanted, f"failed: {error}", ())
-    outcome = _words(wanted, stand) if acted.is_change else f"was so already: {wanted}"
-    return _kept(house, episode, wanted, outcome, now, events=_numbers(acted))
+    if not acted.is_change:
+        # It cites the signals: an act that cites nothing could be anybody's.
+        return _kept(house, episode, wanted, f"was so already: {wanted}", now, events=signals)
+    return _kept(house, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
 
 
 def _command(episode: Episode, wanted: Act, stand: Standing, signals: tuple[int, ...]) -> Command:

@@ -16,10 +16,11 @@ from gatemark.flow.house import House
 from gatemark.intake.settings_file import read_settings
 from gatemark.watch.alerts import Alert, AlertPlan, alert_id
 from gatemark.watch.durations import seconds_of
+from gatemark.watch.episode_check import TOLD
 from gatemark.watch.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.watch.sinks import DeliveryError, deliver
 from gatemark.watch.stores.alerts import GIVEN_UP
-from gatemark.watch.stores.memories import TOLD, Act
+from gatemark.watch.stores.memories import Act
 
 HEAD: Final = "gatemark_alerts"
 MOST_MISSING: Final = 2

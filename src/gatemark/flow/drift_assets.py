@@ -9,10 +9,10 @@ import msgspec
 
 from gatemark.core.change import AssetKind
 from gatemark.core.drift import Episode
-from gatemark.core.governance import ASSET_REGISTERED
+from gatemark.core.event_kinds import ASSET_REGISTERED
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.core.lifecycle_events import KIND_OF, VersionMoved
-from gatemark.flow.books import read_state
+from gatemark.flow.books import read_state, recorded
 from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
 from gatemark.lifecycle.stages import CANARY
@@ -66,11 +66,11 @@ class Served:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
         self._registered = registered_kinds(house)
         for event, payload in house.events.events(kind=KIND_OF[VersionMoved]):
-            if event.subject is None or payload is None:
+            line = recorded(event, payload)
+            if line is None or not isinstance(line.fact, VersionMoved):
                 continue
-            moved = msgspec.convert(payload, VersionMoved)
-            if moved.environment == PRODUCTION:
-                self._moves.setdefault(event.subject, []).append((event.at, moved))
+            if line.fact.environment == PRODUCTION:
+                self._moves.setdefault(line.fact.asset, []).append((event.at, line.fact))
 
     def is_about(self, asset: str, candidate: str | None, moment: datetime) -> bool:
         """Whether a candidate is what served at a moment; of unregistered assets, anything may be.

@@ -9,11 +9,13 @@ import msgspec
 from gatemark.core.drift import Episode
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import DRIFT_SIGNAL
+from gatemark.core.event_kinds import DRIFT_SIGNAL
 from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.drift_act import event_moment
+from gatemark.flow.drift_ledger import recording_events
 from gatemark.flow.house import House
-from gatemark.watch.stores.memories import CLOSED, Act, MemoryRow
+from gatemark.watch.episode_check import CLOSED
+from gatemark.watch.stores.memories import Act, MemoryRow
 
 SHORTEST = 8
 
@@ -42,7 +44,8 @@ def close_episode(house: House, request: CloseRequest, now: datetime) -> Episode
     over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)
     seen = house.memories.last_tick()
     rows = _forgotten(house, episode, now)
-    with house.memories.recording(seen, max(now, seen.at or now)) as recorder:
+    tell = recording_events(house, now)
+    with house.memories.recording(seen, max(now, seen.at or now), tell) as recorder:
         recorder.keep_memories(rows)
         recorder.keep_episodes([over])
     payload = {

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.governance import RESULT_SEALED
+from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.point import Point
 from gatemark.core.result import Result
 from gatemark.flow.admitted import admitted_batches
 from gatemark.flow.drift_assets import Served
+from gatemark.flow.drift_ledger import open_push
 from gatemark.flow.drift_push import PointDoor
 from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
@@ -66,7 +67,7 @@ def derive_points(
     points.extend(_from_logs(request, choices, window_s))
     points.extend(_from_decisions(request, choices, window_s))
     closed = [point for point in points if point["end"] <= now]
-    with house.points.pushing(int(now.timestamp())) as pusher:
+    with open_push(house, now) as pusher:
         door = PointDoor(pusher, now)
         for point in closed:
             door.add(msgspec.convert(point, Point))

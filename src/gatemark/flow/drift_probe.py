@@ -17,6 +17,7 @@ from gatemark.flow.drift_act import Done, act_on, tell_levels
 from gatemark.flow.drift_alerts import Delivered, queue_alerts, send_pending
 from gatemark.flow.drift_assets import rearming, registered_kinds
 from gatemark.flow.drift_cohorts import Gathered, gather
+from gatemark.flow.drift_ledger import recording_events
 from gatemark.flow.house import House
 from gatemark.watch.alerts import AlertPlan
 from gatemark.watch.cohort import Cohort
@@ -242,7 +243,7 @@ def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
 
 
 def _record(house: House, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime) -> None:
-    with house.memories.recording(seen, now) as recorder:
+    with house.memories.recording(seen, now, recording_events(house, now)) as recorder:
         recorder.keep_memories(_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.point import FORMS, MAX_PARTS, NAME, Point
 from gatemark.flow.admitted import Progress, whole_file
+from gatemark.flow.drift_ledger import open_push
 from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
 from gatemark.flow.plugins import schemas
@@ -42,7 +43,7 @@ def push_points(
     """Keep the points of some files: all of them, or none when one of them is wrong."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
-        with house.points.pushing(int(now.timestamp())) as pusher:
+        with open_push(house, now) as pusher:
             door = PointDoor(pusher, now)
             for source in sources:
                 _push_file(door, source, choices, on_progress)

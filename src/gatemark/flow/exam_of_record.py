@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.errors import IntegrityError
+from gatemark.core.canonical import digest, digest_bytes, plain
 from gatemark.core.lifecycle import Exam
-from gatemark.core.pack import Pack
+from gatemark.core.pack import read_pack
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
 
@@ -65,7 +64,7 @@ def exam_of_pack(path: str) -> Exam:
         version=pack.version,
         policy=policy_of(pack, has_baseline=pack.has_baseline).digest,
         snapshots=tuple(sorted(set(opened.references) - replayed)),
-        definition=_definition(pack, digest(scoring_of(opened)), labels),
+        definition=_definition(plain(pack), digest(scoring_of(opened)), labels),
     )
 
 
@@ -74,25 +73,23 @@ def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
     kept = {blob.name: blob.digest for blob in result.blobs}
     if PACK_BLOB not in kept:
         return None
-    try:
-        pack = msgspec.json.decode(blobs.get(kept[PACK_BLOB]), type=Pack)
-    except msgspec.MsgspecError as error:
-        raise IntegrityError(f"result {result.id}: its pack cannot be read: {error}") from error
-    if digest(pack) != result.pack.digest:
-        raise IntegrityError(f"result {result.id} keeps another pack than it names")
+    data = blobs.get(kept[PACK_BLOB])
+    read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
     labels = {name: found for name, found in kept.items() if name.startswith(_LABELS)}
-    return _definition(pack, result.runtime.get(_SCORING), labels)
+    return _definition(msgspec.json.decode(data), result.runtime.get(_SCORING), labels)
 
 
-def _definition(pack: Pack, scoring: str | None, labels: Mapping[str, str]) -> str:
-    """Names all of an exam but who answers it: how each suite asks, draws, scores and judges."""
-    plain: dict[str, Any] = msgspec.to_builtins(pack)
-    del plain["targets"]
-    for suite in plain["suites"]:
+def _definition(pack: dict[str, Any], scoring: str | None, labels: Mapping[str, str]) -> str:
+    """Names all of an exam but who answers it: how each suite asks, draws, scores and judges.
+
+    ``pack`` is the document, not the type: members that this build does not know count too.
+    """
+    del pack["targets"]
+    for suite in pack["suites"]:
         if suite["kind"] == REPLAY:
             del suite["dataset"]
         for files in ("evidence", "baseline_evidence"):
             # Evidence is what a candidate brings; only its roles belong to the exam.
             if isinstance(suite[files], dict):
                 suite[files] = sorted(suite[files])
-    return digest({"pack": plain, "scoring": scoring, "labels": dict(labels)})
+    return digest({"pack": pack, "scoring": scoring, "labels": dict(labels)})

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gatemark.accounts.answers import SqlAnswers, SqlPageRuns
     from gatemark.accounts.identities import SqlIdentities
     from gatemark.accounts.people import SqlPeople
+    from gatemark.ledger.stores.place import StorePlace
     from gatemark.ledger.stores.sql import SqlStore
     from gatemark.review.stores.labels import SqlLabels
     from gatemark.review.stores.reviews import SqlReviews
@@ -34,6 +35,8 @@ EngineName = Literal["local", "ray"]
 DEFAULT_STORE = ".gatemark"
 DATABASE = "gatemark.sqlite3"
 DATABASE_SCHEMES = ("postgresql", "postgres")
+PATIENT_S = 600
+"""How long an upgrade waits for a writer, which may be another upgrade that makes its backup."""
 
 
 class House:
@@ -115,13 +118,33 @@ class House:
             from gatemark.ledger.stores.postgres import open_postgres  # noqa: PLC0415
 
             return open_postgres(self._address, must_exist=must_exist)
-        if must_exist and not (self._folder / DATABASE).exists():
-            raise UsageError(f"there is no store at {self._folder}")
-        if must_exist and (self._folder / DATABASE).stat().st_size == 0:
-            raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
+        if must_exist:
+            self._require_file()
         from gatemark.ledger.stores.sqlite import open_sqlite  # noqa: PLC0415
 
-        return open_sqlite(self._folder / DATABASE)
+        return open_sqlite(self._folder / DATABASE, must_exist=must_exist)
+
+    def _require_file(self) -> None:
+        if not (self._folder / DATABASE).exists():
+            raise UsageError(f"there is no store at {self._folder}")
+        if (self._folder / DATABASE).stat().st_size == 0:
+            raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
+
+    def existing_place(self) -> StorePlace:
+        """Where a store should be, whatever its layout; a place without a file is refused."""
+        if self._address is None:
+            self._require_file()
+        return self.place()
+
+    def place(self) -> StorePlace:
+        """Where the store is or will be; for journeys that copy a store or change its layout."""
+        if self._address is not None:
+            from gatemark.ledger.stores.postgres import postgres_place  # noqa: PLC0415
+
+            return postgres_place(self._address)
+        from gatemark.ledger.stores.sqlite import sqlite_place  # noqa: PLC0415
+
+        return sqlite_place(self._folder / DATABASE, wait_s=PATIENT_S)
 
     @property
     def results(self) -> ResultStore:
@@ -212,6 +235,11 @@ class House:
     def address(self) -> str:
         """Where the store is, as a user would say it."""
         return self._address or str(self._folder)
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a store in files; None for one in a database server."""
+        return self._folder if self._address is None else None
 
     def run_folder(self, key: str) -> Path:
         """Where the journals of a run lie until it is sealed."""

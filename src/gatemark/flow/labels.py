@@ -17,7 +17,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.event import EventDraft, moment_text
-from gatemark.core.governance import LABELS_ACCEPTED
+from gatemark.core.event_kinds import LABELS_ACCEPTED
 from gatemark.core.lifecycle import Actor
 from gatemark.core.measurement import Measurement
 from gatemark.flow.books import read_state

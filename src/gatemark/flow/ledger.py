@@ -11,15 +11,8 @@ import msgspec
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.event import Event, EventDraft
-from gatemark.core.governance import (
-    BLOB_ERASED,
-    CLOCK_SET_BACK,
-    NEVER_ERASED,
-    PAYLOAD_ERASED,
-    BlobErased,
-    PayloadErased,
-    as_payload,
-)
+from gatemark.core.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED
+from gatemark.core.governance import NEVER_ERASED, BlobErased, PayloadErased, as_payload
 from gatemark.core.verified import Verified
 from gatemark.flow.house import House
 from gatemark.flow.ledger_blobs import blob_trouble, told_blobs
@@ -31,6 +24,7 @@ from gatemark.flow.ledger_keys import (
 )
 from gatemark.flow.ledger_proofs import event_at, small_text
 from gatemark.flow.ledger_rules import RuleCheck
+from gatemark.flow.ledger_tables import FurtherLooks, TableCheck
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.port import Store
@@ -57,8 +51,12 @@ def verify(
         since=tuple(small_text(path) for path in request.since),
         has_tree=request.export is None,
     )
-    check = LedgerCheck(store, asked, RuleCheck(store))
+    tables = None if request.export is not None else TableCheck(house)
+    rules = RuleCheck(store)
+    check = LedgerCheck(store, asked, rules if tables is None else FurtherLooks(rules, tables))
     check.run(on_progress)
+    if tables is not None:
+        tables.report(check)
     if isinstance(store, ExportStore):
         for seq, message in store.statement_troubles(check.signing_keys):
             check.troubles.add(seq, "decision" if seq is not None else "result", message)

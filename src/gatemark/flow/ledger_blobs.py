@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
-from gatemark.core.governance import ATTRIBUTION_SEALED, LABELS_ACCEPTED
+from gatemark.core.event_kinds import ATTRIBUTION_SEALED, LABELS_ACCEPTED
 from gatemark.ledger.port import Store
 
 

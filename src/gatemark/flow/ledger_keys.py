@@ -13,16 +13,8 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.core.event import EventDraft, Head
-from gatemark.core.governance import (
-    KEY_ADDED,
-    KEY_REPLACED,
-    KEY_ROTATED,
-    LEDGER_OPENED,
-    KeyAdded,
-    KeyReplaced,
-    KeyRotated,
-    as_payload,
-)
+from gatemark.core.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED, LEDGER_OPENED
+from gatemark.core.governance import KeyAdded, KeyReplaced, KeyRotated, as_payload
 from gatemark.disk.atomic import write_secret, write_whole
 from gatemark.flow.house import House
 from gatemark.ledger.chain import checked

@@ -9,7 +9,12 @@ from typing import Any, Final
 
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.core.event import Event
-from gatemark.core.governance import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
+from gatemark.core.event_kinds import (
+    CHECKPOINT_ASKED,
+    REVIEW_CREATED,
+    REVIEW_LOOKED_AT,
+    REVIEW_UNBLINDED,
+)
 from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import Identity, tell
 from gatemark.flow.books import books_of
@@ -19,7 +24,6 @@ from gatemark.report.page_views import CheckpointView, EventPage, EventView, Led
 
 MAX_PAGE: Final = 200
 SIGNING: Final[frozenset[Role]] = frozenset({"admin", "auditor"})
-CHECKPOINT_ASKED: Final = "checkpoint_asked"
 BLINDING: Final = {REVIEW_CREATED: ("tells",), REVIEW_LOOKED_AT: ("numbers",)}
 """What would help to guess who is who, as long as people vote."""
 

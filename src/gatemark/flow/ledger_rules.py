@@ -8,11 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.event import Event
-from gatemark.core.governance import RESULT_SEALED, ResultSealed
+from gatemark.core.event_kinds import RESULT_SEALED
+from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import Result
+from gatemark.core.stored import convert_stored
 from gatemark.flow.books import recorded
 from gatemark.flow.citations import summed_up
 from gatemark.ledger.port import Store
@@ -33,10 +35,17 @@ class RuleCheck:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What had to be taken on the ledger's own word."""
-        return tuple(
-            f"result {result_id}: its pack is gone; how it asked and scored is not looked at"
+        gone = (
+            f"result {result_id}: its pack is gone or newer than this build; "
+            "how it asked and scored is not checked"
             for result_id in sorted(self._known.without_pack)
         )
+        return (*gone, *self._inspector.caveats)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What only a newer build can judge."""
+        return self._inspector.unjudged
 
     def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
         """What the rules do not explain, up to the act before this event."""
@@ -71,7 +80,7 @@ class KnownResults:
     def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
         """From here on a result is known, or known anew."""
         try:
-            said = msgspec.convert(payload, ResultSealed)
+            said = convert_stored(payload, ResultSealed)
             at = msgspec.convert(said.occasion.get("finished_at"), datetime)
         except msgspec.ValidationError:
             # The ledger's own auditor tells of this.
@@ -92,7 +101,7 @@ class KnownResults:
         told_at = self._sealed.get(asset.name, {}).get(result_id)
         try:
             return summed_up(result, told_at, self._store.blobs)
-        except IntegrityError:
+        except (IntegrityError, NewerFormatError):
             self.without_pack.add(result_id)
             found = summed_up(result, told_at, None)
             definition = None if asset.exam is None else asset.exam.definition
@@ -103,7 +112,7 @@ class KnownResults:
         if result_id not in self._results:
             try:
                 self._results[result_id] = self._store.results.get(result_id)
-            except (UsageError, IntegrityError):
+            except (UsageError, IntegrityError, NewerFormatError):
                 self._results[result_id] = None
         return self._results[result_id]
 

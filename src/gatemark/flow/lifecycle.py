@@ -13,9 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import ConflictError, InvalidValueError, RefusedError, UsageError
+from gatemark.core.errors import (
+    ConflictError,
+    InvalidValueError,
+    NewerFormatError,
+    RefusedError,
+    UsageError,
+)
 from gatemark.core.event import Event, EventDraft
-from gatemark.core.governance import CLOCK_SET_BACK, SYSTEM, as_payload
+from gatemark.core.event_kinds import CLOCK_SET_BACK
+from gatemark.core.governance import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
 from gatemark.core.lifecycle import MAX_NOTE, Actor, AssetName
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
 from gatemark.core.person_name import name_problem
@@ -42,7 +49,10 @@ from gatemark.lifecycle.commands import (
     Waive,
 )
 from gatemark.lifecycle.decide import TAKES_AWAY, decide
-from gatemark.lifecycle.state import State
+from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
+from gatemark.lifecycle.registering import decide_adopt
+from gatemark.lifecycle.release_policy import recorded_policy
+from gatemark.lifecycle.state import HouseRules, State
 
 __all__ = [
     "Acted",
@@ -94,21 +104,38 @@ def act(house: House, command: Command) -> Acted:
         with books.lock:
             head = house.events.head()
             state = _by_the_clock(house, books.read(asset, head), now)
+            _refuse_newer_rules(state.house)
             decided = decide(state, _with_evidence(house, command), now)
         if not decided.facts:
             return Acted((), ())
         at = decided.at
         if decided.at > now or isinstance(command, TAKES_AWAY):
             at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
-        drafts = [_draft(fact, command.actor, at) for fact in decided.facts]
+        first = _first_policy(state.house, at)
+        policy = state.house.policy_digest if not first else default_digest(NEWEST)
+        drafts = [_draft(fact, command.actor, at, policy) for fact in decided.facts]
         try:
-            return Acted(decided.facts, house.events.append(drafts, head))
+            events = house.events.append([*first, *drafts], head)
+            return Acted(decided.facts, events[len(first) :])
         except ConflictError:
             continue
     raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
 
 
-def _draft(fact: Fact, actor: str, at: datetime) -> EventDraft:
+def _first_policy(house: HouseRules, at: datetime) -> list[EventDraft]:
+    """The event with which a new store says which release policy is in force."""
+    if house.revision:
+        return []
+    document = default_document(NEWEST)
+    note = f"default policy since Gatemark {NEWEST}"
+    command = AdoptPolicy(
+        actor=SYSTEM, policy=recorded_policy(document), document=document, note=note
+    )
+    digest = default_digest(NEWEST)
+    return [_draft(fact, SYSTEM, at, digest) for fact in decide_adopt(house, command)]
+
+
+def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:
     """A fact on its way to the ledger; what could not be read back is not written."""
     payload = as_payload(fact)
     try:
@@ -116,7 +143,16 @@ def _draft(fact: Fact, actor: str, at: datetime) -> EventDraft:
         msgspec.convert(actor, Actor)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"{KIND_OF[type(fact)]}: {error}") from error
+    payload[DECIDED_BY] = as_payload(DecidedBy(policy_digest, RULES_VERSION))
     return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
+
+
+def _refuse_newer_rules(house: HouseRules) -> None:
+    if house.rules > RULES_VERSION:
+        raise NewerFormatError(
+            f"the store is decided by rules {house.rules}, this build knows rules up to "
+            f"{RULES_VERSION}: install a newer Gatemark"
+        )
 
 
 def preview(house: House, command: Command) -> tuple[Fact, ...]:

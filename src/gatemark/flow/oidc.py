@@ -15,15 +15,10 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
+from gatemark.core.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
 from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role
-from gatemark.flow.accounts import (
-    ACCOUNT_ADDED,
-    SIGN_IN_FAILED,
-    SIGNED_IN,
-    roles_of,
-    tell,
-)
+from gatemark.flow.accounts import roles_of, tell
 from gatemark.flow.books import books_of
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import GrantRoles, act, preview

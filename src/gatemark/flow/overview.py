@@ -9,9 +9,11 @@ import msgspec
 
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
 from gatemark.core.event import Event
-from gatemark.core.governance import RESULT_SEALED, ResultSealed
+from gatemark.core.event_kinds import RESULT_SEALED
+from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle import PRODUCTION, Role, Stage
 from gatemark.core.lifecycle_events import VersionAdded
+from gatemark.core.stored import convert_stored
 from gatemark.flow.accounts import Identity
 from gatemark.flow.asset_history import asset_lines
 from gatemark.flow.asset_views import asset_rows
@@ -256,7 +258,7 @@ def _open_step(
 def sealed_results(house: House, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
     """Every event that tells of a result about an asset."""
     events = house.events.events(kind=RESULT_SEALED, subject=asset)
-    return tuple((event, msgspec.convert(payload, ResultSealed)) for event, payload in events)
+    return tuple((event, convert_stored(payload, ResultSealed)) for event, payload in events)
 
 
 def offered_results(

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest, is_digest
-from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError
+from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.evidence import Evidence
 from gatemark.core.measurement import Measurement
-from gatemark.core.result import Result
+from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Verdict
 from gatemark.engines.local import LocalEngine
 from gatemark.flow.evidence import read_expected_ids
@@ -34,7 +34,6 @@ from gatemark.flow.sitting import SITTING, Sitting, read_sitting
 from gatemark.flow.vote_account import with_items
 from gatemark.gate.decide import decide
 from gatemark.ledger.port import BlobStore, Store
-from gatemark.ledger.stores.reading import verified_result
 
 PAIRWISE: Final = "pairwise"
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
@@ -61,8 +60,8 @@ def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[st
     """Every result that verifies, derived again."""
     for result_id, document in store.results.documents():
         try:
-            result = verified_result(result_id, document)
-        except IntegrityError:
+            result = read_result(result_id, document)
+        except (IntegrityError, NewerFormatError):
             # The check of the seals tells of it.
             continue
         yield result_id, rescore_result(store.blobs, result, is_erased)
@@ -86,13 +85,44 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
             anew = _pack(blobs, result)
         else:
             return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
-    except IncomparableError as error:
+    except (IncomparableError, NewerFormatError) as error:
         return Rescored(unjudged=(f"cannot be derived again: {error}",))
     except IntegrityError as error:
         return Rescored(differences=(str(error),))
     except GatemarkError as error:
-        return Rescored(differences=(f"its evidence cannot be judged: {error}",))
-    return Rescored((*anew.differences, *_differences(result, anew)), anew.unjudged)
+        why = f"its evidence cannot be judged: {error}"
+        return _of_another_build(result, why) or Rescored(differences=(why,))
+    if anew.policy_digest != result.policy_digest:
+        # Rules follow from options; a build with other rules cannot judge by these.
+        why = "its policy is not the one that its pack makes"
+        changed = _of_another_build(result, why)
+        if changed is not None:
+            return changed
+    differences = [*anew.differences, *_differences(result, anew)]
+    return Rescored(tuple(differences), (*anew.unjudged, *_other_measures(result, anew)))
+
+
+def _is_of_another_build(result: Result) -> bool:
+    return result.runtime.get("gatemark") != runtime_versions()["gatemark"]
+
+
+def _of_another_build(result: Result, why: str) -> Rescored | None:
+    """What cannot be derived again because the build that sealed it was another one."""
+    if not _is_of_another_build(result):
+        return None
+    made_by = result.runtime.get("gatemark")
+    return Rescored(unjudged=(f"cannot be derived again: {why}; Gatemark {made_by} sealed it",))
+
+
+def _other_measures(result: Result, anew: _Anew) -> Iterator[str]:
+    """Numbers that this build measures by another version of the measure, or no longer."""
+    after = {number.key: number for number in anew.measurements}
+    for old in result.measurements:
+        new = after.get(old.key)
+        if new is not None and new.version != old.version:
+            yield f"{old.name} is measured by version {new.version} now, it was {old.version}"
+        elif new is None and _is_of_another_build(result):
+            yield f"{old.name} is not measured any more"
 
 
 def _pack(blobs: BlobStore, result: Result) -> _Anew:
@@ -269,8 +299,11 @@ def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator
         old, new = before.get(key), after.get(key)
         name = key[0] if key[1] is None else f"{key[1]}.{key[0]}"
         if old is None or new is None:
+            # A later build may measure more, or less, which is told as not judged.
+            if _is_of_another_build(result):
+                continue
             yield f"{name} is {'not measured any more' if new is None else 'missing from it'}"
-        elif not _same(old, new, tolerance):
+        elif old.version == new.version and not _same(old, new, tolerance):
             yield f"{name} was {_shown(old)}, its evidence gives {_shown(new)}"
 
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.answers import Answer
-from gatemark.core.canonical import DIGEST_PREFIX, digest
-from gatemark.core.dataset import Row, Snapshot, freeze
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
+from gatemark.core.dataset import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.core.errors import IncomparableError, IntegrityError
 from gatemark.core.evidence import EvidenceFile
-from gatemark.core.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
+from gatemark.core.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
 from gatemark.core.result import Result
 from gatemark.core.scoring import Scorable
 from gatemark.flow.house import House
@@ -55,18 +55,14 @@ class JudgedAgain(msgspec.Struct, frozen=True):
 def kept_definition(opened: OpenPack) -> dict[str, bytes]:
     """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
     pack = opened.pack
-    kept = {PACK_BLOB: msgspec.json.encode(pack)}
+    kept = {PACK_BLOB: canonical_bytes(pack)}
     for suite in pack.suites:
         if suite.dataset is not None:
-            kept[suite.id + ROWS_SUFFIX] = _row_lines(opened.snapshots[suite.id])
+            kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
     for name, judge in pack.judges.items():
         labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
-        kept[_labels_name(name)] = _row_lines(labels)
+        kept[_labels_name(name)] = write_rows(labels)
     return kept
-
-
-def _row_lines(snapshot: Snapshot) -> bytes:
-    return b"".join(msgspec.json.encode(row) + b"\n" for row in snapshot.rows)
 
 
 def _labels_name(judge: str) -> str:
@@ -154,7 +150,7 @@ def _licences(
         kept = _labels_name(name)
         if kept not in data:
             raise IncomparableError(f"the labels of judge {name} were not kept with it")
-        return labelled_set(freeze(judge.labels, _rows(data[kept], kept)), options)
+        return labelled_set(_stored_rows(judge.labels, data[kept], kept), options)
 
     graders = RecordedGraders(result, blobs)
     return asyncio.run(license_judges(opened.pack, graders, labels))
@@ -166,12 +162,7 @@ def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
 
 
 def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
-    try:
-        pack = msgspec.json.decode(data[PACK_BLOB], type=Pack)
-    except msgspec.MsgspecError as error:
-        raise IntegrityError(f"{PACK_BLOB}: cannot be read: {error}") from error
-    if digest(pack) != result.pack.digest:
-        raise IntegrityError(f"{PACK_BLOB}: is not the pack that the result names")
+    pack = read_pack(data[PACK_BLOB], result.pack.digest, PACK_BLOB)
     references = {
         account.checks["suite"]: account.checks["snapshot"]
         for account in result.evidence
@@ -193,15 +184,15 @@ def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
 
 def _snapshot(reference: str, lines: bytes, place: str) -> Snapshot:
     name = reference.rpartition(f"@{DIGEST_PREFIX}")[0]
-    snapshot = freeze(name, _rows(lines, place))
+    snapshot = _stored_rows(name, lines, place)
     if snapshot.reference != reference:
         raise IntegrityError(f"{place}: are not the rows of {reference}")
     return snapshot
 
 
-def _rows(lines: bytes, place: str) -> tuple[Row, ...]:
+def _stored_rows(name: str, lines: bytes, place: str) -> Snapshot:
     try:
-        return tuple(msgspec.json.decode(line, type=Row) for line in lines.splitlines())
+        return stored_snapshot(name, lines)
     except msgspec.MsgspecError as error:
         raise IntegrityError(f"{place}: cannot be read: {error}") from error
 

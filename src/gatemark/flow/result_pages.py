@@ -8,7 +8,7 @@ from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, same_digest
 from gatemark.core.errors import GatemarkError, IntegrityError, InvalidValueError, UnknownNameError
-from gatemark.core.governance import RESULT_SEALED
+from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, verify_seal
 from gatemark.flow.house import House

@@ -22,7 +22,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import REVIEW_CREATED, REVIEW_LOOKED_AT
+from gatemark.core.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
 from gatemark.core.lifecycle import Actor, parse_version_ref
 from gatemark.flow.assets import version_ref
 from gatemark.flow.house import House
@@ -166,6 +166,7 @@ def create_review(
     now = house.clock()
     stored = StoredReview(
         plan=plan,
+        plan_digest=sealed.plan_digest,
         commitment=committed,
         key=drawn,
         facts=_facts(created, matched),

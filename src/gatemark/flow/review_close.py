@@ -16,9 +16,10 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.event import EventDraft
-from gatemark.core.governance import REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.core.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Outcome
 from gatemark.flow.books import read_state
@@ -47,6 +48,7 @@ from gatemark.review.agreement import reviewer_rows
 from gatemark.review.plan import read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
+from gatemark.review.sealed_rows import VOTES, outcome_title
 from gatemark.review.stores.reviews import Closing, StoredReview
 from gatemark.review.unblind import (
     CastVote,
@@ -57,7 +59,6 @@ from gatemark.review.unblind import (
 )
 
 PAIRWISE: Final = "pairwise"
-VOTES: Final = "votes.jsonl"
 CLOSERS: Final = ("pack_owner", "evaluator")
 
 
@@ -232,8 +233,23 @@ def _open(house: House, stored: StoredReview) -> Opened:
     check_key(house.reviews.sealed(stored), stored.key, _committed(house, name))
     pairs = dict(enumerate(map(read_pair, house.reviews.documents(name)), start=1))
     cast = house.reviews.votes(name)
+    if stored.closing is not None:
+        _check_ballots(house, name, cast)
     votes = unblind(stored.key, cast, pairs)
     return Opened(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
+
+
+def _check_ballots(house: House, name: str, cast: Sequence[CastVote]) -> None:
+    """Refuse votes that are not the ones that a review was closed with."""
+    for event, payload in house.events.events(subject=subject_of_review(name)):
+        if event.kind == REVIEW_UNBLINDED and payload is not None:
+            if same_digest(ballots_digest(cast), str(payload["ballots_digest"])):
+                return
+            raise IntegrityError(
+                f"review {name} does not verify: its votes are not the ones that event "
+                f"{event.seq} closed it with"
+            )
+    raise IntegrityError(f"the ledger does not tell that review {name} was closed")
 
 
 def _committed(house: House, name: str) -> str:
@@ -332,7 +348,7 @@ def _judge(house: House, opened: Opened, candidate: str, *, may_seal: bool) -> C
             examined,
             house,
             started_at=started_at,
-            title=f"review {plan.name}: {candidate} against {plan.baseline}",
+            title=outcome_title(plan.name, candidate, plan.baseline),
             kept=_kept(opened),
             about=(plan.asset_of(candidate), plan.asset_of(plan.baseline)),
         )

@@ -26,6 +26,7 @@ from gatemark.review.plan import GOLD_ARMS, Pair
 
 SAME: Final = "same"
 MAX_SEARCHED: Final = 500
+SEARCHED_AT_ONCE: Final = 10
 
 
 class Told(NamedTuple):
@@ -109,9 +110,12 @@ def sealed_answers(
 
 def newest_result(house: House, pack: str) -> str:
     """The newest sealed result of a pack."""
-    for line in house.results.lines(MAX_SEARCHED):
-        if house.results.get(line.id).pack.name == pack:
-            return line.id
+    before, seen = None, 0
+    while seen < MAX_SEARCHED and (lines := house.results.lines(SEARCHED_AT_ONCE, before)):
+        for line in lines:
+            if house.results.get(line.id).pack.name == pack:
+                return line.id
+        before, seen = lines[-1].seq, seen + len(lines)
     raise UsageError(f"no sealed result of a pack {pack!r} among the newest {MAX_SEARCHED}")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+import gatemark
+
 PACKAGES = ("gatemark", "msgspec", "numpy", "scipy", "rfc8785")
 
 
@@ -16,6 +18,10 @@ def runtime_versions() -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
     }
     for package in PACKAGES:
+        if package == "gatemark":
+            # What runs counts, not what was installed before the source changed.
+            versions[package] = gatemark.__version__
+            continue
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

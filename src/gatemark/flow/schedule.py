@@ -17,8 +17,9 @@ import msgspec
 from gatemark.core.drift import Level
 from gatemark.core.errors import BadInputError
 from gatemark.core.event import EventDraft
+from gatemark.core.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
 from gatemark.core.exits import ExitCode
-from gatemark.core.governance import ASSET_REGISTERED, SYSTEM
+from gatemark.core.governance import SYSTEM
 from gatemark.flow.drift_act import event_moment
 from gatemark.flow.drift_alerts import Delivered, queue_one, send_pending
 from gatemark.flow.house import House
@@ -41,7 +42,6 @@ from gatemark.watch.durations import seconds_of
 from gatemark.watch.stores.runs import Run, RunState
 
 HEAD: Final = "gatemark_schedules"
-OVERDUE: Final = "schedule_overdue"
 GRACE_S: Final = 60
 PROBE_ALERTS: Final = "GATEMARK_DRIFT_PROBE_ALERTS"
 """The variable that stands for ``--alerts`` of a drift probe."""
@@ -237,7 +237,9 @@ def _tell_overdue(house: House, plan: Plan, now: datetime, alerts: AlertPlan) ->
         if not house.schedule_runs.note_once(f"overdue:{identity}", now):
             continue
         payload = {"schedule": schedule.id, "level": _WARN, "reason": reason, "missed": missed}
-        house.events.append([EventDraft(OVERDUE, event_moment(house, now), SYSTEM, None, payload)])
+        house.events.append(
+            [EventDraft(SCHEDULE_OVERDUE, event_moment(house, now), SYSTEM, None, payload)]
+        )
         alert = Alert(
             id=identity,
             kind="overdue",

@@ -7,10 +7,13 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import canonical_bytes
-from gatemark.core.errors import IntegrityError
+from gatemark.core.canonical import canonical_bytes, plain
+from gatemark.core.errors import IntegrityError, NewerFormatError
+from gatemark.core.formats import FORMAT, is_newer, newer_format
+from gatemark.core.stored import convert_stored
 from gatemark.flow.reading import ReadingChoices
 
+SITTING_FORMAT: Final = "gatemark.sitting/1"
 SITTING: Final = "sitting.json"
 """The name under which a sitting is kept with a result."""
 
@@ -37,12 +40,17 @@ def write_sitting(
     left_out: int = 0,
 ) -> bytes:
     """The same sitting is the same bytes."""
-    return canonical_bytes(Sitting(kind, dict(options), choices.checks(), tuple(roles), left_out))
+    sitting = Sitting(kind, dict(options), choices.checks(), tuple(roles), left_out)
+    return canonical_bytes({**plain(sitting), FORMAT: SITTING_FORMAT})
 
 
 def read_sitting(data: bytes) -> Sitting:
     """What ``write_sitting`` wrote, or a word about what else it is."""
     try:
-        return msgspec.json.decode(data, type=Sitting)
+        content = msgspec.json.decode(data, type=dict[str, Any])
+        name = content.pop(FORMAT, SITTING_FORMAT)
+        if isinstance(name, str) and is_newer(name, SITTING_FORMAT):
+            raise NewerFormatError(f"its {SITTING} {newer_format(name)}")
+        return convert_stored(content, Sitting)
     except msgspec.MsgspecError as error:
         raise IntegrityError(f"its {SITTING} is not one: {error}") from error

@@ -15,19 +15,21 @@ import msgspec
 
 from gatemark.core.canonical import digest, same_digest
 from gatemark.core.event import Event
-from gatemark.core.governance import (
+from gatemark.core.event_kinds import (
     APPROVAL,
-    APPROVED_STAGES,
     ASSET_REGISTERED,
     BREAK_GLASS,
     CANARY_JUDGED,
-    EVIDENCE_FROM,
     EXAM_SET,
-    RANK,
     RESULT_SEALED,
+    TRANSITION,
+)
+from gatemark.core.governance import (
+    APPROVED_STAGES,
+    EVIDENCE_FROM,
+    RANK,
     ROLLBACK,
     SYSTEM,
-    TRANSITION,
     Approval,
     AssetRegistered,
     GlassBroken,
@@ -35,6 +37,7 @@ from gatemark.core.governance import (
     TransitionMade,
     WindowVerdict,
 )
+from gatemark.core.stored import convert_stored
 from gatemark.ledger.chain import CLOCK_SKEW
 
 T = TypeVar("T")
@@ -94,7 +97,7 @@ class Auditor:
             return [f"its payload is not that of a {event.kind}: {error}"]
 
     def _result(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        said = msgspec.convert(payload, ResultSealed)
+        said = convert_stored(payload, ResultSealed)
         occasion = {"id": said.result_id, "occasion": said.occasion}
         if not same_digest(digest(occasion), said.stamp):
             yield f"the stamp of result {said.result_id} does not cover its occasion"
@@ -103,7 +106,7 @@ class Auditor:
             yield f"tells of result {said.result_id} otherwise than event {first.seq}"
 
     def _registered(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        said = msgspec.convert(payload, AssetRegistered)
+        said = convert_stored(payload, AssetRegistered)
         if (event.subject, said.version) in self._versions:
             yield f"{event.subject}@{said.version} was registered before"
             return
@@ -111,19 +114,19 @@ class Auditor:
         self._authors.setdefault((event.subject, said.digest), set()).add(said.author)
 
     def _approval(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        given = msgspec.convert(payload, Approval)
+        given = convert_stored(payload, Approval)
         self._votes[event.seq] = Vote(event.subject, event.actor, given)
         authors = self._authors.get((event.subject, given.candidate_digest), set())
         if given.decision == "approve" and event.actor in authors:
             yield f"{event.actor} approves a version of which {event.actor} is the author"
 
     def _broken_glass(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        said = msgspec.convert(payload, GlassBroken)
+        said = convert_stored(payload, GlassBroken)
         self._glass[event.subject, said.environment, said.version] = said.until
         yield from ()
 
     def _window(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        self._windows[event.seq] = (event.subject, msgspec.convert(payload, WindowVerdict))
+        self._windows[event.seq] = (event.subject, convert_stored(payload, WindowVerdict))
         yield from ()
 
     def _exam(self, event: Event, _payload: Mapping[str, Any]) -> Iterator[str]:
@@ -131,7 +134,7 @@ class Auditor:
         yield from ()
 
     def _transition(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        said = msgspec.convert(payload, TransitionMade)
+        said = convert_stored(payload, TransitionMade)
         self.decision_count += 1
         place = (event.subject, said.environment, said.version)
         name = f"{event.subject}@{said.version}"

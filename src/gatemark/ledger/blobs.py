@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -30,17 +30,30 @@ class FolderBlobs:
 
     def put_file(self, source: Path, expected: str) -> str:
         """Keep a copy of a file that must still have the digest it was judged by."""
+        self.put_pieces(
+            read_pieces(source), expected, f"{source.name}: changed after it was judged"
+        )
+        return expected
+
+    def put_pieces(self, pieces: Iterable[bytes], expected: str, trouble: str) -> None:
+        """Keep what comes piece by piece; ``trouble`` is said of another digest than expected."""
         target = self._path(expected)
         if target.exists():
-            return expected
+            return
         seen = hashlib.sha256()
         with replacing(target) as out:
-            for piece in read_pieces(source):
+            for piece in pieces:
                 seen.update(piece)
                 out.write(piece)
             if not same_digest(DIGEST_PREFIX + seen.hexdigest(), expected):
-                raise IntegrityError(f"{source.name}: changed after it was judged")
-        return expected
+                raise IntegrityError(trouble)
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Digest and size of every blob, in order; other files in the folder are passed over."""
+        for path in sorted(self._folder.glob("[0-9a-f][0-9a-f]/*")):
+            name = DIGEST_PREFIX + path.name
+            if is_digest(name) and path.parent.name == path.name[:2] and path.is_file():
+                yield name, path.stat().st_size
 
     def get(self, name: str) -> bytes:
         """The bytes of a blob, checked against its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,9 @@ from gatemark.core.event import (
     payload_bytes,
     read_payload,
 )
-from gatemark.core.governance import CLOCK_SET_BACK, RESULT_SEALED, ResultSealed, as_payload
+from gatemark.core.event_kinds import CLOCK_SET_BACK, RESULT_SEALED
+from gatemark.core.formats import FORMAT, payload_format
+from gatemark.core.governance import ResultSealed, as_payload
 from gatemark.core.result import Result, occasion_of
 from gatemark.ledger.port import EventRow
 
@@ -43,11 +45,17 @@ def extend(
     made: list[NewEvent] = []
     for draft in drafts:
         placed = _in_time(draft, last_at)
-        data = payload_bytes(placed.payload, salt())
+        data = payload_bytes(_with_format(placed), salt())
         event, body = link(head, placed, digest_bytes(data))
         made.append(NewEvent(event, body, data))
         head, last_at = event.head, event.at
     return made
+
+
+def _with_format(draft: EventDraft) -> Mapping[str, Any]:
+    """The payload under the name of its format, for kinds that are ours."""
+    name = payload_format(draft.kind)
+    return draft.payload if name is None else {**draft.payload, FORMAT: name}
 
 
 def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
@@ -73,6 +81,7 @@ def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
         pack=result.pack,
         policy_digest=result.policy_digest,
         occasion=occasion_of(result),
+        result_format=result.schema,
     )
     subject = result.candidate.id.partition("/")[0] if result.candidate else None
     return EventDraft(RESULT_SEALED, at, result.actor, subject, as_payload(sealed))

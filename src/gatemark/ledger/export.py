@@ -17,15 +17,15 @@ import msgspec
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.event import SCHEMA, Event
-from gatemark.core.governance import ASSET_REGISTERED, DECISIONS, RESULT_SEALED
-from gatemark.core.result import Result
+from gatemark.core.event_kinds import ASSET_REGISTERED, RESULT_SEALED
+from gatemark.core.governance import DECISIONS
+from gatemark.core.result import Result, read_result
 from gatemark.disk.atomic import replacing_folder
 from gatemark.ledger.chain import checked
 from gatemark.ledger.dsse import sign_envelope
 from gatemark.ledger.note import SigningKey
 from gatemark.ledger.port import EventRow, Store
 from gatemark.ledger.statements import decision_statement, result_statement
-from gatemark.ledger.stores.reading import verified_result
 
 EVENTS: Final = "events.jsonl"
 RESULTS: Final = "results"
@@ -131,7 +131,7 @@ class ExportWriter:
         self._write_events(size)
         for result_id, document in self._store.results.documents():
             if result_id in self._result_ids:
-                self._write_result(verified_result(result_id, document), document, erased_blobs)
+                self._write_result(read_result(result_id, document), document, erased_blobs)
         checkpoints = [one for one in self._store.events.checkpoints() if one[0] <= size]
         for number, (covered, note) in enumerate(checkpoints, start=1):
             path = self._folder / CHECKPOINTS / f"{covered}-{number}.txt"

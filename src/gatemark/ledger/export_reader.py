@@ -12,8 +12,9 @@ import msgspec
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.core.event import EMPTY, Event, EventDraft, Head
-from gatemark.core.governance import ASSET_REGISTERED, DECISIONS
-from gatemark.core.result import Result
+from gatemark.core.event_kinds import ASSET_REGISTERED
+from gatemark.core.governance import DECISIONS
+from gatemark.core.result import Result, read_result
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.chain import checked, raw_digest
 from gatemark.ledger.dsse import open_envelope, read_envelope
@@ -28,7 +29,7 @@ from gatemark.ledger.export import (
 from gatemark.ledger.note import VerifierKey
 from gatemark.ledger.port import EventRow, ResultLine
 from gatemark.ledger.statements import decision_statement, result_statement
-from gatemark.ledger.stores.reading import line_of, verified_result, wanted_prefix
+from gatemark.ledger.stores.reading import line_of, wanted_prefix
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 _CHECKPOINT: Final = re.compile(r"([0-9]{1,16})-[0-9]{1,9}\.txt\Z")
@@ -141,11 +142,11 @@ class ExportedResults:
         found = [one for one in self.documents() if one[0].startswith(prefix)]
         if len(found) != 1:
             raise UsageError(f"the export holds {len(found)} results {reference}")
-        return verified_result(*found[0])
+        return read_result(*found[0])
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         numbered = list(enumerate(self.documents(), start=1))[: before and before - 1]
-        return [line_of(seq, verified_result(*one)) for seq, one in numbered][:limit]
+        return [line_of(seq, read_result(*one)) for seq, one in numbered][:limit]
 
     def append(self, result: Result) -> int:
         raise _only_looked_at(result.id)
@@ -184,7 +185,7 @@ class ExportStore:
             name = f"{result_id.removeprefix(DIGEST_PREFIX)}.intoto.json"
             path = self.folder / RESULTS / name
             try:
-                expected = result_statement(verified_result(result_id, document))
+                expected = result_statement(read_result(result_id, document))
             except IntegrityError:
                 continue
             if not path.is_file() or path.read_bytes() != expected:

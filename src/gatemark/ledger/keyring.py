@@ -8,14 +8,9 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.event import Event
-from gatemark.core.governance import (
-    KEY_ADDED,
-    KEY_REPLACED,
-    KEY_ROTATED,
-    KeyAdded,
-    KeyReplaced,
-    KeyRotated,
-)
+from gatemark.core.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED
+from gatemark.core.governance import KeyAdded, KeyReplaced, KeyRotated
+from gatemark.core.stored import convert_stored
 from gatemark.ledger.note import SigningKey, VerifierKey, read_note, read_verifier, sign_note
 
 KEY_KINDS: Final = frozenset({KEY_ADDED, KEY_ROTATED, KEY_REPLACED})
@@ -74,11 +69,11 @@ class Keyring:
         try:
             match event.kind:
                 case "key_added":
-                    self._add(event.seq, msgspec.convert(payload, KeyAdded), origin)
+                    self._add(event.seq, convert_stored(payload, KeyAdded), origin)
                 case "key_rotated":
-                    self._rotate(event.seq, msgspec.convert(payload, KeyRotated), origin)
+                    self._rotate(event.seq, convert_stored(payload, KeyRotated), origin)
                 case _:
-                    self._replace(event.seq, msgspec.convert(payload, KeyReplaced), origin)
+                    self._replace(event.seq, convert_stored(payload, KeyReplaced), origin)
         except (msgspec.ValidationError, BadInputError) as error:
             raise IntegrityError(f"the key event cannot be read: {error}") from error
 

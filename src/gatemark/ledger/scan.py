@@ -9,16 +9,30 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import IntegrityError
+from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.core.event import EMPTY, Event, Head
-from gatemark.core.governance import (
+from gatemark.core.event_kinds import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
-    NEVER_ERASED,
+    KINDS,
     PAYLOAD_ERASED,
+    RESULT_SEALED,
+)
+from gatemark.core.formats import (
+    FORMAT,
+    check_payload_format,
+    is_format,
+    is_known,
+    newer_format,
+)
+from gatemark.core.governance import (
+    NEVER_ERASED,
     BlobErased,
     PayloadErased,
+    is_by_newer_rules,
+    sealed_format,
 )
+from gatemark.core.stored import convert_stored
 from gatemark.ledger.audit import AUDITED, Auditor
 from gatemark.ledger.chain import checked_payload, event_of, row_bytes
 from gatemark.ledger.checkpoint import origin_of
@@ -49,6 +63,11 @@ class FurtherLook(Protocol):
         """What it could not look at."""
         ...
 
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What only a newer build can judge."""
+        ...
+
     def step(self, event: Event, payload: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
         """What is wrong, as far as this event tells."""
         ...
@@ -74,6 +93,9 @@ class EventScan:
         self.auditor = Auditor()
         self._further = further
         self.judged_until: int | None = None
+        self.newer_from: int | None = None
+        self.newer_results: dict[str, int] = {}
+        self.unjudged: list[str] = []
         self._wanted = _READ_FURTHER if further is None else _READ_FURTHER | further.kinds
         self.origin: str | None = None
         self.roots: dict[int, bytes] = {}
@@ -196,27 +218,54 @@ class EventScan:
             self._stop_judging(row.seq - 1)
             self.troubles.add(row.seq, "payload", str(error))
             return
-        if row.kind not in self._wanted or payload is None:
+        if payload is None or self._is_newer(row, payload) or row.kind not in self._wanted:
             return
         event = event_of(row)
         if self._further is not None and row.kind in self._further.kinds:
             self._tell(self._further.step(event, payload))
-        if row.kind in AUDITED:
+        if row.kind in AUDITED and (self.newer_from is None or row.kind == RESULT_SEALED):
             for why in self.auditor.step(event, payload):
                 self.troubles.add(row.seq, "decision", f"event {row.seq}: {why}")
             return
-        if row.kind not in _READ_FURTHER:
+        if row.kind not in _READ_FURTHER or row.kind in AUDITED:
             return
         try:
             if row.kind in KEY_KINDS:
                 self.ring.learn(event, payload, self.origin or "")
             elif row.kind == PAYLOAD_ERASED:
-                said = msgspec.convert(payload, PayloadErased)
+                said = convert_stored(payload, PayloadErased)
                 self._tombstones[said.seq] = (row.seq, said)
             else:
-                self.erased_blobs[msgspec.convert(payload, BlobErased).digest] = row.seq
+                self.erased_blobs[convert_stored(payload, BlobErased).digest] = row.seq
         except (IntegrityError, msgspec.ValidationError) as error:
             self.troubles.add(row.seq, "key", f"event {row.seq}: {error}")
+
+    def _is_newer(self, row: EventRow, payload: Mapping[str, Any]) -> bool:
+        """Whether only a newer build can read an event; what rests on it is not judged here."""
+        name = payload.get(FORMAT)
+        try:
+            # Foreign kinds are nobody's business, unless they bear a name of ours.
+            is_ours = row.kind in KINDS or is_format(name)
+            is_newer = is_ours and not check_payload_format(row.kind, name)
+        except InvalidValueError as error:
+            self.troubles.add(row.seq, "payload", f"event {row.seq}: {error}")
+            return False
+        if is_newer:
+            self._note_newer(row.seq, newer_format(str(name)))
+            if row.kind == RESULT_SEALED:
+                self.newer_results[str(payload.get("result_id"))] = row.seq
+        elif is_by_newer_rules(payload) and self.newer_from is None:
+            # The lifecycle says so itself; the ledger's own auditor only has to stop.
+            self.newer_from = row.seq
+        elif row.kind == RESULT_SEALED and not is_known(sealed_format(payload)):
+            self._note_newer(row.seq, f"seals a result that {newer_format(sealed_format(payload))}")
+        return is_newer
+
+    def _note_newer(self, seq: int, what: str) -> None:
+        self.unjudged.append(f"event {seq} {what}; what rests on it is not judged")
+        if self.newer_from is None:
+            self.newer_from = seq
+        self._stop_judging(seq - 1)
 
     def _tell(self, found: Iterable[tuple[int, str]]) -> None:
         for seq, why in found:

@@ -1,14 +1,17 @@
-"""Results and decisions as in-toto statements."""
+"""Results and decisions as in-toto statements.
+
+An export is checked by writing its statements again. So these functions are formats
+(gatemark.result-statement/1 and gatemark.decision-statement/1): what they write for a given result
+or event never changes. Another wording is another function beside them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
-from gatemark.core.event import Event
+from gatemark.core.event import Event, moment_text
 from gatemark.core.result import Result
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -67,7 +70,19 @@ def decision_statement(
     subject = _resource(
         f"{name}@{version}" if version else name, candidate_digest or event.payload_digest
     )
-    predicate = {"event": msgspec.to_builtins(event), "payload": dict(payload)}
+    predicate = {
+        "event": {
+            "seq": event.seq,
+            "prev": event.prev,
+            "kind": event.kind,
+            "at": moment_text(event.at),
+            "actor": event.actor,
+            "subject": event.subject,
+            "payload_digest": event.payload_digest,
+            "digest": event.digest,
+        },
+        "payload": dict(payload),
+    }
     return _statement([subject], DECISION, predicate)
 
 

@@ -16,17 +16,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
-from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.core.result import Result
+from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
+from gatemark.core.formats import is_known
+from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Outcome
-from gatemark.core.verified import Verified
+from gatemark.core.verified import Trouble, Verified
 from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
 from gatemark.ledger.findings import TroubleList
 from gatemark.ledger.keyring import Keyring
 from gatemark.ledger.note import Note, VerifierKey
 from gatemark.ledger.port import Store
 from gatemark.ledger.scan import EventScan, FurtherLook
-from gatemark.ledger.stores.reading import verified_result
 
 NO_CHECKPOINT = (
     "no checkpoint was checked: without one, a history that was rewritten or cut short as a whole "
@@ -82,6 +82,7 @@ class LedgerCheck:
         except IntegrityError as error:
             self._scan.give_up(str(error))
         self._scan.finish(self._store.events.last_payload())
+        self.unjudged.extend(self._scan.unjudged)
         self._check_checkpoints()
         self._check_results()
         if missing := self._store.events.missing_guards():
@@ -91,6 +92,7 @@ class LedgerCheck:
             self._caveats.append(f"event {seq}: blob {digest} was erased; what it held is gone")
         if self._further is not None:
             self._caveats.extend(self._further.caveats)
+            self.unjudged.extend(self._further.unjudged)
         if self._scan.judged_until is not None:
             since = self._scan.judged_until + 1
             self._caveats.append(f"decisions from event {since} on were not judged by the rules")
@@ -108,10 +110,14 @@ class LedgerCheck:
         """Whether a blob has a tombstone."""
         return blob in self._scan.erased_blobs
 
+    def add_caveat(self, caveat: str) -> None:
+        """Something worth knowing that was found outside the ledger itself."""
+        self._caveats.append(caveat)
+
     def report(self) -> Verified:
         """Everything that was found."""
         scan = self._scan
-        troubles = self.troubles.settled()
+        troubles = self._judged_troubles()
         bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
         verdict: Outcome = "fail" if troubles else "inconclusive" if self.unjudged else "pass"
         root = scan.root
@@ -133,6 +139,24 @@ class LedgerCheck:
             unjudged=tuple(self.unjudged),
             caveats=tuple(self._caveats),
         )
+
+    def _judged_troubles(self) -> tuple[Trouble, ...]:
+        """What does not verify, as far as this build can judge.
+
+        A decision or a key that rests on something newer is not broken by not being understood.
+        """
+        settled = self.troubles.settled()
+        newer_from = self._scan.newer_from
+        if newer_from is None:
+            return settled
+        kept = []
+        for trouble in settled:
+            is_later = trouble.seq is not None and trouble.seq >= newer_from
+            if is_later and trouble.check in ("decision", "key"):
+                self.unjudged.append(trouble.message)
+            else:
+                kept.append(trouble)
+        return tuple(kept)
 
     def _read_checkpoints(self) -> list[_Signed]:
         signed = []
@@ -207,11 +231,19 @@ class LedgerCheck:
         for result_id, document in self._store.results.documents():
             found.add(result_id)
             self._result_count += 1
+            if result_id in self._scan.newer_results:
+                continue
             seq = self.seq_of_result(result_id)
             if seq is None:
                 self.troubles.add(None, "result", f"result {result_id}: no event tells of it")
             try:
-                result = verified_result(result_id, document)
+                result = read_result(result_id, document)
+            except NewerFormatError as error:
+                # An event that seals a newer result says so; the scan has told of it then.
+                if seq is None or is_known(sealed[result_id].said.result_format):
+                    message = f"{error}; its event knows nothing of that"
+                    self.troubles.add(seq, "result", _at(seq, message))
+                continue
             except IntegrityError as error:
                 self.troubles.add(seq, "result", _at(seq, str(error)))
                 continue

@@ -42,7 +42,7 @@ from gatemark.lifecycle.commands import (
     Tick,
     Waive,
 )
-from gatemark.lifecycle.release_policy import policy_from
+from gatemark.lifecycle.release_policy import recorded_policy
 
 
 class Asked(NamedTuple):
@@ -143,14 +143,13 @@ def _tick(fact: Any, actor: str) -> tuple[Command, ...]:
     return (Tick(actor=actor, asset=fact.asset, environment=fact.environment),)
 
 
-def _same(command: Callable[..., Command], *left_out: str) -> Callable[[Any, str], tuple[Any, ...]]:
+def _same(command: type[Command], *left_out: str) -> Callable[[Any, str], tuple[Any, ...]]:
     """A command whose fields are those of the event, but for some that the rules fill in."""
+    asked_fields = frozenset(command.__struct_fields__) - {"actor", *left_out}
 
     def asked(fact: Any, actor: str) -> tuple[Command, ...]:
-        fields = {
-            name: getattr(fact, name) for name in fact.__struct_fields__ if name not in left_out
-        }
-        return (command(actor=actor, **fields),)
+        shared = asked_fields.intersection(fact.__struct_fields__)
+        return (command(actor=actor, **{name: getattr(fact, name) for name in shared}),)
 
     return asked
 
@@ -160,7 +159,12 @@ _COMMANDS: Final[dict[type, Callable[[Any, str], tuple[Command, ...]]]] = {
         GrantRoles(actor=actor, person=fact.actor, roles=fact.roles, note=fact.note),
     ),
     PolicyAdopted: lambda fact, actor: (
-        AdoptPolicy(actor=actor, policy=policy_from(fact.policy), note=fact.note),
+        AdoptPolicy(
+            actor=actor,
+            policy=recorded_policy(fact.policy),
+            document=fact.policy,
+            note=fact.note,
+        ),
     ),
     VersionAdded: _same(AddVersion, "author"),
     ExamSet: _same(SetExam),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from gatemark.core.change import AssetKind
 from gatemark.core.lifecycle import (
@@ -45,9 +46,14 @@ class GrantRoles(Command, frozen=True, kw_only=True):
 
 
 class AdoptPolicy(Command, frozen=True, kw_only=True):
-    """Put a release policy into force."""
+    """Put a release policy into force.
+
+    ``document`` is the policy word for word, as the ledger will hold it: complete, so that later
+    defaults do not change its meaning. Without one it is what ``policy`` says today.
+    """
 
     policy: ReleasePolicy
+    document: dict[str, Any] | None = None
 
 
 class AssetCommand(Command, frozen=True, kw_only=True):

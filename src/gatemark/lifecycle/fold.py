@@ -34,7 +34,7 @@ from gatemark.core.lifecycle_events import (
     WindowPushed,
 )
 from gatemark.core.person_name import look_of
-from gatemark.lifecycle.release_policy import policy_from
+from gatemark.lifecycle.release_policy import recorded_policy
 from gatemark.lifecycle.stages import CANARY, FALLEN
 from gatemark.lifecycle.state import (
     Approval,
@@ -66,6 +66,7 @@ def fold(name: str, events: Iterable[Recorded]) -> State:
 def advance(state: State, recorded: Recorded) -> None:
     """Let one more event happen to a state."""
     fact = recorded.fact
+    state.house.rules = max(state.house.rules, recorded.rules)
     if isinstance(fact, RolesGranted | PolicyAdopted):
         _advance_house(state.house, recorded)
         return
@@ -86,7 +87,7 @@ def _advance_house(house: HouseRules, recorded: Recorded) -> None:
         else:
             house.roles.pop(fact.actor, None)
     elif isinstance(fact, PolicyAdopted):
-        house.policy = policy_from(fact.policy)
+        house.policy = recorded_policy(fact.policy)
         house.policy_digest = fact.policy_digest
         house.policy_editor = recorded.actor
         house.policy_seq = recorded.seq

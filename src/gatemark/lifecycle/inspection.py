@@ -30,9 +30,9 @@ from gatemark.core.lifecycle_events import (
 )
 from gatemark.lifecycle.asked import Asked, asked_for
 from gatemark.lifecycle.clock import Moment
-from gatemark.lifecycle.decide import rule_on
 from gatemark.lifecycle.evidence import Cited
 from gatemark.lifecycle.fold import advance
+from gatemark.lifecycle.rules import RULE_BOOKS, Decide, RuleBook
 from gatemark.lifecycle.state import Asset, HouseRules, State
 
 SKEW: Final = timedelta(seconds=10)
@@ -53,12 +53,34 @@ class Finding(NamedTuple):
 class Inspector:
     """Takes the events of the lifecycle in order; gives what the rules do not explain."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, rule_books: Mapping[int, RuleBook] = RULE_BOOKS) -> None:
         self._evidence = evidence
+        self._rule_books = rule_books
+        self._not_decided: dict[int, list[int]] = {}
+        self._is_named = False
         self._house = HouseRules()
         self._assets: dict[str, Asset] = {}
         self._lost: set[str] = set()
         self._act: list[Recorded] = []
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Acts by rules that are gone."""
+        return tuple(
+            f"{_events(numbers)}: recorded, not decided anew: rules {version} are gone"
+            for version, numbers in self._not_decided.items()
+            if version <= max(self._rule_books)
+        )
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Acts by rules that only a newer build has."""
+        return tuple(
+            f"{_events(numbers)}: decided by rules {version}, which this build does not know: "
+            "install a newer Gatemark"
+            for version, numbers in self._not_decided.items()
+            if version > max(self._rule_books)
+        )
 
     def step(self, line: Recorded) -> list[Finding]:
         """What is wrong with the act that ended before this event."""
@@ -103,10 +125,15 @@ class Inspector:
             return 1
         state = self._state(name)
         try:
-            count, problem = self._decide_anew(state, lines, asked_for(lines))
+            decide = self._rules_of(first)
+            if decide is None:
+                advance(state, first)
+                return 1
+            count, problem = self._decide_anew(decide, state, lines, asked_for(lines))
             if problem is not None:
                 found.append(problem)
             for line in lines[:count]:
+                found.extend(self._wrong_names(state.house, line, first))
                 advance(state, line)
         except (IntegrityError, msgspec.ValidationError, ValueError, KeyError) as error:
             self._lost.add(name)
@@ -115,8 +142,38 @@ class Inspector:
             return 1
         return count
 
+    def _rules_of(self, line: Recorded) -> Decide | None:
+        """The rules that decided an act; None when they are not here, so it is only recorded."""
+        book = self._rule_books.get(line.rules)
+        if book is not None and book.decide is not None:
+            return book.decide
+        if book is None and line.rules <= max(self._rule_books):
+            raise IntegrityError(f"it names rules {line.rules}, which no build ever had")
+        self._not_decided.setdefault(line.rules, []).append(line.seq)
+        return None
+
+    def _wrong_names(self, house: HouseRules, line: Recorded, first: Recorded) -> Iterator[Finding]:
+        """What an event says it was decided by, against what was in force."""
+        by = line.decided_by
+        if by is None:
+            if self._is_named:
+                yield Finding(line.seq, "does not say which policy and rules decided it")
+            return
+        self._is_named = True
+        if line.rules < house.rules:
+            message = f"names rules {line.rules}, but rules {house.rules} had decided before it"
+            yield Finding(line.seq, message)
+        elif line.rules != first.rules:
+            yield Finding(line.seq, "names other rules than the act that it belongs to")
+        in_force = house.policy_digest
+        if isinstance(line.fact, PolicyAdopted) and not house.revision:
+            # The first policy of a store is its own reason.
+            in_force = line.fact.policy_digest
+        if by.policy_digest != in_force:
+            yield Finding(line.seq, f"names policy {by.policy_digest}, but {in_force} was in force")
+
     def _decide_anew(
-        self, state: State, lines: Sequence[Recorded], asked: Asked
+        self, decide: Decide, state: State, lines: Sequence[Recorded], asked: Asked
     ) -> tuple[int, Finding | None]:
         """How many events the act has, and what is wrong with it by every reading."""
         main = lines[asked.main]
@@ -130,7 +187,7 @@ class Inspector:
                 command = msgspec.structs.replace(command, **changes)  # noqa: PLW2901
             for now in _moments(state, main.at):
                 try:
-                    facts = rule_on(state, command, Moment(now))
+                    facts = decide(state, command, Moment(now))
                 except (RefusedError, InvalidValueError) as refused:
                     why = "; ".join(refused.lines())
                     problem = problem or Finding(main.seq, f"the rules refuse it: {why}")
@@ -149,6 +206,11 @@ def _is_one_act(before: Recorded, line: Recorded) -> bool:
         _asset_of(line.fact),
     )
     return same and line.seq == before.seq + 1
+
+
+def _events(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    return f"event {first}" if first == last else f"{len(numbers)} events from {first} to {last}"
 
 
 def _asset_of(fact: Fact) -> str:

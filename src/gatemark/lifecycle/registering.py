@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
+from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role
@@ -18,6 +17,7 @@ from gatemark.core.lifecycle_events import (
 )
 from gatemark.core.person_name import look_of, name_problem
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.default_policies import is_default
 from gatemark.lifecycle.people import APPROVING, require_role
 from gatemark.lifecycle.state import HouseRules, State
 
@@ -57,12 +57,20 @@ def _check_name(house: HouseRules, person: str) -> None:
 
 
 def decide_adopt(house: HouseRules, command: AdoptPolicy) -> tuple[Fact, ...]:
-    """Only an admin, who cannot approve, changes what approvals are for."""
-    require_role(house, command.actor, ("admin",), "adopt a release policy")
-    if command.policy.digest == house.policy_digest:
-        return ()
-    plain = msgspec.to_builtins(command.policy)
-    return (PolicyAdopted(policy=plain, policy_digest=command.policy.digest, note=command.note),)
+    """Only an admin, who cannot approve, changes what approvals are for.
+
+    The system may only say which default a new store starts with, before anything else happens.
+    """
+    document = plain(command.policy) if command.document is None else command.document
+    policy_digest = digest(document)
+    if command.actor == SYSTEM:
+        if house.revision or not is_default(policy_digest):
+            raise RefusedError("the system can only adopt a default policy, as the first act")
+    else:
+        require_role(house, command.actor, ("admin",), "adopt a release policy")
+        if policy_digest == house.policy_digest:
+            return ()
+    return (PolicyAdopted(policy=document, policy_digest=policy_digest, note=command.note),)
 
 
 def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:

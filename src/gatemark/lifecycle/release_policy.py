@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.lifecycle import AssetName, Gate, Noun, Stage
+from gatemark.core.stored import convert_stored
 
 GATES: Final[tuple[Gate, ...]] = (
     "schema",
@@ -42,6 +43,7 @@ _ALWAYS: Final[dict[Gate, tuple[GatedStage, ...]]] = {
 """What no policy can switch off: evidence before eligible, people before traffic."""
 
 
+@original_fields("stages on_fail on_unjudged overridable")
 class GateRule(Noun, frozen=True, kw_only=True):
     """One gate: at the door of which stages it stands, and what it does there.
 
@@ -66,6 +68,7 @@ DEFAULT_GATES: Final[dict[Gate, GateRule]] = {
 }
 
 
+@original_fields("canary_1 enabled high_risk approvers expire_hours waiver_max_days")
 class Approvals(Noun, frozen=True, kw_only=True):
     """How many people must say yes, who may, and for how long that counts."""
 
@@ -82,6 +85,7 @@ class Approvals(Noun, frozen=True, kw_only=True):
         return max(usual, self.high_risk) if risk == "high" else usual
 
 
+@original_fields("harm tolerance noninferior")
 class MetricRule(Noun, frozen=True, kw_only=True):
     """One watched metric: which way harm lies, and how much of it is nothing.
 
@@ -102,6 +106,11 @@ def _default_metrics() -> dict[str, MetricRule]:
     return {"error_rate": MetricRule(harm="up"), "latency_ms": MetricRule(harm="up")}
 
 
+@original_fields(
+    "metrics invariants judge window_minutes lateness_minutes min_samples clean_windows "
+    "max_hold_windows warn_alpha breach_alpha tuned_for ratio_alpha sigma_min_windows "
+    "rank_level rank_tolerance"
+)
 class CanaryRules(Noun, frozen=True, kw_only=True):
     """How a canary is watched and judged."""
 
@@ -128,6 +137,10 @@ class CanaryRules(Noun, frozen=True, kw_only=True):
             raise InvalidValueError("canary: breach_alpha must not exceed warn_alpha")
 
 
+@original_fields(
+    "objective fast_factor fast_long_minutes fast_short_minutes slow_factor slow_long_minutes "
+    "slow_short_minutes"
+)
 class ErrorBudget(Noun, frozen=True, kw_only=True):
     """The promise to users, and how fast its budget may burn.
 
@@ -144,6 +157,11 @@ class ErrorBudget(Noun, frozen=True, kw_only=True):
     slow_short_minutes: Count = 30
 
 
+@original_fields(
+    "gatemark_release name gates approvals canary error_budget evidence_max_age_hours "
+    "shadow_sample_rate shadow_min_hours watch_hours watch_share fallback rollback_window "
+    "break_glass_hours break_glass_review_hours clock_skew_seconds"
+)
 class ReleasePolicy(Noun, frozen=True, kw_only=True):
     """Everything that a step up depends on, besides the evidence. Its digest is in each step."""
 
@@ -186,9 +204,11 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
         return digest(self)
 
 
-DEFAULT_POLICY: Final = ReleasePolicy()
-
-
 def policy_from(value: object) -> ReleasePolicy:
-    """A policy from its plain form; raises msgspec.ValidationError where it is wrong."""
+    """A policy that somebody hands in; raises msgspec.ValidationError where it is wrong."""
     return msgspec.convert(value, ReleasePolicy)
+
+
+def recorded_policy(document: object) -> ReleasePolicy:
+    """A policy as the ledger holds it; members that this build does not know are left out."""
+    return convert_stored(document, ReleasePolicy)

@@ -259,6 +259,7 @@ def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> Wi
             judge=rules.judge,
             reasons=(f"{missing} window{'' if missing == 1 else 's'} brought no measurements",),
             missing_count=missing,
+            is_ratio_off=False,
         )
     if not arrived:
         return None
@@ -279,6 +280,7 @@ def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> Wi
         judge=rules.judge,
         reasons=verdict.reasons,
         metrics=verdict.metrics,
+        missing_count=0,
         is_ratio_off=verdict.is_ratio_off,
     )
 

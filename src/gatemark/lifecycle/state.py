@@ -22,7 +22,8 @@ from gatemark.core.lifecycle import (
     WindowState,
 )
 from gatemark.core.lifecycle_events import ApprovalGiven, ServiceReported
-from gatemark.lifecycle.release_policy import DEFAULT_POLICY, ReleasePolicy
+from gatemark.lifecycle.default_policies import FIRST, default_digest, default_document
+from gatemark.lifecycle.release_policy import ReleasePolicy, recorded_policy
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -184,19 +185,27 @@ class Asset(msgspec.Struct):
         return self.place(environment).tracks.get(version) or Track(version=version)
 
 
+def _first_policy() -> ReleasePolicy:
+    return recorded_policy(default_document(FIRST))
+
+
 class HouseRules(msgspec.Struct):
     """Who may do what, and the release policy in force since the event ``policy_seq``.
+
+    Before any such event it is the default policy of 0.1.0, whose stores have none. ``rules`` is
+    the highest version of the rules that decided anything so far.
 
     ``looks`` are the names of everybody who ever had a role, by what a reader sees of them.
     """
 
     roles: dict[str, tuple[Role, ...]] = {}
     looks: dict[str, str] = {}
-    policy: ReleasePolicy = DEFAULT_POLICY
-    policy_digest: str = DEFAULT_POLICY.digest
+    policy: ReleasePolicy = msgspec.field(default_factory=_first_policy)
+    policy_digest: str = msgspec.field(default_factory=lambda: default_digest(FIRST))
     policy_editor: str | None = None
     policy_seq: int = 0
     revision: int = 0
+    rules: int = 1
     last_at: datetime | None = None
 
 

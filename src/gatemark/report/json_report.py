@@ -16,7 +16,10 @@ _LINE_BREAKERS: Final = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2
 
 def render_json(result: Result) -> bytes:
     """The result itself, so that its id can be derived again from what was written."""
-    return (_dumps(msgspec.to_builtins(result), indent=2) + "\n").encode()
+    document = msgspec.to_builtins(result)
+    # Members that a newer build added are not in the typed value, but belong to the result.
+    stored: dict[str, Any] = msgspec.json.decode(result.document)
+    return (_dumps(_with_unknown(document, stored), indent=2) + "\n").encode()
 
 
 def render_jsonl(result: Result) -> bytes:
@@ -32,6 +35,16 @@ def render_jsonl(result: Result) -> bytes:
             text = text.replace(character, escape)
         lines.append(text + "\n")
     return "".join(lines).encode()
+
+
+def _with_unknown(known: Any, stored: Any) -> Any:
+    """A typed document in plain form, with the stored members that its types do not have."""
+    if isinstance(known, dict) and isinstance(stored, dict):
+        kept = {name: _with_unknown(value, stored.get(name)) for name, value in known.items()}
+        return {**kept, **{name: value for name, value in stored.items() if name not in known}}
+    if isinstance(known, list | tuple) and isinstance(stored, list) and len(known) == len(stored):
+        return [_with_unknown(one, other) for one, other in zip(known, stored, strict=True)]
+    return known
 
 
 def _dumps(document: Any, indent: int | None = None) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.lifecycle import Actor
 from gatemark.review.plan import MAX_PAIR_BYTES, MAX_REASON, ReviewName
@@ -21,6 +21,7 @@ LabelField = Literal["label", "target"]
 MAX_ITEMS: Final = 20_000
 
 
+@original_fields("name labels source field labels_per_item reviewers question")
 class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which labels there are, who gives them, and where an accepted one goes.
 

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.canonical import digest, digest_bytes, original_fields
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.lifecycle import Actor
+from gatemark.core.stored import read_stored
 from gatemark.statistics.preference import MIN_DECISIVE
 
 ReviewName = Annotated[
@@ -25,6 +26,10 @@ MAX_REASON: Final = 2_000
 GOLD_ARMS: Final = ("better", "worse")
 
 
+@original_fields(
+    "name candidates baseline alpha peeking min_decisive coverage_min votes_per_pair "
+    "reviewers arbiter gold_min_rate trim question assets"
+)
 class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The rules of one review; the ledger keeps their digest, so that none changes later.
 
@@ -115,7 +120,7 @@ def check_words(text: str, what: str) -> None:
 
 def read_pair(document: bytes) -> Pair:
     """The pair in some kept bytes."""
-    return msgspec.json.decode(document, type=Pair)
+    return read_stored(document, Pair)
 
 
 def manifest_digest(documents: list[bytes]) -> str:

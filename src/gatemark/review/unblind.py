@@ -17,6 +17,10 @@ GOLD_VOTES_MIN: Final = 3
 """With fewer votes on gold pairs a rate says nothing, and nobody is left out by it."""
 
 
+_BALLOT: Final = ("number", "reviewer", "ordinal", "version", "answered", "reason")
+"""What the digest of ballots covers of each vote, in this order."""
+
+
 class CastVote(msgspec.Struct, frozen=True):
     """The newest version of one reviewer's vote on one pair, still in letters.
 
@@ -117,7 +121,9 @@ def undecided(
 def ballots_digest(votes: Sequence[CastVote]) -> str:
     """Names the votes as they were cast, before anybody knew what they meant."""
     ordered = sorted(votes, key=lambda vote: (vote.number, vote.reviewer))
-    return digest_bytes(msgspec.json.encode(ordered))
+    # By name, so that the digest stays the same when a vote gets another field.
+    cast = [{name: getattr(vote, name) for name in _BALLOT} for vote in ordered]
+    return digest_bytes(msgspec.json.encode(cast))
 
 
 def check_answer(answered: Answered, reason: str) -> None:

@@ -20,6 +20,7 @@ from gatemark.flow.plugins import detectors, measures, schemas, suites
 from gatemark.gate import decide
 from gatemark.testing.docs_commands import commands_page
 from gatemark.testing.docs_detectors import detectors_page
+from gatemark.testing.docs_formats import formats_page
 from gatemark.testing.docs_links import link_problems
 from gatemark.testing.docs_plugins import measures_page, schemas_page, suites_page
 
@@ -29,6 +30,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/measures.md": measures_page,
     "docs/reference/suites.md": suites_page,
     "docs/reference/detectors.md": detectors_page,
+    "docs/reference/formats.md": formats_page,
 }
 COMMANDS: Final = "docs/reference/commands.md"
 GATE: Final = "docs/explanation/gate.md"

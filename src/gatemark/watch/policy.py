@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, original_fields, plain
 from gatemark.core.change import AssetKind
 from gatemark.core.drift import ALARMS, Harm, Level, Mode
 from gatemark.core.errors import InvalidValueError
@@ -24,6 +24,11 @@ Act = Literal["alert", "shadow", "demote", "pause", "roll_back"]
 WatchedStage = Literal["shadow", "canary", "enabled"]
 
 
+@original_fields(
+    "metric detector classes harm window baseline enough shown span warn breach sustained "
+    "warn_only scale min_sd min_effect min_items max_missing clear_below clear_windows "
+    "options"
+)
 class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How one metric is watched.
 
@@ -86,6 +91,7 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return kind is None or not self.classes or kind in self.classes
 
 
+@original_fields("stage level acts")
 class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What follows when an asset of a stage comes to a level."""
 
@@ -174,6 +180,7 @@ WATCHES: Final = (
 """The table of watched metrics, and the watches of every metric that is not in it, by form."""
 
 
+@original_fields("name mode watches q breach_by_mean lateness catch_up responses")
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """All that decides about drift.
 
@@ -209,7 +216,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     @property
     def digest(self) -> str:
         """The digest of everything in here."""
-        return _digest_of(msgspec.json.encode(self))
+        return _digest_of(msgspec.json.encode(plain(self)))
 
     @property
     def lateness_s(self) -> int:

@@ -9,7 +9,7 @@ from contextlib import suppress
 import msgspec
 import uvicorn
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import GatemarkError, UsageError
 from gatemark.flow.accounts import first_link, link_for
 from gatemark.flow.house import House
 from gatemark.flow.oidc import read_sign_in_way
@@ -27,9 +27,14 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         read_sign_in_way(settings.oidc)
     house = House(store=store)
     listener = _listen(settings)
+    try:
+        # A store that this build cannot use must stop the start, not the first request.
+        secret = first_link(house)
+    except GatemarkError:
+        listener.close()
+        raise
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
     app = create_app(settings, lambda person: House(store=store, actor=person))
-    secret = first_link(house)
     say(f"Gatemark serves {house.address} at {settings.base_url}")
     if secret is not None:
         say(f"First sign-in, works once, for a day: {settings.base_url}/join/{secret}")

@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from gatemark.core.errors import BadInputError, ConflictError
-from gatemark.ledger.stores.upgrade import NEWEST, revision_of
+from gatemark.ledger.stores.upgrade import layout_of
 
 WRITES: Final = "gatemark_writes"
 """The execution option that marks a transaction which will write."""
@@ -59,6 +59,18 @@ class Database:
             yield connection
 
     @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """A transaction for looking that sees one state, whatever others write meanwhile."""
+        engine = self._streamer
+        if self.dialect == "postgresql":
+            # SQLite does this by itself; PostgreSQL shows each question what is committed by then.
+            engine = engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+        with self._told("is not a usable store"), engine.begin() as connection:
+            yield connection
+
+    @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that no other writer is inside at the same time."""
         with self._told("cannot be written"), self._writer.begin() as connection:
@@ -82,15 +94,10 @@ class Database:
         """Let go of every connection."""
         _dispose(self._streamer, self._reader)
 
-    def is_empty(self) -> bool:
-        """Whether nobody has made a store here yet."""
+    def layout(self) -> str | None:
+        """The layout of the store; None when nobody has made a store here yet."""
         with self.reading() as connection:
-            return revision_of(connection) is None
-
-    def is_newest(self) -> bool:
-        """Whether the store has today's layout."""
-        with self.reading() as connection:
-            return revision_of(connection) == NEWEST
+            return layout_of(connection)
 
     @contextmanager
     def _told(self, trouble: str) -> Iterator[None]:

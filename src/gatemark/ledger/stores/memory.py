@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gatemark.core.canonical import canonical_bytes, digest_bytes, is_digest, same_digest
+from gatemark.core.canonical import digest_bytes, is_digest, same_digest
 from gatemark.core.errors import ConflictError, IntegrityError, UsageError
 from gatemark.core.event import EMPTY, Event, EventDraft, Head
-from gatemark.core.result import Result, verify_seal
+from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.chain import checked, event_of, extend, raw_digest, result_draft, row_of
 from gatemark.ledger.merkle import Frontier, leaf_hash
 from gatemark.ledger.port import EventRow, ResultLine
-from gatemark.ledger.stores.reading import line_of, verified_result, wanted_prefix
+from gatemark.ledger.stores.reading import line_of, wanted_prefix
 
 
 class MemoryEvents:
@@ -123,9 +123,9 @@ class MemoryResults:
         verify_seal(result)
         with self._lock:
             known = self._documents.get(result.id)
-            if known is None or verified_result(result.id, known).stamp != result.stamp:
+            if known is None or read_result(result.id, known).stamp != result.stamp:
                 self._events.append_result(result)
-                self._documents.setdefault(result.id, canonical_bytes(result))
+                self._documents.setdefault(result.id, result.document)
             return list(self._documents).index(result.id) + 1
 
     def get(self, reference: str) -> Result:
@@ -135,11 +135,11 @@ class MemoryResults:
             raise UsageError(f"the store holds no result {reference}")
         if len(found) > 1:
             raise UsageError(f"{reference} fits more than one result; give more digits")
-        return verified_result(found[0], self._documents[found[0]])
+        return read_result(found[0], self._documents[found[0]])
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         numbered = list(enumerate(self._documents.items(), start=1))[: before and before - 1]
-        lines = [line_of(seq, verified_result(name, data)) for seq, (name, data) in numbered]
+        lines = [line_of(seq, read_result(name, data)) for seq, (name, data) in numbered]
         return lines[::-1][:limit]
 
     def documents(self) -> Iterator[tuple[str, bytes]]:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from gatemark.core.errors import UsageError
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.stores.sql_blobs import SqlBlobs
 
@@ -27,6 +28,12 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
 
     With ``must_exist`` a place without a store is refused, and none is made there.
     """
+    place = postgres_place(address)
+    return SqlStore(place.database, place.blobs, must_exist=must_exist)
+
+
+def postgres_place(address: str) -> StorePlace:
+    """An address that holds a store of any layout, or will."""
     if find_spec("psycopg") is None:
         raise UsageError("PostgreSQL needs the driver psycopg: install gatemark[postgres]")
     try:
@@ -44,10 +51,8 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
         # a single question instead of three, and there is nothing to take back after it.
         looking=_engine(url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),
     )
-    if must_exist and database.is_empty():
-        raise UsageError(f"there is no store at {database.place}")
     blobs = FolderBlobs(Path(folder)) if isinstance(folder, str) else SqlBlobs(database)
-    return SqlStore(database, blobs)
+    return StorePlace(database, blobs)
 
 
 def _engine(url: sa.URL, **options: Any) -> sa.Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -13,6 +14,35 @@ from gatemark.core.errors import ConflictError, IntegrityError, UsageError
 from gatemark.ledger.blobs import PIECE_BYTES, read_pieces
 from gatemark.ledger.stores.database import Database
 from gatemark.ledger.stores.tables import BLOB_ERASURES, BLOB_PIECES, BLOBS
+
+PAGE: Final = 1_000
+
+
+def blob_sizes(connection: sa.Connection) -> Iterator[tuple[str, int]]:
+    """Digest and size of every blob that a transaction sees, in order."""
+    last = ""
+    while True:
+        later = sa.select(BLOBS.c.digest, BLOBS.c.byte_count).where(BLOBS.c.digest > last)
+        page = connection.execute(later.order_by(BLOBS.c.digest).limit(PAGE)).all()
+        yield from ((row.digest, row.byte_count) for row in page)
+        if len(page) < PAGE:
+            return
+        last = page[-1].digest
+
+
+def blob_pieces(connection: sa.Connection, name: str) -> Iterator[bytes]:
+    """The bytes of a blob as a transaction sees it, piece by piece, not checked."""
+    part = 0
+    while (piece := _piece(connection, name, part)) is not None:
+        yield piece
+        part += 1
+
+
+def _piece(connection: sa.Connection, name: str, part: int) -> bytes | None:
+    query = sa.select(BLOB_PIECES.c.data).where(
+        BLOB_PIECES.c.digest == name, BLOB_PIECES.c.part == part
+    )
+    return connection.execute(query).scalar()
 
 
 class SqlBlobs:
@@ -24,11 +54,13 @@ class SqlBlobs:
     def put(self, data: bytes) -> str:
         name = digest_bytes(data)
         starts = range(0, len(data), PIECE_BYTES)
-        self._add(name, (data[start : start + PIECE_BYTES] for start in starts), "blob")
+        pieces = (data[start : start + PIECE_BYTES] for start in starts)
+        self._add(name, pieces, "blob: changed while it was kept")
         return name
 
     def put_file(self, source: Path, expected: str) -> str:
-        self._add(expected, read_pieces(source), source.name)
+        trouble = f"{source.name}: changed after it was judged"
+        self._add(expected, read_pieces(source), trouble)
         return expected
 
     def get(self, name: str) -> bytes:
@@ -62,26 +94,24 @@ class SqlBlobs:
             connection.execute(sa.delete(BLOBS).where(BLOBS.c.digest == name))
 
     def _piece(self, name: str, part: int) -> bytes | None:
-        query = sa.select(BLOB_PIECES.c.data).where(
-            BLOB_PIECES.c.digest == name, BLOB_PIECES.c.part == part
-        )
         with self._database.reading() as connection:
-            return connection.execute(query).scalar()
+            return _piece(connection, name, part)
 
-    def _add(self, name: str, pieces: Iterable[bytes], label: str) -> None:
+    def _add(self, name: str, pieces: Iterable[bytes], trouble: str) -> None:
         if self.has(name):
             return
         try:
             with self._database.adding() as connection:
-                self._write(connection, name, pieces, label)
+                self.write(connection, name, pieces, trouble)
         except ConflictError:
             # Someone kept the same bytes in the same moment; that is as good.
             if not self.has(name):
                 raise
 
-    def _write(
-        self, connection: sa.Connection, name: str, pieces: Iterable[bytes], label: str
+    def write(
+        self, connection: sa.Connection, name: str, pieces: Iterable[bytes], trouble: str
     ) -> None:
+        """Keep a blob in a caller's transaction; ``trouble`` is said of another digest."""
         seen = hashlib.sha256()
         size = 0
         for part, piece in enumerate(pieces):
@@ -90,5 +120,5 @@ class SqlBlobs:
             row = {"digest": name, "part": part, "data": piece}
             connection.execute(sa.insert(BLOB_PIECES).values(row))
         if not same_digest(DIGEST_PREFIX + seen.hexdigest(), name):
-            raise IntegrityError(f"{label}: changed after it was judged")
+            raise IntegrityError(trouble)
         connection.execute(sa.insert(BLOBS).values(digest=name, byte_count=size))

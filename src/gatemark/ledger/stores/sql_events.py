@@ -73,6 +73,16 @@ class SqlEvents:
             self._edge = (made[-1].event.head, frontier)
         return tuple(new.event for new in made)
 
+    def next_number(self, connection: sa.Connection) -> int:
+        """The number of the next event, for a caller whose transaction writes in turn."""
+        last = _last(connection)
+        return 1 if last is None else last.seq + 1
+
+    def has_kind(self, connection: sa.Connection, kind: str) -> bool:
+        """Whether there is any event of a kind."""
+        query = sa.select(EVENTS.c.seq).where(EVENTS.c.kind == kind).limit(1)
+        return connection.execute(query).first() is not None
+
     def _frontier(self, connection: sa.Connection, head: Head, last: Event | None) -> Frontier:
         """The right edge of the tree: remembered from our own last act, or read."""
         if self._edge is not None and self._edge[0] == head:

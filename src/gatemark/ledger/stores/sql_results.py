@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import UnknownNameError, UsageError
-from gatemark.core.result import Result, verify_seal
+from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.chain import result_draft
+from gatemark.ledger.listed import ListedRow
 from gatemark.ledger.port import ResultLine
 from gatemark.ledger.stores.database import Database
-from gatemark.ledger.stores.reading import verified_result, wanted_prefix
+from gatemark.ledger.stores.reading import line_of, wanted_prefix
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.tables import RESULTS
 
 PAGE: Final = 50
+MOST_LINES: Final = 1_000
 
 
 class SqlResults:
@@ -27,6 +28,7 @@ class SqlResults:
     def __init__(self, database: Database, events: SqlEvents) -> None:
         self._database = database
         self._events = events
+        self._lines: dict[tuple[int, str, bytes], ResultLine] = {}
 
     def append(self, result: Result) -> int:
         verify_seal(result)
@@ -35,12 +37,12 @@ class SqlResults:
             "title": result.title,
             "verdict": result.verdict,
             "finished_at": result.finished_at.isoformat(),
-            "document": canonical_bytes(result),
+            "document": result.document,
         }
         known = sa.select(RESULTS.c.seq, RESULTS.c.document).where(RESULTS.c.id == result.id)
         with self._database.writing() as connection:
             found = connection.execute(known).first()
-            if found is None or verified_result(result.id, found.document).stamp != result.stamp:
+            if found is None or read_result(result.id, found.document).stamp != result.stamp:
                 self.tell(connection, result)
             if found is not None:
                 return int(found.seq)
@@ -60,25 +62,64 @@ class SqlResults:
             raise UnknownNameError(f"the store holds no result {reference}")
         if len(rows) > 1:
             raise UsageError(f"{reference} fits more than one result; give more digits")
-        return verified_result(rows[0].id, rows[0].document)
+        return read_result(rows[0].id, rows[0].document)
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
-        columns = (RESULTS.c.seq, RESULTS.c.id, RESULTS.c.title, RESULTS.c.verdict)
-        query = sa.select(*columns, RESULTS.c.finished_at).order_by(RESULTS.c.seq.desc())
+        # From documents, not from the columns beside them: those carry no seal.
+        columns = (RESULTS.c.seq, RESULTS.c.id, RESULTS.c.document)
+        query = sa.select(*columns).order_by(RESULTS.c.seq.desc())
         if before is not None:
             query = query.where(RESULTS.c.seq < before)
+        found: list[ResultLine] = []
+        while len(found) < limit:
+            if found:
+                query = query.where(RESULTS.c.seq < found[-1].seq)
+            wanted = min(PAGE, limit - len(found))
+            with self._database.reading() as connection:
+                page = connection.execute(query.limit(wanted)).all()
+            found.extend(self._line(row.seq, row.id, row.document) for row in page)
+            if len(page) < wanted:
+                break
+        return found
+
+    def _line(self, seq: int, identity: str, document: Any) -> ResultLine:
+        """A line from a document whose seal holds; the same bytes are checked once.
+
+        Checking takes milliseconds and a page shows the same results again and again.
+        """
+        # A database may hold something else than bytes where bytes belong.
+        data = document if isinstance(document, bytes) else b""
+        key = (seq, identity, hashlib.sha256(data).digest())
+        line = self._lines.get(key)
+        if line is None:
+            line = line_of(seq, read_result(identity, document))
+            if len(self._lines) >= MOST_LINES:
+                self._lines.clear()
+            self._lines[key] = line
+        return line
+
+    def listed(self) -> Iterator[ListedRow]:
+        """Every result with the columns beside its document, as they are stored."""
+        columns = (RESULTS.c[name] for name in ListedRow._fields)
+        query = sa.select(*columns, RESULTS.c.seq).order_by(RESULTS.c.seq).limit(PAGE)
+        after = 0
+        while True:
+            with self._database.reading() as connection:
+                page = connection.execute(query.where(RESULTS.c.seq > after)).all()
+            yield from (ListedRow(*row[:-1]) for row in page)
+            if len(page) < PAGE:
+                return
+            after = page[-1].seq
+
+    def ids_by_title(self, beginning: str) -> dict[str, list[str]]:
+        """The ids of results whose title column begins so, by title."""
+        fitting = RESULTS.c.title.startswith(beginning, autoescape=True)
+        query = sa.select(RESULTS.c.title, RESULTS.c.id).where(fitting).order_by(RESULTS.c.seq)
+        found: dict[str, list[str]] = {}
         with self._database.reading() as connection:
-            rows = connection.execute(query.limit(limit)).all()
-        return [
-            ResultLine(
-                seq=row.seq,
-                id=row.id,
-                title=row.title,
-                verdict=row.verdict,
-                finished_at=datetime.fromisoformat(row.finished_at),
-            )
-            for row in rows
-        ]
+            for title, result_id in connection.execute(query):
+                found.setdefault(title, []).append(result_id)
+        return found
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
         after = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -11,17 +11,44 @@ from gatemark.core.errors import BadInputError
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.port import BlobStore
 from gatemark.ledger.stores.database import WRITES, Database
+from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql import SqlStore
 
+WAIT_S: Final = 10
+"""How long a writer waits for the one before it."""
+_HAS_LOG: Final = "gatemark_write_ahead_log"
 
-def open_sqlite(path: Path, blobs: BlobStore | None = None) -> SqlStore:
-    """The store in a file, made when there is none; blobs lie in a folder beside it."""
+
+def open_sqlite(
+    path: Path, blobs: BlobStore | None = None, *, must_exist: bool = False
+) -> SqlStore:
+    """The store in a file, made when there is none; blobs lie in a folder beside it.
+
+    With ``must_exist`` a file without a store is refused, and none is made there.
+    """
+    place = sqlite_place(path)
+    return SqlStore(place.database, blobs or place.blobs, must_exist=must_exist)
+
+
+def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:
+    """A file that holds a store of any layout, or will."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInputError(f"{path.parent}: cannot be made: {error.strerror}") from error
     engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)))
-    sa.event.listen(engine, "connect", _prepare)
+
+    def prepare(connection: Any, _record: Any) -> None:
+        # The driver must not begin transactions by itself: it would do so too late.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={wait_s * 1000}")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA recursive_triggers=ON")
+        cursor.execute("PRAGMA secure_delete=ON")
+        cursor.close()
+
+    sa.event.listen(engine, "connect", prepare)
     sa.event.listen(engine, "begin", _begin)
     # A transaction that will write takes the write lock when it begins.
     database = Database(
@@ -30,21 +57,15 @@ def open_sqlite(path: Path, blobs: BlobStore | None = None) -> SqlStore:
         take_turn=lambda _: None,
         forget="PRAGMA wal_checkpoint(TRUNCATE)",
     )
-    return SqlStore(database, blobs or FolderBlobs(path.parent / "blobs"))
-
-
-def _prepare(connection: Any, _record: Any) -> None:
-    # The driver must not begin transactions by itself: it would do so too late.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout=10000")
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=FULL")
-    cursor.execute("PRAGMA recursive_triggers=ON")
-    cursor.execute("PRAGMA secure_delete=ON")
-    cursor.close()
+    return StorePlace(database, FolderBlobs(path.parent / "blobs"), path)
 
 
 def _begin(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get(WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    if not connection.get_execution_options().get(WRITES, False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    if not connection.info.get(_HAS_LOG, False):
+        # The mode is written into the file, so only those who write may ask for it.
+        connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        connection.info[_HAS_LOG] = True
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.canonical import plain
 from gatemark.core.errors import RefusedError, UnknownNameError
+from gatemark.core.stored import read_stored
 from gatemark.disk.database import Database
+from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows
 from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
 from gatemark.review.stores.tables import (
     LABEL_ACCEPTANCES,
@@ -44,7 +47,7 @@ class SqlLabels:
             connection.execute(
                 sa.insert(LABEL_SETS).values(
                     name=plan.name,
-                    document=msgspec.json.encode(plan),
+                    document=msgspec.json.encode(plain(plan)),
                     created_by=by,
                     created_at=at.isoformat(),
                 )
@@ -61,7 +64,7 @@ class SqlLabels:
                 document = connection.execute(query).scalar()
         if document is None:
             raise UnknownNameError(f"there is no label set {name!r}")
-        return msgspec.json.decode(document, type=LabelPlan)
+        return read_stored(document, LabelPlan)
 
     def names(self) -> list[str]:
         """Every label set, the newest first."""
@@ -88,7 +91,7 @@ class SqlLabels:
         )
         with self._database.reading() as connection:
             return {
-                row.number: msgspec.json.decode(row.document, type=LabelItem)
+                row.number: read_stored(row.document, LabelItem)
                 for row in connection.execute(query)
             }
 
@@ -99,7 +102,39 @@ class SqlLabels:
         )
         with self._database.reading() as connection:
             document = connection.execute(query).scalar_one()
-        return msgspec.json.decode(document, type=LabelItem)
+        return read_stored(document, LabelItem)
+
+    def stored_names(self) -> list[str]:
+        """Every label set that there is a row of, by name; acceptances count too."""
+        query = sa.union(
+            sa.select(LABEL_SETS.c.name), sa.select(LABEL_ACCEPTANCES.c.label_set).distinct()
+        )
+        with self._database.reading() as connection:
+            return sorted(connection.execute(query).scalars())
+
+    def stored_rows(self, name: str) -> LabelRows:
+        """Everything of a label set as it is stored, not looked into."""
+        items, accepted = LABEL_ITEMS.c, LABEL_ACCEPTANCES.c
+        with self._database.reading() as connection:
+            plan = connection.execute(
+                sa.select(LABEL_SETS.c.document).where(LABEL_SETS.c.name == name)
+            ).scalar()
+            found_items = connection.execute(
+                sa.select(*(items[column] for column in ItemRow._fields))
+                .where(items.label_set == name)
+                .order_by(items.number)
+            ).all()
+            found_accepted = connection.execute(
+                sa.select(*(accepted[column] for column in AcceptanceRow._fields))
+                .where(accepted.label_set == name)
+                .order_by(accepted.number, accepted.version)
+            ).all()
+        return LabelRows(
+            name=name,
+            plan=plan,
+            items=[ItemRow(*row) for row in found_items],
+            accepted=[AcceptanceRow(*row) for row in found_accepted],
+        )
 
     def marks(self, name: str) -> list[Mark]:
         """The newest version of every mark."""

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.canonical import digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
+from gatemark.core.stored import read_stored
 from gatemark.disk.database import Database
 from gatemark.review.plan import Answered, Pair, ReviewPlan, manifest_digest, read_pair
 from gatemark.review.queue import Standing
 from gatemark.review.sealed_key import Sealed
+from gatemark.review.sealed_rows import (
+    ClosingRow,
+    PairRow,
+    ReviewRow,
+    ReviewRows,
+    ShowRow,
+    VoteRow,
+)
 from gatemark.review.stores.tables import CLOSINGS, PAIRS, REVIEWS, SHOWS, VOTES
 from gatemark.review.unblind import CastVote
 
+PAGE: Final = 50
+R = TypeVar("R", ReviewRow, ShowRow, VoteRow, ClosingRow)
 Tell = Callable[[sa.Connection], object]
 """Writes events into the ledger, in the transaction it is handed."""
 
@@ -33,6 +45,7 @@ class StoredReview(msgspec.Struct, frozen=True):
     """A review as it was made. ``key`` stays inside the server until the review is closed."""
 
     plan: ReviewPlan
+    plan_digest: str
     commitment: str
     key: bytes
     facts: dict[str, Any]
@@ -75,7 +88,7 @@ class SqlReviews:
             connection.execute(
                 sa.insert(REVIEWS).values(
                     name=name,
-                    plan=msgspec.json.encode(review.plan),
+                    plan=msgspec.json.encode(plain(review.plan)),
                     commitment=review.commitment,
                     sealed_key=review.key,
                     facts=msgspec.json.encode(review.facts),
@@ -104,7 +117,8 @@ class SqlReviews:
         if row.by is not None:
             closing = Closing(row.by, datetime.fromisoformat(row.at), row.note)
         return StoredReview(
-            plan=msgspec.json.decode(row.plan, type=ReviewPlan),
+            plan=read_stored(row.plan, ReviewPlan),
+            plan_digest=digest_document(row.plan),
             commitment=row.commitment,
             key=bytes(row.sealed_key),
             facts=msgspec.json.decode(row.facts),
@@ -148,10 +162,44 @@ class SqlReviews:
         with self._database.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
+    def stored_names(self) -> list[str]:
+        """Every review that there is a row of, by name."""
+        query = sa.select(REVIEWS.c.name).order_by(REVIEWS.c.name)
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def stored_rows(self, name: str) -> ReviewRows:
+        """Everything of a review as it is stored, not looked into."""
+        with self._database.reading() as connection:
+            review = _rows_of(connection, REVIEWS, ReviewRow, REVIEWS.c.name == name)
+            shows = _rows_of(connection, SHOWS, ShowRow, SHOWS.c.review == name)
+            votes = _rows_of(connection, VOTES, VoteRow, VOTES.c.review == name)
+            closing = _rows_of(connection, CLOSINGS, ClosingRow, CLOSINGS.c.review == name)
+        return ReviewRows(
+            review=review[0],
+            pairs=lambda: self._pair_rows(name),
+            shows=shows,
+            votes=votes,
+            closing=closing[0] if closing else None,
+        )
+
+    def _pair_rows(self, name: str) -> Iterator[PairRow]:
+        """The pairs some at a time: together they may be larger than memory."""
+        after = 0
+        columns = (PAIRS.c[column] for column in PairRow._fields)
+        query = sa.select(*columns).where(PAIRS.c.review == name).order_by(PAIRS.c.number)
+        while True:
+            with self._database.reading() as connection:
+                page = connection.execute(query.where(PAIRS.c.number > after).limit(PAGE)).all()
+            yield from (PairRow(*row) for row in page)
+            if len(page) < PAGE:
+                return
+            after = page[-1].number
+
     def sealed(self, review: StoredReview) -> Sealed:
         """What the commitment of a review must cover, from what is kept now."""
         name = review.plan.name
-        return Sealed(name, review.plan.digest, manifest_digest(self.documents(name)))
+        return Sealed(name, review.plan_digest, manifest_digest(self.documents(name)))
 
     def shows(self, name: str, reviewer: str) -> list[Show]:
         """What a reviewer was shown, in order."""
@@ -262,6 +310,14 @@ class SqlReviews:
                 )
             )
             tell(connection, _newest(connection, name))
+
+
+def _rows_of(
+    connection: sa.Connection, table: sa.Table, kind: type[R], condition: sa.ColumnElement[bool]
+) -> list[R]:
+    """Some rows of a table, as the fields of a type."""
+    columns = (table.c[name] for name in kind._fields)
+    return [kind(*row) for row in connection.execute(sa.select(*columns).where(condition))]
 
 
 def _refuse_closed(connection: sa.Connection, name: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.stored import read_stored
 from gatemark.disk.database import Database
 from gatemark.watch.alerts import Alert
 from gatemark.watch.stores.tables import ALERTS
@@ -94,7 +94,7 @@ class SqlAlerts:
             rows = connection.execute(query).all()
         return [
             Queued(
-                alert=msgspec.json.decode(row.document, type=Alert),
+                alert=read_stored(row.document, Alert),
                 sink=row.sink,
                 state=row.state,
                 attempts=row.attempts,

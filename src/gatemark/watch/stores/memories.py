@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
@@ -13,18 +13,25 @@ import sqlalchemy as sa
 
 from gatemark.core.drift import Episode, Level
 from gatemark.core.errors import ConflictError
+from gatemark.core.governance import DriftRecorded, TableChange
+from gatemark.core.stored import read_stored
 from gatemark.disk.database import Database
+from gatemark.watch.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
 from gatemark.watch.memory import SeriesMemory
-from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, TICKS
+from gatemark.watch.stores.batches import binary
+from gatemark.watch.stores.rows import stream
+from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, SERIES, TICKS
+from gatemark.watch.table_digest import EPISODES as EPISODES_TAG
+from gatemark.watch.table_digest import MEMORIES as MEMORIES_TAG
+from gatemark.watch.table_digest import WatchState, table_state
 
 DRIFT: Final = "drift"
-TOLD: Final = "tell"
-"""The act of writing an episode's level into the ledger."""
-CLOSED: Final = "close"
-"""The act of writing into the ledger that an episode is over."""
 BATCH: Final = 5_000
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
+
+TellRecorded = Callable[[sa.Connection, DriftRecorded], object]
+"""Writes an event about what was recorded, in the transaction that it is handed."""
 
 
 class LastTick(NamedTuple):
@@ -69,6 +76,21 @@ class Recorder:
     def __init__(self, connection: sa.Connection, dialect: str) -> None:
         self._connection = connection
         self._mark = "?" if dialect == "sqlite" else "%s"
+        self._found: WatchState | None = None
+
+    def change(self, tick: int) -> DriftRecorded | None:
+        """What became of the tables; None when they are as they were."""
+        if self._found is None:
+            return None
+        left = watch_state(self._connection)
+        if left == self._found:
+            return None
+        pairs = zip(self._found, left, strict=True)
+        memories, episodes = (
+            TableChange(rows=after.rows, before=before.digest, after=after.digest)
+            for before, after in pairs
+        )
+        return DriftRecorded(tick=tick, memories=memories, episodes=episodes)
 
     def keep_memories(self, rows: Iterable[MemoryRow]) -> None:
         """Put memories in the place of older ones, some at a time."""
@@ -102,6 +124,9 @@ class Recorder:
     ) -> None:
         if not rows:
             return
+        if self._found is None:
+            # What somebody edited since the last recording must not pass for what this one wrote.
+            self._found = watch_state(self._connection)
         marks = ", ".join([self._mark] * len(columns))
         changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
         self._connection.exec_driver_sql(
@@ -127,8 +152,13 @@ class SqlMemories:
         )
 
     @contextmanager
-    def recording(self, seen: LastTick, now: datetime, name: str = DRIFT) -> Iterator[Recorder]:
-        """One tick's writes, all or nothing; refused when another tick came in between."""
+    def recording(
+        self, seen: LastTick, now: datetime, tell: TellRecorded, name: str = DRIFT
+    ) -> Iterator[Recorder]:
+        """One tick's writes, all or nothing; refused when another tick came in between.
+
+        ``tell`` is called in the same transaction when anything became another.
+        """
         with self._database.writing() as connection:
             here = TICKS.c.name == name
             found = connection.execute(sa.select(TICKS.c.number).where(here)).scalar()
@@ -139,7 +169,31 @@ class SqlMemories:
                 connection.execute(sa.insert(TICKS).values(name=name, **values))
             else:
                 connection.execute(sa.update(TICKS).where(here).values(**values))
-            yield Recorder(connection, self._database.dialect)
+            recorder = Recorder(connection, self._database.dialect)
+            yield recorder
+            change = recorder.change(seen.number + 1)
+            if change is not None:
+                tell(connection, change)
+
+    def state(self) -> WatchState:
+        """The tables of a recording as they are now."""
+        with self._database.streaming() as connection:
+            return watch_state(connection)
+
+    def episode_rows(self) -> Iterator[EpisodeRow]:
+        """Every episode as it is stored."""
+        with self._database.streaming() as connection:
+            for row in _episode_rows(connection):
+                yield EpisodeRow(*row)
+
+    def act_rows(self) -> Iterator[ActRow]:
+        """Every act as it is stored."""
+        query = sa.select(*(ACTS.c[name] for name in ActRow._fields))
+        query = query.order_by(ACTS.c.episode, ACTS.c.at, ACTS.c.act)
+        with self._database.streaming() as connection:
+            for some in stream(connection, query):
+                for row in some:
+                    yield ActRow(*row)
 
     def memories(
         self, series_ids: Sequence[int] | None = None
@@ -169,7 +223,7 @@ class SqlMemories:
             query = query.where(EPISODES.c.is_open.is_(True))
         with self._database.reading() as connection:
             documents = connection.execute(query).scalars().all()
-        return [msgspec.json.decode(document, type=Episode) for document in documents]
+        return [read_stored(document, Episode) for document in documents]
 
     def untold(self) -> list[Episode]:
         """Episodes that the ledger knows of, but not that they are over."""
@@ -185,7 +239,7 @@ class SqlMemories:
         )
         with self._database.reading() as connection:
             documents = connection.execute(query).scalars().all()
-        return [msgspec.json.decode(document, type=Episode) for document in documents]
+        return [read_stored(document, Episode) for document in documents]
 
     def acts(self, episodes: Sequence[str] | None = None) -> list[Act]:
         """What was done, the oldest first."""
@@ -224,3 +278,32 @@ class SqlMemories:
                 return False
             connection.execute(sa.insert(ACTS).values(row))
             return True
+
+
+def watch_state(connection: sa.Connection) -> WatchState:
+    """The digests of what is remembered and of all episodes."""
+    return WatchState(
+        memories=table_state(MEMORIES_TAG, _memory_rows(connection)),
+        episodes=table_state(EPISODES_TAG, _episode_rows(connection)),
+    )
+
+
+def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
+    """Memories under the names of their series: numbers of series mean nothing elsewhere."""
+    order = binary(connection)
+    names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)
+    held = (MEMORIES.c.policy_digest, MEMORIES.c.level, MEMORIES.c.content)
+    query = (
+        sa.select(*names, *held)
+        .join_from(SERIES, MEMORIES, MEMORIES.c.series_id == SERIES.c.id)
+        .order_by(*(sa.collate(name, order) for name in names))
+    )
+    for some in stream(connection, query):
+        yield from some
+
+
+def _episode_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
+    columns = (EPISODES.c[name] for name in EpisodeRow._fields)
+    query = sa.select(*columns).order_by(sa.collate(EPISODES.c.id, binary(connection)))
+    for some in stream(connection, query):
+        yield from some

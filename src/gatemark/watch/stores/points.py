@@ -6,25 +6,26 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 
+from gatemark.core.errors import BadInputError
 from gatemark.disk.database import Database
+from gatemark.watch.batches import BatchMaker, FoundBatch, PointBatch, PointRow
 from gatemark.watch.parts import VECTORS, FormName
 from gatemark.watch.series import Series
+from gatemark.watch.stores.batches import binary, has_batches, row_count, stored_batches
+from gatemark.watch.stores.rows import FETCHED, stream
 from gatemark.watch.stores.tables import POINTS, REVISIONS, SERIES
 
 BATCH: Final = 50_000
-FETCHED: Final = 1_000
-"""So few rows at a time stay in the processor's cache until they are arrays."""
 _STAGE: Final = "point_stage"
 _KEY: Final = ("series_id", "start_s", "source")
 _CONTENT: Final = ("items", "a", "b", "vector")
-_COLUMNS: Final = (*_KEY, *_CONTENT)
 _SERIES_COLUMNS: Final = ("id", "asset", "metric", "form", "length_s", "phase_s", "layout")
 
 Indices = NDArray[np.int64]
@@ -91,16 +92,40 @@ class StoredPoint(NamedTuple):
     vector: bytes
 
 
-class Pusher:
-    """An open push: one transaction, all of it or nothing."""
+class PushTeller(Protocol):
+    """Writes events about pushed rows, in the transaction that writes the rows."""
 
-    def __init__(self, connection: sa.Connection, dialect: str, pushed_at: int) -> None:
+    def next_number(self, connection: sa.Connection) -> int:
+        """The number that the next event will have; nobody else writes one meanwhile."""
+        ...
+
+    def tell(self, connection: sa.Connection, batches: Sequence[PointBatch]) -> None:
+        """Write one event for each batch, in order."""
+        ...
+
+
+class Pusher:
+    """An open push: one transaction, all of it or nothing.
+
+    Rows carry the number of the event that tells of them. One event tells of about ``BATCH`` rows
+    at most, so that no push is too large for memory.
+    """
+
+    def __init__(
+        self, connection: sa.Connection, dialect: str, pushed_at: int, teller: PushTeller
+    ) -> None:
         self._connection = connection
+        self._teller = teller
+        self._next_event = teller.next_number(connection)
+        self._written: list[Sequence[Any]] = []
+        self._batches: list[PointBatch] = []
         self._cursor_mark = "?" if dialect == "sqlite" else "%s"
         self._pushed_at = pushed_at
         self.series: dict[tuple[str, str], Series] = {
-            (series.asset, series.metric): series for series in read_series(connection)
+            (series.asset, series.metric): series for series in series_by_name(connection)
         }
+        self._by_id = {series.id: series for series in self.series.values()}
+        self._maker = BatchMaker(self.series.values(), self._by_id.get)
         self._next_id = 1 + max((series.id for series in self.series.values()), default=0)
         self._fresh: list[Series] = []
         self._grown: dict[int, Series] = {}
@@ -113,20 +138,21 @@ class Pusher:
         blob = "BLOB" if dialect == "sqlite" else "BYTEA"
         connection.exec_driver_sql(
             f"CREATE {temporary} TABLE {_STAGE} (series_id BIGINT, start_s BIGINT, source TEXT, "
-            f"items BIGINT, a {real}, b {real}, vector {blob}){ending}"
+            f"revision BIGINT, items BIGINT, a {real}, b {real}, vector {blob}, "
+            f"pushed_at BIGINT){ending}"
         )
 
     def new_series(self, series: Series) -> Series:
         """Give a series its number; it is written with the next points."""
         numbered = msgspec.structs.replace(series, id=self._next_id)
         self._next_id += 1
-        self.series[series.asset, series.metric] = numbered
+        self.series[series.asset, series.metric] = self._by_id[numbered.id] = numbered
         self._fresh.append(numbered)
         return numbered
 
     def grow(self, series: Series) -> None:
         """Keep a series whose classes became more."""
-        self.series[series.asset, series.metric] = series
+        self.series[series.asset, series.metric] = self._by_id[series.id] = series
         self._grown[series.id] = series
 
     def add(self, key: Key, content: Content) -> None:
@@ -141,6 +167,9 @@ class Pusher:
     def finish(self) -> Pushed:
         """Write what is left and say what it all came to."""
         self._flush()
+        self._close_batch()
+        if self._batches:
+            self._teller.tell(self._connection, self._batches)
         return Pushed(
             received=self._received,
             added=self._touched - self._corrected,
@@ -154,30 +183,58 @@ class Pusher:
         if not self._rows:
             return
         connection = self._connection
-        marks = ", ".join([self._cursor_mark] * len(_COLUMNS))
-        rows = [(*key, *content) for key, content in self._rows.items()]
+        marks = ", ".join([self._cursor_mark] * len(PointRow._fields))
+        pushed_at = self._pushed_at
+        rows = [(*key, 1, *content, pushed_at) for key, content in self._rows.items()]
         self._rows.clear()
         connection.exec_driver_sql(f"INSERT INTO {_STAGE} VALUES ({marks})", rows)  # noqa: S608
-        kept = ", ".join(f"p.{name}" for name in (*_KEY, "revision", *_CONTENT, "pushed_at"))
         same = " AND ".join(f"p.{name} = s.{name}" for name in _KEY)
+        known = connection.exec_driver_sql(
+            f"SELECT count(*) FROM {_STAGE} s JOIN {POINTS.name} p ON {same}"  # noqa: S608
+        ).scalar_one()
+        self._written.extend(self._write_known(same) if known else self._write_new(rows))
+        connection.exec_driver_sql(f"DELETE FROM {_STAGE}")  # noqa: S608
+        if len(self._written) >= BATCH:
+            self._close_batch()
+
+    def _write_new(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """Write points of windows that have none; gives all rows as they are stored."""
+        self._connection.exec_driver_sql(self._insert())
+        self._touched += len(rows)
+        return rows
+
+    def _write_known(self, same: str) -> list[Sequence[Any]]:
+        """Write points of windows that may have some; gives the rows that became others."""
+        kept = ", ".join(f"p.{name}" for name in (*PointRow._fields, "batch"))
         differs = " OR ".join(f"p.{name} <> s.{name}" for name in _CONTENT)
-        corrected = connection.exec_driver_sql(
-            f"INSERT INTO {REVISIONS.name} (series_id, start_s, source, revision, items, a, b, "  # noqa: S608
-            f"vector, pushed_at) SELECT {kept} FROM {_STAGE} s JOIN {POINTS.name} p ON {same} "
-            f"WHERE {differs}"
+        corrected = self._connection.exec_driver_sql(
+            f"INSERT INTO {REVISIONS.name} ({', '.join(PointRow._fields)}, batch) "  # noqa: S608
+            f"SELECT {kept} FROM {_STAGE} s JOIN {POINTS.name} p ON {same} WHERE {differs}"
         )
         self._corrected += corrected.rowcount
-        columns = ", ".join(_COLUMNS)
-        changed = ", ".join(f"{name} = excluded.{name}" for name in (*_CONTENT, "pushed_at"))
+        fresh = (*_CONTENT, "pushed_at", "batch")
+        changed = ", ".join(f"{name} = excluded.{name}" for name in fresh)
         moved = " OR ".join(f"{POINTS.name}.{name} <> excluded.{name}" for name in _CONTENT)
-        touched = connection.exec_driver_sql(
-            f"INSERT INTO {POINTS.name} ({columns}, revision, pushed_at) "  # noqa: S608
-            f"SELECT {columns}, 1, {int(self._pushed_at)} FROM {_STAGE} WHERE TRUE "
-            f"ORDER BY {', '.join(_KEY)} ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {changed}, "
-            f"revision = {POINTS.name}.revision + 1 WHERE {moved}"
+        touched = self._connection.exec_driver_sql(
+            f"{self._insert()} ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {changed}, "
+            f"revision = {POINTS.name}.revision + 1 WHERE {moved} "
+            f"RETURNING {', '.join(PointRow._fields)}"
+        ).cursor.fetchall()
+        self._touched += len(touched)
+        return list(touched)
+
+    def _insert(self) -> str:
+        columns, number = ", ".join(PointRow._fields), self._next_event + len(self._batches)
+        return (
+            f"INSERT INTO {POINTS.name} ({columns}, batch) "  # noqa: S608
+            f"SELECT {columns}, {number} FROM {_STAGE} WHERE TRUE ORDER BY {', '.join(_KEY)}"
         )
-        self._touched += touched.rowcount
-        connection.exec_driver_sql(f"DELETE FROM {_STAGE}")  # noqa: S608
+
+    def _close_batch(self) -> None:
+        """Take the digest of what was written since the last batch."""
+        if self._written:
+            self._batches.append(self._maker.batch(self._written))
+            self._written = []
 
     def _write_series(self) -> None:
         if self._fresh:
@@ -200,10 +257,26 @@ class SqlPoints:
         self._database = database
 
     @contextmanager
-    def pushing(self, pushed_at: int) -> Iterator[Pusher]:
+    def pushing(self, pushed_at: int, teller: PushTeller) -> Iterator[Pusher]:
         """A push that is written when the block ends well, and not at all otherwise."""
         with self._database.writing() as connection:
-            yield Pusher(connection, self._database.dialect, pushed_at)
+            if not has_batches(connection):
+                raise BadInputError(
+                    f"{self._database.place}: has layout 0006; drift points need layout 0007: "
+                    'run "gatemark store upgrade"'
+                )
+            yield Pusher(connection, self._database.dialect, pushed_at, teller)
+
+    @contextmanager
+    def batches(self) -> Iterator[Iterator[FoundBatch] | None]:
+        """Every batch that rows name, by number; None when rows cannot name any (layout 0006)."""
+        with self._database.streaming() as connection:
+            yield stored_batches(connection) if has_batches(connection) else None
+
+    def row_count(self) -> int:
+        """How many points and earlier revisions of points there are."""
+        with self._database.reading() as connection:
+            return row_count(connection)
 
     def series(self, asset: str | None = None) -> list[Series]:
         """Every series, or those of one asset."""
@@ -226,7 +299,7 @@ class SqlPoints:
         )
         with self._database.streaming() as connection:
             some: list[Chunk] = []
-            for rows in _batches(connection, query):
+            for rows in stream(connection, query):
                 some.append(_chunk(form, rows))
                 if len(some) * FETCHED >= BATCH:
                     yield _joined(some)
@@ -246,11 +319,24 @@ class SqlPoints:
 
 def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator[Series]:
     """The series of a store, by number."""
-    columns = tuple(SERIES.c[name] for name in _SERIES_COLUMNS)
-    query = sa.select(*columns).order_by(SERIES.c.id)
-    if asset is not None:
-        query = query.where(SERIES.c.asset == asset)
-    for rows in _batches(connection, query):
+    query = _all_series().order_by(SERIES.c.id)
+    return _read_series(
+        connection, query if asset is None else query.where(SERIES.c.asset == asset)
+    )
+
+
+def series_by_name(connection: sa.Connection) -> Iterator[Series]:
+    """The series of a store in the order that batches of rows have."""
+    names = (sa.collate(name, binary(connection)) for name in (SERIES.c.asset, SERIES.c.metric))
+    return _read_series(connection, _all_series().order_by(*names))
+
+
+def _all_series() -> sa.Select[Any]:
+    return sa.select(*(SERIES.c[name] for name in _SERIES_COLUMNS))
+
+
+def _read_series(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Series]:
+    for rows in stream(connection, query):
         for number, of_asset, metric, form, length_s, phase_s, layout in rows:
             yield Series(number, of_asset, metric, form, length_s, phase_s, _layout(layout))
 
@@ -285,23 +371,6 @@ def _series_row(series: Series) -> dict[str, object]:
 @lru_cache(maxsize=1024)
 def _layout(text: str) -> tuple[float | str, ...]:
     return msgspec.json.decode(text, type=tuple[float | str, ...])
-
-
-def _batches(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
-    """The rows of a large answer, some at a time."""
-    if connection.dialect.name != "sqlite":
-        streamed = connection.execute(query.execution_options(stream_results=True))
-        while some := streamed.fetchmany(FETCHED):
-            yield some
-        return
-    # SQLite streams by itself, and millions of rows cross here: plain tuples of the driver will do.
-    driver = connection.execute(query).cursor
-    failures = connection.dialect.loaded_dbapi.Error
-    try:
-        while rows := driver.fetchmany(FETCHED):
-            yield rows
-    except failures as error:
-        raise sa.exc.DatabaseError(None, None, error) from error
 
 
 def _held(form: FormName) -> tuple[str, ...]:

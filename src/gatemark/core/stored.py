@@ -1,0 +1,76 @@
+"""Reading documents that were sealed by any build, older or newer.
+
+A sealed document may have members that this build does not know: a newer build added them. They
+are no reason to refuse it. The stored bytes stay as they are; only the typed value that is read
+out of them lacks those members. What people hand in is read strictly instead: there, an unknown
+key is a mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+MOST_UNKNOWN: Final = 1_000
+_UNKNOWN: Final = re.compile(
+    r"Object contains unknown field `(.*?)`(?: - at `(\$.*)`)?\Z", re.DOTALL
+)
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[([0-9]+|\.\.\.)\]")
+
+
+def read_stored(data: bytes, type_: type[T]) -> T:
+    """Return the value in a stored document, without members that this build does not know.
+
+    Raise msgspec.MsgspecError for everything else that does not fit.
+    """
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except msgspec.ValidationError as error:
+        if not _UNKNOWN.match(str(error)):
+            raise
+    return convert_stored(msgspec.json.decode(data), type_)
+
+
+def convert_stored(value: Any, type_: type[T]) -> T:
+    """Return a stored value as a type, without members that this build does not know."""
+    copied = False
+    for _ in range(MOST_UNKNOWN):
+        try:
+            return msgspec.convert(value, type_)
+        except msgspec.ValidationError as error:
+            unknown = _UNKNOWN.match(str(error))
+            if unknown is None:
+                raise
+        if not copied:
+            value, copied = deepcopy(value), True
+        name, path = unknown.group(1), unknown.group(2) or "$"
+        found = [place for place in _places(value, path) if name in place]
+        if not found:
+            break
+        for place in found:
+            del place[name]
+    return msgspec.convert(value, type_)
+
+
+def _places(value: Any, path: str) -> Iterator[dict[str, Any]]:
+    """The objects that a path of msgspec's messages leads to; ``[...]`` stands for every value."""
+    places = [value]
+    for name, index in _STEP.findall(path):
+        if name:
+            places = [place[name] for place in places if isinstance(place, dict) and name in place]
+        elif index == "...":
+            places = [inner for place in places for inner in _inner(place)]
+        else:
+            places = [place[int(index)] for place in places if isinstance(place, list)]
+    yield from (place for place in places if isinstance(place, dict))
+
+
+def _inner(place: Any) -> list[Any]:
+    if isinstance(place, dict):
+        return list(place.values())
+    return place if isinstance(place, list) else []

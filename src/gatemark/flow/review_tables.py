@@ -1,0 +1,153 @@
+"""Tables of reviews and labels held against the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.event import Event
+from gatemark.core.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
+from gatemark.core.stored_rows import Finding, finding, plain_json
+from gatemark.flow.house import House
+from gatemark.review.label_rows import AcceptedSet, label_findings
+from gatemark.review.plan import Pair, PairKind
+from gatemark.review.sealed_rows import (
+    TITLE,
+    VOTES,
+    LedgerFact,
+    ReviewEvents,
+    ReviewRows,
+    missing_review,
+    outcome_title,
+    review_findings,
+    sealed_vote_findings,
+)
+
+MOST_NAMED: Final = 5
+SHORT: Final = 19
+
+
+class ReviewTables:
+    """Learns what events tell of reviews and labels, and then compares the tables."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._reviews: dict[str, ReviewEvents] = {}
+        self._labels: dict[str, list[LedgerFact]] = {}
+        self._open: list[str] = []
+        self._unsealed: list[str] = []
+
+    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
+        """Take in one event."""
+        name = (event.subject or "").partition(":")[2]
+        if event.kind == LABELS_ACCEPTED:
+            self._labels.setdefault(name, []).append(LedgerFact(event, payload))
+            return
+        told = self._reviews.setdefault(name, ReviewEvents())
+        if event.kind == REVIEW_CREATED:
+            told.created = LedgerFact(event, payload)
+        else:
+            told.unblinded = LedgerFact(event, payload)
+
+    @property
+    def caveats(self) -> Iterator[str]:
+        """What no event covers yet, once the tables were looked at."""
+        if len(self._open) == 1:
+            yield f"review {self._open[0]} is open: its votes are sealed when it closes"
+        elif self._open:
+            names = _named(self._open)
+            yield f"reviews {names} are open: their votes are sealed when they close"
+        if self._unsealed:
+            sets = "label set" if len(self._unsealed) == 1 else "label sets"
+            yield f"{sets} {_named(self._unsealed)}: labels that nobody accepted are not sealed"
+
+    def reviews(self) -> Iterator[Finding]:
+        """Rows of reviews that are not what their events commit to."""
+        stored = self._house.reviews
+        is_any_closed = any(told.unblinded is not None for told in self._reviews.values())
+        sealed = self._house.store.results.ids_by_title(TITLE) if is_any_closed else {}
+        missing = dict(self._reviews)
+        self._open = []
+        for name in stored.stored_names():
+            events = missing.pop(name, ReviewEvents())
+            rows = stored.stored_rows(name)
+            found = list(review_findings(rows, events))
+            yield from found
+            if events.unblinded is None:
+                self._open.append(name)
+            elif all(_is_about_votes(what) for _, what in found):
+                yield from self._sealed_votes(rows, events.unblinded.event.seq, sealed)
+        for name, events in missing.items():
+            yield missing_review(name, events)
+
+    def _sealed_votes(
+        self, rows: ReviewRows, seq: int, sealed: Mapping[str, Sequence[str]]
+    ) -> Iterator[Finding]:
+        """Votes that the sealed outcome of a closed review rests on, and that are others now."""
+        plan = plain_json(rows.review.plan)
+        pairs = {row.number: _light(row.document) for row in rows.pairs()}
+        for candidate in plan["candidates"]:
+            arms = (candidate, plan["baseline"])
+            for result_id in sealed.get(outcome_title(plan["name"], *arms), ()):
+                lines = self._vote_lines(result_id)
+                for what in sealed_vote_findings(rows, pairs, arms, lines):
+                    message = f"review {plan['name']}: {what} in result {result_id[:SHORT]}"
+                    yield finding(seq, "review_votes", message)
+
+    def _vote_lines(self, result_id: str) -> list[bytes]:
+        """The votes that a sealed result rests on; what is wrong with itself is told elsewhere."""
+        try:
+            result = self._house.results.get(result_id)
+            for account in result.evidence:
+                for file in account.files:
+                    if file.name == VOTES:
+                        return self._house.blobs.get(file.digest).splitlines()
+        except IntegrityError:
+            pass
+        return []
+
+    def labels(self) -> Iterator[Finding]:
+        """Rows of label sets that are not what was accepted."""
+        stored = self._house.labels
+        self._unsealed = []
+        for name in sorted({*stored.stored_names(), *self._labels}):
+            rows = stored.stored_rows(name)
+            told = [
+                AcceptedSet(one.event, one.payload, self._dataset(one))
+                for one in self._labels.get(name, ())
+            ]
+            yield from label_findings(rows, told)
+            if {row.number for row in rows.items} - {row.number for row in rows.accepted}:
+                self._unsealed.append(name)
+
+    def _dataset(self, told: LedgerFact) -> bytes | None:
+        """The data set that an event names; one that is gone or changed is told of elsewhere."""
+        try:
+            return self._house.blobs.get(str(told.payload.get("dataset_digest")))
+        except (IntegrityError, UsageError):
+            return None
+
+
+class _LightPair(msgspec.Struct, frozen=True):
+    """What opening a vote needs of a pair; the answers can be large."""
+
+    item: str
+    arms: tuple[str, str]
+    kind: PairKind = "pair"
+
+
+def _light(document: bytes) -> Pair:
+    found = msgspec.json.decode(document, type=_LightPair)
+    return Pair(item=found.item, arms=found.arms, input=None, answers=(None, None), kind=found.kind)
+
+
+def _is_about_votes(message: str) -> bool:
+    return any(f"table {table}:" in message for table in ("review_votes", "review_closings"))
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,224 @@
+"""Writing a whole store into one file, and reading it back; the same for every database.
+
+``about.json`` comes first: the layout and its tables. Then the rows of every table in parts, then
+the blobs under their digests. ``manifest.json`` comes last: the SHA-256 of every part, and how many
+rows and blobs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import BinaryIO, Final, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark import __version__
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.errors import IntegrityError, NewerFormatError
+from gatemark.ledger.stores.archive import ArchiveReader, ArchiveWriter, Member
+from gatemark.ledger.stores.chain_check import check_chain
+from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.table_rows import (
+    MAX_PART_BYTES,
+    TableShape,
+    read_parts,
+    shapes_of,
+    tables_in,
+)
+from gatemark.ledger.stores.upgrade import existing_layout, require_known
+
+FORMAT: Final = "gatemark.backup/1"
+_FORMAT_FAMILY: Final = "gatemark.backup/"
+ABOUT: Final = "about.json"
+MANIFEST: Final = "manifest.json"
+MAX_ABOUT_BYTES: Final = 1 << 20
+MAX_MANIFEST_BYTES: Final = 64 << 20
+
+Progress = Callable[[int], None] | None
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup is of."""
+
+    format: str
+    gatemark: str
+    made_at: datetime
+    database: str
+    layout: str
+    tables: tuple[TableShape, ...]
+
+
+class PartDigest(msgspec.Struct, frozen=True):
+    """The SHA-256 of some rows."""
+
+    name: str
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup holds when it is whole."""
+
+    parts: tuple[PartDigest, ...]
+    rows: dict[str, int]
+    blobs: int
+    blob_bytes: int
+
+
+class Part(NamedTuple):
+    """Some rows of a table."""
+
+    table: str
+    data: bytes
+
+
+class BlobFile(NamedTuple):
+    """A blob; its bytes can be read once."""
+
+    digest: str
+    member: Member
+
+
+def write_backup(
+    place: StorePlace,
+    connection: sa.Connection,
+    stream: BinaryIO,
+    made_at: datetime,
+    on_progress: Progress = None,
+) -> Manifest:
+    """Write everything that a transaction sees; refuses a store whose ledger does not verify."""
+    name = place.database.place
+    layout = existing_layout(connection, name)
+    require_known(name, layout)
+    check_chain(connection, name, on_progress)
+    shapes = shapes_of(layout)
+    about = About(
+        format=FORMAT,
+        gatemark=__version__,
+        made_at=made_at,
+        database=place.database.dialect,
+        layout=layout,
+        tables=shapes,
+    )
+    archive = ArchiveWriter(stream, int(made_at.timestamp()))
+    parts = [PartDigest(ABOUT, archive.add(ABOUT, msgspec.json.encode(about)))]
+    rows = {}
+    tables = tables_in(connection, shapes, name)
+    for shape in shapes:
+        rows[shape.name] = 0
+        found = read_parts(connection, tables[shape.name], shape, name)
+        for number, (count, data) in enumerate(found, start=1):
+            member = f"tables/{shape.name}/{number:06}.msgpack"
+            parts.append(PartDigest(member, archive.add(member, data)))
+            rows[shape.name] += count
+    blobs, blob_bytes = _add_blobs(place, connection, archive)
+    manifest = Manifest(parts=tuple(parts), rows=rows, blobs=blobs, blob_bytes=blob_bytes)
+    archive.add(MANIFEST, msgspec.json.encode(manifest))
+    archive.finish()
+    return manifest
+
+
+def _add_blobs(
+    place: StorePlace, connection: sa.Connection, archive: ArchiveWriter
+) -> tuple[int, int]:
+    count = total = 0
+    for digest, size in place.blob_sizes(connection):
+        hexadecimal = digest.removeprefix(DIGEST_PREFIX)
+        pieces = place.blob_pieces(connection, digest)
+        found = archive.add_pieces(f"blobs/{hexadecimal[:2]}/{hexadecimal}", size, pieces)
+        if found != hexadecimal:
+            raise IntegrityError(
+                f"{place.database.place}: blob {digest} does not verify: its bytes were changed"
+            )
+        count += 1
+        total += size
+    return count, total
+
+
+class BackupReader:
+    """Reads a backup in the order it was written; nothing is trusted before the end is reached."""
+
+    def __init__(self, stream: BinaryIO, name: str) -> None:
+        self.name = name
+        self._archive = ArchiveReader(stream, name)
+        self._members = self._archive.members()
+        self._parts: list[PartDigest] = []
+        self.about = self._read_about()
+        self.shapes = {shape.name: shape for shape in self.about.tables}
+        self._manifest: Manifest | None = None
+
+    def contents(self) -> Iterator[Part | BlobFile]:
+        """All rows and blobs; ends with an error when they are not those that were written."""
+        manifest: Manifest | None = None
+        blobs = blob_bytes = 0
+        for member in self._members:
+            kind, *rest = member.name.split("/")
+            if member.name == MANIFEST:
+                manifest = self._read_manifest(member)
+            elif manifest is not None:
+                self._archive.refuse(f"{member.name} follows the manifest")
+            elif kind == "tables" and rest[0] in self.shapes:
+                data = member.read(MAX_PART_BYTES)
+                self._parts.append(PartDigest(member.name, member.digest()))
+                yield Part(rest[0], data)
+            elif kind == "blobs":
+                yield BlobFile(DIGEST_PREFIX + rest[1], member)
+                if member.digest() != rest[1]:
+                    self._archive.refuse(f"blob {rest[1]} was changed")
+                blobs += 1
+                blob_bytes += member.size
+            else:
+                self._archive.refuse(f"it has a member {member.name!r} that it does not tell of")
+        if manifest is None:
+            self._archive.refuse("it has no manifest")
+        if (blobs, blob_bytes) != (manifest.blobs, manifest.blob_bytes):
+            self._archive.refuse("it has other blobs than its manifest says")
+        if tuple(self._parts) != manifest.parts:
+            self._archive.refuse("it has other rows than its manifest says")
+        self._manifest = manifest
+
+    def check(self) -> None:
+        """Read everything and keep nothing."""
+        for _ in self.contents():
+            pass
+
+    def finished(self, counts: dict[str, int]) -> Manifest:
+        """The manifest, once all contents were read; refuses other numbers of rows than it says."""
+        if self._manifest is None or counts != self._manifest.rows:
+            self._archive.refuse("it has other numbers of rows than its manifest says")
+        return self._manifest
+
+    def _read_about(self) -> About:
+        first = next(self._members, None)
+        if first is None or first.name != ABOUT:
+            self._archive.refuse("it does not tell what it is of")
+        data = first.read(MAX_ABOUT_BYTES)
+        self._parts.append(PartDigest(ABOUT, first.digest()))
+        try:
+            # A later format may have other fields, so its name is read first.
+            named = msgspec.json.decode(data, type=_Named).format
+            if named != FORMAT and named.startswith(_FORMAT_FAMILY):
+                raise NewerFormatError(
+                    f"{self.name}: has format {named}, which this build ({__version__}, "
+                    f"{FORMAT}) does not know: install a newer Gatemark"
+                )
+            about = msgspec.json.decode(data, type=About)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            self._archive.refuse(f"{ABOUT}: {error}")
+        if about.format != FORMAT:
+            self._archive.refuse(f"its format is {about.format!r}")
+        require_known(self.name, about.layout)
+        if about.tables != shapes_of(about.layout):
+            self._archive.refuse(f"its tables are not those of layout {about.layout}")
+        return about
+
+    def _read_manifest(self, member: Member) -> Manifest:
+        try:
+            return msgspec.json.decode(member.read(MAX_MANIFEST_BYTES), type=Manifest)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            self._archive.refuse(f"{MANIFEST}: {error}")
+
+
+class _Named(msgspec.Struct):
+    format: str

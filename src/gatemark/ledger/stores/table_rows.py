@@ -1,0 +1,151 @@
+"""Rows of any table of a store as bytes, and back, the same for every database.
+
+Which tables and columns a layout has is asked of the migrations themselves, so that nothing here
+names them. Values keep their types: text, bytes, whole numbers, fractions, truth values, nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.core.errors import BadInputError, IntegrityError
+from gatemark.ledger.stores.tables import BLOB_PIECES, BLOBS
+from gatemark.ledger.stores.upgrade import migrate
+
+PART_BYTES: Final = 4 << 20
+MAX_PART_BYTES: Final = 128 << 20
+_FETCHED_ROWS: Final = 500
+# Blobs travel as files; the layout is a fact of its own.
+_LEFT_OUT: Final = frozenset({"alembic_version", "sqlite_sequence", BLOBS.name, BLOB_PIECES.name})
+
+
+class TableShape(msgspec.Struct, frozen=True):
+    """A table of a layout and its columns in order."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+@cache
+def shapes_of(layout: str) -> tuple[TableShape, ...]:
+    """The tables that a layout has, without those of blobs."""
+    engine = sa.create_engine("sqlite://")
+    try:
+        with engine.begin() as connection:
+            migrate(connection, None, to=layout)
+            inspector = sa.inspect(connection)
+            return tuple(
+                TableShape(name, tuple(column["name"] for column in inspector.get_columns(name)))
+                for name in sorted(set(inspector.get_table_names()) - _LEFT_OUT)
+            )
+    finally:
+        engine.dispose()
+
+
+def tables_in(
+    connection: sa.Connection, shapes: Sequence[TableShape], place: str
+) -> dict[str, sa.Table]:
+    """The tables as the database has them; refuses other columns than the layout has."""
+    wanted = [shape.name for shape in shapes]
+    missing = set(wanted) - set(sa.inspect(connection).get_table_names())
+    if missing:
+        raise BadInputError(f"{place}: tables are missing: {', '.join(sorted(missing))}")
+    # All at once: asking PostgreSQL for each table alone takes about five times as long.
+    metadata = sa.MetaData()
+    metadata.reflect(connection, only=wanted)
+    for shape in shapes:
+        found = set(metadata.tables[shape.name].columns.keys())
+        if found != set(shape.columns):
+            names = ", ".join(sorted(found ^ set(shape.columns)))
+            raise BadInputError(f"{place}: the table {shape.name} has other columns: {names}")
+    return {name: metadata.tables[name] for name in wanted}
+
+
+def read_parts(
+    connection: sa.Connection, table: sa.Table, shape: TableShape, place: str
+) -> Iterator[tuple[int, bytes]]:
+    """All rows in the order of the key, in parts of bounded size; the count of each goes first."""
+    kinds = _kinds(table, shape)
+    columns = [table.columns[name] for name in shape.columns]
+    query = sa.select(*columns).order_by(*table.primary_key.columns)
+    encoder = msgspec.msgpack.Encoder()
+    rows: list[bytes] = []
+    size = 0
+    for found in connection.execute(query.execution_options(yield_per=_FETCHED_ROWS)):
+        row = tuple(found)
+        _check(row, kinds, shape, place)
+        encoded = encoder.encode(row)
+        if len(encoded) > MAX_PART_BYTES - 5:
+            raise BadInputError(
+                f"{place}: a row of {shape.name} has {len(encoded)} bytes, "
+                f"at most {MAX_PART_BYTES} can be backed up"
+            )
+        if rows and size + len(encoded) > PART_BYTES:
+            yield _part(rows)
+            rows, size = [], 0
+        rows.append(encoded)
+        size += len(encoded)
+    if rows:
+        yield _part(rows)
+
+
+def insert_part(
+    connection: sa.Connection, table: sa.Table, shape: TableShape, data: bytes, place: str
+) -> int:
+    """Insert the rows of a part and return how many there are."""
+    try:
+        rows = msgspec.msgpack.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise IntegrityError(f"{place}: rows of {shape.name} cannot be read: {error}") from error
+    if not isinstance(rows, list):
+        raise IntegrityError(f"{place}: rows of {shape.name} cannot be read")
+    kinds = _kinds(table, shape)
+    for row in rows:
+        _check(row, kinds, shape, place)
+    if rows:
+        named = [dict(zip(shape.columns, row, strict=True)) for row in rows]
+        try:
+            connection.execute(sa.insert(table), named)
+        except sa.exc.IntegrityError as error:
+            raise IntegrityError(f"{place}: rows of {shape.name} contradict each other") from error
+    return len(rows)
+
+
+def continue_numbers(connection: sa.Connection, table: sa.Table) -> None:
+    """Let the numbers that PostgreSQL gives to rows go on after those that were inserted."""
+    if connection.dialect.name != "postgresql":
+        # SQLite sees by itself which number was the highest.
+        return
+    for column in table.columns:
+        if column.server_default is None or not isinstance(column.type, sa.Integer):
+            continue
+        highest = connection.execute(sa.select(sa.func.max(column))).scalar()
+        if highest is not None:
+            sequence = sa.func.pg_get_serial_sequence(table.name, column.name)
+            connection.execute(sa.select(sa.func.setval(sequence, highest)))
+
+
+def _part(rows: Sequence[bytes]) -> tuple[int, bytes]:
+    """A MessagePack array of rows that are encoded already."""
+    return len(rows), b"\xdd" + len(rows).to_bytes(4, "big") + b"".join(rows)
+
+
+def _kinds(table: sa.Table, shape: TableShape) -> tuple[type, ...]:
+    return tuple(table.columns[name].type.python_type for name in shape.columns)
+
+
+def _check(row: Sequence[Any], kinds: Sequence[type], shape: TableShape, place: str) -> None:
+    """Refuse a value that the column is not made for; SQLite itself would take any."""
+    if not isinstance(row, (list, tuple)) or len(row) != len(kinds):
+        raise IntegrityError(f"{place}: a row of {shape.name} has another number of columns")
+    for value, kind, name in zip(row, kinds, shape.columns, strict=True):
+        if value is not None and type(value) is not kind:
+            seen = type(value).__name__
+            raise IntegrityError(
+                f"{place}: {shape.name}.{name} holds {seen}, expected {kind.__name__}"
+            )

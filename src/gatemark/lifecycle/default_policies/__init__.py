@@ -1,0 +1,41 @@
+"""The default release policies of all releases, as data.
+
+A store says which policy is in force by an event, the default one included. Stores of 0.1.0 have
+no such event: there the policy of ``0.1.0.json`` is in force until another one is adopted. A file
+in here is never changed. A release with other defaults adds a file and a new version of the rules.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+
+FIRST: Final = "0.1.0"
+"""The default of stores without an event about it."""
+NEWEST: Final = "0.1.0"
+"""The default that a new store starts with."""
+_RELEASES: Final = ("0.1.0",)
+
+
+@cache
+def default_document(release: str) -> dict[str, Any]:
+    """The default policy of a release, word for word."""
+    data = files(__package__).joinpath(f"{release}.json").read_bytes()
+    document: dict[str, Any] = msgspec.json.decode(data)
+    return document
+
+
+@cache
+def default_digest(release: str) -> str:
+    """The digest of a release's default policy."""
+    return digest(default_document(release))
+
+
+def is_default(policy_digest: str) -> bool:
+    """Whether some release had this policy as its default."""
+    return policy_digest in map(default_digest, _RELEASES)

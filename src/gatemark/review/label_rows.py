@@ -1,0 +1,138 @@
+"""Whether the rows of a label set are what its events say was accepted. Pure.
+
+Each time labels are accepted, an event names the data set that they amount to. Every line of it has
+an item with its label, version and names, and so says what the tables must hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gatemark.core.canonical import digest
+from gatemark.core.event import Event
+from gatemark.core.stored_rows import Finding, finding, is_moment_of, plain_json
+
+
+class ItemRow(NamedTuple):
+    """An item as it is stored, not looked into; the fields are columns."""
+
+    number: int
+    id: str
+    document: bytes
+
+
+class AcceptanceRow(NamedTuple):
+    """An accepted label as it is stored; the fields are columns."""
+
+    number: int
+    version: int
+    label: str
+    reviewers: str
+    by: str
+    at: str
+
+
+class LabelRows(NamedTuple):
+    """Everything that is stored of a label set and that acceptances are about."""
+
+    name: str
+    plan: bytes | None
+    items: Sequence[ItemRow]
+    accepted: Sequence[AcceptanceRow]
+
+
+class AcceptedSet(NamedTuple):
+    """An event that told of accepted labels, and the data set it names; None when it is gone."""
+
+    event: Event
+    payload: Mapping[str, Any]
+    data: bytes | None
+
+
+class _Line(NamedTuple):
+    """A line of a data set, and the first event that had it."""
+
+    event: Event
+    row: Mapping[str, Any]
+
+
+def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Finding]:
+    """What is wrong with a label set."""
+    place = f"label set {rows.name}"
+    last = told[-1].event.seq if told else None
+    plan = None if rows.plan is None else plain_json(rows.plan)
+    if not isinstance(plan, dict):
+        what = "is missing" if rows.plan is None else "cannot be read"
+        yield finding(last, "label_sets", f"{place} {what}")
+        return
+    for one in told:
+        if digest(plan) != one.payload.get("plan_digest"):
+            yield finding(
+                one.event.seq,
+                "label_sets",
+                f"{place}: its rules are not the ones that labels were accepted by",
+            )
+    items = {}
+    for row in rows.items:
+        item = plain_json(row.document)
+        if not isinstance(item, dict) or item.get("id") != row.id:
+            what = f"column id of item {row.number} says {row.id!r}, its document otherwise"
+            yield finding(last, "label_items", f"{place}: {what}")
+        items[row.number] = item if isinstance(item, dict) else {}
+    # A data set that was erased is told of as such; what it held cannot be compared.
+    if all(one.data is not None for one in told):
+        yield from _accepted(rows, items, _lines(told), str(plan.get("field", "label")))
+
+
+def _lines(told: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
+    """Every accepted label there ever was, by item and version."""
+    lines: dict[tuple[str, int], _Line] = {}
+    for one in told:
+        for text in (one.data or b"").splitlines():
+            row = plain_json(text)
+            if isinstance(row, dict):
+                key = (str(row.get("id")), int(row.get("label_version", 0)))
+                lines.setdefault(key, _Line(one.event, row))
+    return lines
+
+
+def _accepted(
+    rows: LabelRows,
+    items: Mapping[int, Mapping[str, Any]],
+    lines: dict[tuple[str, int], _Line],
+    field: str,
+) -> Iterator[Finding]:
+    place = f"label set {rows.name}"
+    for row in rows.accepted:
+        item = items.get(row.number)
+        line = None if item is None else lines.pop((str(item.get("id")), row.version), None)
+        if item is None or line is None:
+            what = f"{place}: item {row.number}, version {row.version}: nobody accepted it"
+            yield finding(None, "label_acceptances", what)
+            continue
+        seq, name = line.event.seq, f"{place}: item {item.get('id')}"
+        for what in _acceptance(row, line, field):
+            yield finding(seq, "label_acceptances", f"{name}: {what}")
+        shown = [key for key in ("input", "output") if key in line.row]
+        if any(line.row[key] != item.get(key) for key in shown):
+            yield finding(seq, "label_items", f"{name} is not the one that was labelled")
+    known = {item.get("id") for item in items.values()}
+    for (name, version), line in lines.items():
+        if name not in known:
+            yield finding(line.event.seq, "label_items", f"{place}: item {name} is missing")
+        else:
+            what = f"{place}: item {name}: version {version} of its label is missing"
+            yield finding(line.event.seq, "label_acceptances", what)
+
+
+def _acceptance(row: AcceptanceRow, line: _Line, field: str) -> Iterator[str]:
+    said = line.row
+    if row.label != said.get(field):
+        yield f"is called {row.label!r}, accepted was {said.get(field)!r}"
+    if plain_json(row.reviewers) != said.get("label_reviewers"):
+        yield f"was given by {row.reviewers}, not by {said.get('label_reviewers')}"
+    if row.by != said.get("label_accepted_by"):
+        yield f"was accepted by {said.get('label_accepted_by')}, not by {row.by}"
+    if not is_moment_of(row.at, line.event.at):
+        yield f"was accepted at {line.event.at.isoformat()}, not at {row.at}"

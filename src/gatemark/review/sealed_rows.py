@@ -1,0 +1,271 @@
+"""Whether the rows of a review are what its events commit to. Pure.
+
+The event that made a review fixes its rules, its pairs and its key; the one that ended it fixes the
+votes. Everything is compared with the stored bytes, so that a later build with more fields still
+finds them as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.event import Event
+from gatemark.core.stored_rows import Finding, finding, is_moment_of, plain_json
+from gatemark.review.plan import Pair
+from gatemark.review.positions import places
+from gatemark.review.sealed_key import Sealed, commitment, token
+from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
+
+VOTES: Final = "votes.jsonl"
+"""The evidence of a sealed outcome."""
+TITLE: Final = "review "
+"""How the titles of sealed outcomes begin."""
+MOST_TOLD: Final = 5
+"""How many rows of one kind are told of by name."""
+
+
+def outcome_title(review: str, candidate: str, baseline: str) -> str:
+    """What the sealed outcome of a review is called."""
+    return f"{TITLE}{review}: {candidate} against {baseline}"
+
+
+class ReviewRow(NamedTuple):
+    """A review as it is stored, not looked into; the fields are columns."""
+
+    name: str
+    plan: bytes
+    commitment: str
+    sealed_key: bytes
+    facts: bytes
+    created_by: str
+    created_at: str
+
+
+class PairRow(NamedTuple):
+    """A pair as it is stored; the fields are columns."""
+
+    number: int
+    is_gold: bool
+    document: bytes
+
+
+class ShowRow(NamedTuple):
+    """A pair before a reviewer, as it is stored; the fields are columns."""
+
+    reviewer: str
+    ordinal: int
+    number: int
+    token: str
+
+
+class VoteRow(NamedTuple):
+    """One version of a vote as it is stored; the fields are columns."""
+
+    reviewer: str
+    ordinal: int
+    version: int
+    answered: Any
+    reason: str
+
+
+class ClosingRow(NamedTuple):
+    """The end of a review as it is stored; the fields are columns."""
+
+    by: str
+    at: str
+    note: str
+
+
+class ReviewRows(NamedTuple):
+    """Everything that is stored of a review."""
+
+    review: ReviewRow
+    pairs: Callable[[], Iterable[PairRow]]
+    shows: Sequence[ShowRow]
+    votes: Sequence[VoteRow]
+    closing: ClosingRow | None
+
+
+class LedgerFact(NamedTuple):
+    """An event and its payload."""
+
+    event: Event
+    payload: Mapping[str, Any]
+
+
+class ReviewEvents:
+    """The events that made and closed one review."""
+
+    def __init__(self) -> None:
+        self.created: LedgerFact | None = None
+        self.unblinded: LedgerFact | None = None
+
+
+def missing_review(name: str, told: ReviewEvents) -> Finding:
+    """A review that the ledger tells of and that is not there."""
+    seq = None if told.created is None else told.created.event.seq
+    return finding(seq, "reviews", f"review {name} is missing")
+
+
+def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
+    """What is wrong with a review and everything that belongs to it."""
+    name = rows.review.name
+    if told.created is None:
+        yield finding(None, "reviews", f"review {name}: no event tells of it")
+        return
+    seq = told.created.event.seq
+    for what in _review(rows.review, told.created):
+        yield finding(seq, "reviews", f"review {name}: {what}")
+    for what in _pairs(rows.pairs(), told.created.payload):
+        yield finding(seq, "review_pairs", f"review {name}: {what}")
+    for what in _shows(rows, told.created.payload):
+        yield finding(seq, "review_shows", f"review {name}: {what}")
+    ended = seq if told.unblinded is None else told.unblinded.event.seq
+    for what in _votes(rows, told.unblinded):
+        yield finding(ended, "review_votes", f"review {name}: {what}")
+    for what in _closing(rows.closing, told.unblinded):
+        yield finding(ended, "review_closings", f"review {name}: {what}")
+
+
+def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
+    said = told.payload
+    if digest(plain_json(row.plan)) != said.get("plan_digest"):
+        yield "its rules are not the ones that it was made with"
+    if row.commitment != said.get("commitment"):
+        yield "has another commitment"
+    if not is_key(row, said):
+        yield "its key is not the one that was sealed"
+    facts = plain_json(row.facts)
+    kept = facts if isinstance(facts, dict) else {}
+    for word in ("left_out", "tells"):
+        if kept.get(word) != said.get(word):
+            yield f"has other facts ({word}) than it was made with"
+    if row.created_by != told.event.actor:
+        yield f"was made by {told.event.actor}, not by {row.created_by}"
+    if not is_moment_of(row.created_at, told.event.at):
+        yield f"was made at {told.event.at.isoformat()}, not at {row.created_at}"
+
+
+def is_key(row: ReviewRow, said: Mapping[str, Any]) -> bool:
+    """Whether the stored key is the one that was committed to."""
+    sealed = Sealed(row.name, str(said.get("plan_digest")), str(said.get("manifest_digest")))
+    try:
+        return commitment(sealed, bytes(row.sealed_key)) == said.get("commitment")
+    except (InvalidValueError, TypeError):
+        return False
+
+
+def _pairs(rows: Iterable[PairRow], said: Mapping[str, Any]) -> Iterator[str]:
+    digests = []
+    for place, row in enumerate(rows, start=1):
+        if row.number != place:
+            yield f"pair {place} is missing"
+            return
+        document = bytes(row.document)
+        digests.append(digest_bytes(document))
+        plain = plain_json(document)
+        kind = plain.get("kind", "pair") if isinstance(plain, dict) else None
+        if bool(row.is_gold) != (kind != "pair"):
+            yield f"column is_gold of pair {place} says otherwise than its document"
+    made = sum(int(said.get(word, 0)) for word in ("pair_count", "gold_count"))
+    if len(digests) != made:
+        yield f"has {len(digests)} pairs, was made with {made}"
+    elif digest(digests) != said.get("manifest_digest"):
+        yield "its pairs are not the ones that it was made with"
+
+
+def _shows(rows: ReviewRows, said: Mapping[str, Any]) -> Iterator[str]:
+    """Tokens are drawn from the key, so that each says which pair it stands for."""
+    key = bytes(rows.review.sealed_key) if is_key(rows.review, said) else None
+    last: dict[str, int] = {}
+    for row in sorted(rows.shows, key=lambda one: (one.reviewer, one.ordinal)):
+        if row.ordinal != last.get(row.reviewer, 0) + 1:
+            yield f"what {row.reviewer} saw before pair {row.ordinal} is missing"
+        last[row.reviewer] = row.ordinal
+        if key is not None and row.token != token(key, row.reviewer, row.number):
+            yield f"what {row.reviewer} saw as pair {row.ordinal} is not pair {row.number}"
+
+
+def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
+    shown = {(row.reviewer, row.ordinal) for row in rows.shows}
+    last: dict[tuple[str, int], int] = {}
+    for row in sorted(rows.votes, key=lambda one: one[:3]):
+        place = (row.reviewer, row.ordinal)
+        if place not in shown:
+            yield f"{row.reviewer} voted on a pair {row.ordinal} that was not shown"
+        if row.version != last.get(place, 0) + 1:
+            yield f"an earlier version of {row.reviewer}'s vote {row.ordinal} is missing"
+        last[place] = row.version
+    if unblinded is None:
+        return
+    votes = cast_votes(rows)
+    said = unblinded.payload
+    if len(votes) != said.get("vote_count"):
+        yield f"has {len(votes)} votes, was closed with {said.get('vote_count')}"
+    elif ballots_digest(votes) != said.get("ballots_digest"):
+        yield "its votes are not the ones that it was closed with"
+
+
+def cast_votes(rows: ReviewRows) -> list[CastVote]:
+    """The newest version of every vote on a pair that was shown."""
+    shown = {(row.reviewer, row.ordinal): row.number for row in rows.shows}
+    newest: dict[tuple[str, int], CastVote] = {}
+    for row in sorted(rows.votes, key=lambda one: one[:3]):
+        place = (row.reviewer, row.ordinal)
+        if place in shown:
+            newest[place] = CastVote(
+                shown[place], row.reviewer, row.ordinal, row.version, row.answered, row.reason
+            )
+    return list(newest.values())
+
+
+def _closing(row: ClosingRow | None, unblinded: LedgerFact | None) -> Iterator[str]:
+    if row is None or unblinded is None:
+        if row is not None:
+            yield "is closed in the table, open in the ledger"
+        elif unblinded is not None:
+            yield "is open in the table, closed in the ledger"
+        return
+    event, said = unblinded
+    if row.by != event.actor:
+        yield f"was closed by {event.actor}, not by {row.by}"
+    if not is_moment_of(row.at, event.at):
+        yield f"was closed at {event.at.isoformat()}, not at {row.at}"
+    if row.note != (said.get("early") or ""):
+        yield "was closed for another reason"
+
+
+class SealedVote(msgspec.Struct, frozen=True):
+    """A vote as a sealed result keeps it; a line has more."""
+
+    item: str
+    reviewer: str
+    choice: str
+    first: str
+
+
+def sealed_vote_findings(
+    rows: ReviewRows, pairs: Mapping[int, Pair], arms: tuple[str, str], lines: Sequence[bytes]
+) -> Iterator[str]:
+    """Votes that a sealed result rests on and that the table has otherwise, by name."""
+    key = bytes(rows.review.sealed_key)
+    gold = {number for number, pair in pairs.items() if pair.is_gold}
+    # By what was shown: a vote that is gone must not move the others to other places.
+    place = places(rows.shows, gold)
+    opened = set()
+    for cast in cast_votes(rows):
+        pair = pairs.get(cast.number)
+        if pair is not None and pair.arms == arms and cast.answered != "skip":
+            choice, first = opened_choice(key, cast, place[cast.reviewer, cast.ordinal])
+            opened.add(SealedVote(pair.item, cast.reviewer, choice, first))
+    sealed = (msgspec.json.decode(line, type=SealedVote) for line in lines)
+    lost = [one for one in sealed if one not in opened]
+    for one in lost[:MOST_TOLD]:
+        yield f"{one.reviewer}'s vote on {one.item} is not the one that was sealed"
+    if len(lost) > MOST_TOLD:
+        yield f"{len(lost) - MOST_TOLD} more votes are not the ones that were sealed"

@@ -1,0 +1,126 @@
+"""A copy of the source in which sealed structs were changed, as a later build would change them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import gatemark
+from gatemark.core import governance
+from gatemark.core.attribution import Attribution
+from gatemark.core.dataset import Row
+from gatemark.core.decision import Decision
+from gatemark.core.drift import Episode
+from gatemark.core.event import Event
+from gatemark.core.lifecycle_events import KINDS
+from gatemark.core.pack import Pack
+from gatemark.core.result import Result
+from gatemark.flow.sitting import Sitting
+from gatemark.lifecycle.release_policy import ReleasePolicy
+from gatemark.review.labelling import LabelItem, LabelPlan
+from gatemark.review.plan import Pair, ReviewPlan
+from gatemark.watch.policy import DriftPolicy
+
+SOURCE = Path(gatemark.__file__).parent
+ADDED = '    later_note: "str | None" = None\n'
+Struct = type[msgspec.Struct]
+
+
+def sealed_structs() -> list[Struct]:
+    """Every struct that stands in a sealed document or in the payload of an event."""
+    payloads = [
+        value
+        for value in vars(governance).values()
+        if inspect.isclass(value) and issubclass(value, msgspec.Struct)
+    ]
+    roots: list[Any] = [
+        *(Result, Attribution, Decision, Pack, Row, Sitting, Event, Episode, DriftPolicy),
+        *(ReleasePolicy, ReviewPlan, LabelPlan, LabelItem, Pair, *KINDS.values(), *payloads),
+    ]
+    found: dict[Struct, None] = {}
+    while roots:
+        kind = roots.pop()
+        if inspect.isclass(kind) and issubclass(kind, msgspec.Struct):
+            if kind not in found and kind is not msgspec.Struct:
+                found[kind] = None
+                roots.extend(typing.get_type_hints(kind).values())
+        else:
+            roots.extend(typing.get_args(kind))
+    return sorted(found, key=lambda kind: (kind.__module__, kind.__qualname__))
+
+
+def add_field(text: str, name: str) -> str:
+    """The text of a module in which a class has one more optional field, its last."""
+    lines = text.splitlines(keepends=True)
+    last = max(field.end_lineno or 0 for field in _fields(text, name))
+    lines.insert(last, ADDED)
+    return "".join(lines)
+
+
+def change_defaults(text: str, name: str) -> str:
+    """The text of a module in which every plain default of a class is another one."""
+    lines = text.splitlines(keepends=True)
+    for field in reversed(_fields(text, name)):
+        value = field.value
+        if isinstance(value, ast.Constant) and (other := _other(value.value)) is not None:
+            row = value.lineno - 1
+            start, end = value.col_offset, value.end_col_offset
+            lines[row] = f"{lines[row][:start]}{other}{lines[row][end:]}"
+    return "".join(lines)
+
+
+def _other(value: object) -> str | None:
+    """Another default of the same type. Texts stay: most are words out of a fixed list."""
+    if isinstance(value, bool):
+        return str(not value)
+    if isinstance(value, int):
+        return str(value + 1)
+    # Every bound on a rate still holds for it.
+    return repr(value * 0.75) if isinstance(value, float) else None
+
+
+def _fields(text: str, name: str) -> list[ast.AnnAssign]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return [part for part in node.body if isinstance(part, ast.AnnAssign)]
+    raise AssertionError(f"no class {name}")
+
+
+def mutated_copy(
+    folder: Path, structs: Iterable[Struct], change: Callable[[str, str], str]
+) -> Path:
+    """A source folder whose package has these structs changed."""
+    package = folder / "gatemark"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(SOURCE, package, ignore=ignored)
+    for struct in structs:
+        relative = Path(inspect.getfile(struct)).relative_to(SOURCE)
+        path = package / relative
+        text = path.read_text(encoding="utf-8")
+        if _fields(text, struct.__name__):
+            path.write_text(change(text, struct.__name__), encoding="utf-8")
+    return folder
+
+
+def run(source: Path, *arguments: str, module: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the command of a changed build, or its Python with these arguments."""
+    command = [sys.executable, *(("-m", "gatemark") if module else ()), *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )

@@ -1,0 +1,229 @@
+"""Stores of released builds against builds of the future: each sealed struct changed in a copy.
+
+The copies are real: the source is patched as a developer would patch it, and the command of the
+patched build looks at the store in a process of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+
+from gatemark.core.change import AssetRef
+from gatemark.core.exhibit import Table
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Rule
+from gatemark.lifecycle.release_policy import CanaryRules, ReleasePolicy
+
+from .mutated import (
+    SOURCE,
+    Struct,
+    add_field,
+    change_defaults,
+    mutated_copy,
+    run,
+    sealed_structs,
+)
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
+ARCHIVES = sorted(FIXTURES.glob("*/*.sqlite.tar.zst"))
+EXPORTS = sorted(FIXTURES.glob("*/*.export.tar.zst"))
+Build = Callable[..., Path]
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}-{path.name.partition('.')[0]}"
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    data = zstandard.ZstdDecompressor().stream_reader(archive.read_bytes()).read()
+    with tarfile.open(fileobj=BytesIO(data)) as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module", params=ARCHIVES, ids=name_of)
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A frozen store, unpacked."""
+    folder = unpack(request.param, tmp_path_factory.mktemp("store"))
+    (database,) = folder.rglob("gatemark.sqlite3")
+    return database.parent
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Make a changed build, once for each change."""
+    made: dict[tuple[object, ...], Path] = {}
+
+    def change(structs: tuple[Struct, ...], how: Callable[[str, str], str]) -> Path:
+        key = (structs, how)
+        if key not in made:
+            made[key] = mutated_copy(tmp_path_factory.mktemp("build") / "src", structs, how)
+        return made[key]
+
+    return change
+
+
+@cache
+def said_now(store: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What this build says of a store."""
+    return run(SOURCE.parent, "ledger", "verify", *arguments, "--store", str(store))
+
+
+def expected(store: Path, source: Path, *arguments: str) -> None:
+    """The changed build says of a store what this build says."""
+    now = said_now(store, *arguments)
+    then = run(source, "ledger", "verify", *arguments, "--store", str(store))
+    assert then.stderr == now.stderr
+    assert (then.returncode, then.stdout) == (now.returncode, now.stdout)
+    assert then.returncode in (0, 3)
+
+
+def test_there_are_fixtures() -> None:
+    assert ARCHIVES
+    assert EXPORTS
+
+
+def test_a_field_added_to_every_struct_at_once(store: Path, build: Build) -> None:
+    source = build(tuple(sealed_structs()), add_field)
+    expected(store, source)
+    expected(store, source, "--rescore")
+
+
+def test_every_default_changed_at_once(store: Path, build: Build) -> None:
+    expected(store, build(tuple(sealed_structs()), change_defaults))
+
+
+@pytest.fixture(scope="module")
+def full_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of 0.1.0 with the whole history."""
+    folder = unpack(FIXTURES / "0.1.0" / "full.sqlite.tar.zst", tmp_path_factory.mktemp("full"))
+    (database,) = folder.rglob("gatemark.sqlite3")
+    return database.parent
+
+
+@pytest.mark.parametrize(
+    ("struct", "how"),
+    [
+        (Table, add_field),
+        (Measurement, add_field),
+        (Rule, add_field),
+        (ReleasePolicy, add_field),
+        (ReleasePolicy, change_defaults),
+        (CanaryRules, change_defaults),
+    ],
+    ids=lambda one: one.__name__,
+)
+def test_the_changes_that_broke_the_first_build(
+    full_store: Path, build: Build, struct: Struct, how: Callable[[str, str], str]
+) -> None:
+    expected(full_store, build((struct,), how))
+
+
+@pytest.mark.parametrize("archive", EXPORTS, ids=name_of)
+def test_an_export_of_an_earlier_build(archive: Path, build: Build, tmp_path: Path) -> None:
+    (events,) = unpack(archive, tmp_path).rglob("events.jsonl")
+    for how in (add_field, change_defaults):
+        source = build(tuple(sealed_structs()), how)
+        ran = run(source, "ledger", "verify", str(events.parent))
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_changed_build_reads_and_adds_to_a_store(
+    full_store: Path, build: Build, tmp_path: Path
+) -> None:
+    """The build with a field more everywhere lists, shows and appends; this build verifies it."""
+    source = build(tuple(sealed_structs()), add_field)
+    copy = tmp_path / "store"
+    shutil.copytree(full_store, copy)
+    place = ("--store", str(copy))
+    assert run(source, "list", *place).stdout == run(SOURCE.parent, "list", *place).stdout
+    pairs = tmp_path / "pairs.jsonl"
+    line = '{"qid": "Q%d", "scholar": {"label": "%s"}, "auditor": {"label": "%s"}}\n'
+    labels = ("VALID", "REJECT")
+    lines = (line % (number, labels[number % 2], labels[number % 2]) for number in range(60))
+    pairs.write_text("".join(lines), encoding="utf-8")
+    sealed = run(source, "score", "agreement", "--pairs", str(pairs), "--seal", *place)
+    assert sealed.returncode == 0, sealed.stderr
+    for who in (source, SOURCE.parent):
+        checked = run(who, "ledger", "verify", *place)
+        assert checked.returncode == 0, checked.stdout
+
+
+OLD_WAY = """
+import sqlite3, sys
+import msgspec
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.result import OCCASION, Result
+import rfc8785
+
+rows = sqlite3.connect(sys.argv[1]).execute("SELECT id, document FROM results").fetchall()
+wrong = 0
+for identity, document in rows:
+    content = msgspec.to_builtins(msgspec.json.decode(document, type=Result))
+    for name in ("id", "stamp", *OCCASION):
+        del content[name]
+    wrong += digest_bytes(rfc8785.dumps(content)) != identity
+print(wrong, len(rows))
+"""
+
+
+def test_the_old_way_fails_this_test(full_store: Path, build: Build) -> None:
+    """What the first build did, typed values written again, does not survive these changes."""
+    script = [str(full_store / "gatemark.sqlite3")]
+    untouched = _python(SOURCE.parent, OLD_WAY, *script)
+    wrong, count = map(int, untouched.split())
+    assert wrong == 0 < count
+    changed = _python(build(tuple(sealed_structs()), add_field), OLD_WAY, *script)
+    assert int(changed.split()[0]) == count
+
+
+def test_the_same_definition_keeps_its_digest_in_a_changed_build(build: Build) -> None:
+    """Packs, policies and rows that do not use a new field are the same ones after an upgrade."""
+    script = """
+from gatemark.core.canonical import digest
+from gatemark.core.dataset import Row
+from gatemark.core.pack import Asset, Pack, SuiteSpec
+from gatemark.core.policy import Policy, Rule
+from gatemark.lifecycle.release_policy import ReleasePolicy
+rule = Rule("r", "m", ">=", 0.5, instead=(Rule("s", "m", "<", 1),))
+suite = SuiteSpec(id="g", kind="golden", weight=1.0, evidence={"a": "b"}, baseline_evidence="none")
+pack = Pack(1, "p", 1, Asset("prompt", "a"), 0.5, 0.5, (suite,), rules=(rule,))
+for one in (rule, Policy("p", (rule,)), pack, Row("i", {"x": 1}), ReleasePolicy()):
+    print(digest(one))
+"""
+    now = _python(SOURCE.parent, script)
+    assert len(now.split()) == 5
+    assert _python(build(tuple(sealed_structs()), add_field), script) == now
+
+
+def test_a_field_that_is_used_changes_the_digest(build: Build) -> None:
+    source = build((AssetRef,), add_field)
+    script = """
+from gatemark.core.canonical import digest
+from gatemark.core.change import AssetRef
+print(digest(AssetRef("a", "b")) == digest(AssetRef("a", "b", later_note="used")))
+"""
+    assert _python(source, script).strip() == "False"
+
+
+def test_every_struct_can_be_sealed_by_this_list() -> None:
+    """The list is found by walking the types, so that a new struct is in it by itself."""
+    names = {struct.__name__ for struct in sealed_structs()}
+    assert {"Result", "Rule", "Interval", "VersionMoved", "CanaryRules", "Proposal"} <= names
+    assert all(issubclass(struct, msgspec.Struct) for struct in sealed_structs())
+
+
+def _python(source: Path, script: str, *arguments: str) -> str:
+    ran = run(source, "-c", script, *arguments, module=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout

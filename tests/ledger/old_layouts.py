@@ -1,0 +1,148 @@
+"""Stores of any layout with rows in every table, made as the builds of their time made them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+import gatemark.ledger.migrations
+from gatemark.core.canonical import canonical_bytes
+from gatemark.flow.house import DATABASE, House
+from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.sql_events import SqlEvents
+from gatemark.ledger.stores.sql_results import SqlResults
+from gatemark.ledger.stores.tables import METADATA, RESULTS
+
+from .samples import ATTACHMENT, EVIDENCE, draft, result
+
+SEALED = (result("a", with_blobs=True), result("b", verdict="fail"), result("c"))
+NOTES = 5
+TOLD = ("episode", "review", "label_")
+"""How tables begin whose rows do not verify without events that tell of them."""
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def alembic_config(connection: sa.Connection | None = None) -> Config:
+    config = Config()
+    folder = Path(gatemark.ledger.migrations.__file__).parent
+    config.set_main_option("script_location", str(folder))
+    config.attributes["connection"] = connection
+    return config
+
+
+def make_empty_store(address: str, layout: str) -> StorePlace:
+    """A store of a layout that holds nothing, in a folder or a PostgreSQL schema."""
+    place = House(store=address).place()
+    with place.database.writing() as connection:
+        command.upgrade(alembic_config(connection), layout)
+    return place
+
+
+def make_old_store(address: str, layout: str, *, everywhere: bool = False) -> None:
+    """A store of a layout with results, events and made-up rows in other tables.
+
+    The ledger verifies, unless the rows are to be ``everywhere``, also where events must tell of
+    them.
+    """
+    place = make_empty_store(address, layout)
+    if layout == "0001":
+        _add_results_alone(place)
+    else:
+        events = SqlEvents(place.database, lambda: "5a" * 16)
+        results = SqlResults(place.database, events)
+        for one in SEALED:
+            results.append(one)
+        events.append([draft(number) for number in range(NOTES)])
+        events.erase_payload(5, draft(NOTES, "payload_erased", **_erasure(events, 5)))
+    if "://" not in address or layout != "0001":
+        place.blobs.put(EVIDENCE)
+        place.blobs.put(ATTACHMENT)
+    _add_made_up_rows(place, everywhere=everywhere)
+    place.database.close()
+
+
+def _erasure(events: SqlEvents, seq: int) -> dict[str, Any]:
+    row = events.rows_at([seq])[seq]
+    return {
+        "seq": seq,
+        "payload_digest": f"sha256:{row.payload_digest.hex()}",
+        "reason": "somebody asked",
+    }
+
+
+def _add_results_alone(place: StorePlace) -> None:
+    rows = [
+        {
+            "id": one.id,
+            "title": one.title,
+            "verdict": one.verdict,
+            "finished_at": one.finished_at.isoformat(),
+            "document": canonical_bytes(one),
+        }
+        for one in SEALED
+    ]
+    with place.database.writing() as connection:
+        connection.execute(sa.insert(RESULTS), rows)
+
+
+def _add_made_up_rows(place: StorePlace, *, everywhere: bool) -> None:
+    values = {int: 7, str: "x", bytes: b"\x00\xff", bool: True, float: 0.1}
+    metadata = sa.MetaData()
+    with place.database.writing() as connection:
+        metadata.reflect(connection)
+        for name, table in metadata.tables.items():
+            if name in METADATA.tables or name == "alembic_version":
+                continue
+            if everywhere or not name.startswith(TOLD):
+                row = {column.name: values[column.type.python_type] for column in table.columns}
+                # Points of the older layouts came without a push that events tell of.
+                row.update({"batch": None} if "batch" in row and not everywhere else {})
+                connection.execute(sa.insert(table), row)
+
+
+def rows_of(database: sa.Engine | Path | str) -> Rows:
+    """Every row of every table, without the layout."""
+    if isinstance(database, Path):
+        engine = sa.create_engine(sa.URL.create("sqlite", database=str(database)))
+    elif isinstance(database, str):
+        url = sa.make_url(database).difference_update_query(["blobs"])
+        engine = sa.create_engine(url.set(drivername="postgresql+psycopg"))
+    else:
+        engine = database
+    found = {}
+    metadata = sa.MetaData()
+    with engine.connect() as connection:
+        metadata.reflect(connection)
+        for name, table in metadata.tables.items():
+            if name != "alembic_version":
+                columns = sorted(table.columns, key=lambda column: column.name)
+                rows = connection.execute(sa.select(*columns)).mappings()
+                found[name] = sorted((dict(row) for row in rows), key=repr)
+    engine.dispose()
+    return found
+
+
+def store_rows(address: str) -> Rows:
+    """Every row of a store by its address."""
+    return rows_of(address if "://" in address else Path(address) / DATABASE)
+
+
+def layout_found(address: str) -> str | None:
+    """The layout of a store by its address."""
+    place = House(store=address).place()
+    try:
+        return place.database.layout()
+    finally:
+        place.database.close()
+
+
+def set_layout(address: str, layout: str) -> None:
+    """Let a store say that it has another layout."""
+    place = House(store=address).place()
+    with place.database.writing() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :n"), {"n": layout})
+    place.database.close()

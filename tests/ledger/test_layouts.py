@@ -1,0 +1,258 @@
+"""What opening does with each layout: nothing, ever, but making a store where there is none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from alembic.script import ScriptDirectory
+
+import gatemark as package
+from gatemark import __version__
+from gatemark.core.errors import BadInputError, NewerFormatError
+from gatemark.core.event import EventDraft
+from gatemark.flow.house import DATABASE, House
+from gatemark.ledger.stores.upgrade import (
+    LAYOUTS,
+    NEWEST,
+    OLDEST_USABLE,
+    STEPS,
+    USABLE,
+    state_of,
+    steps_after,
+)
+
+from .old_layouts import (
+    alembic_config,
+    layout_found,
+    make_empty_store,
+    make_old_store,
+    set_layout,
+    store_rows,
+)
+from .samples import MOMENT, result
+
+Run = Callable[..., Any]
+UNUSABLE = [layout for layout in LAYOUTS if layout not in USABLE]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return str(tmp_path / "store")
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_known_layouts_are_those_of_the_migrations_in_their_order() -> None:
+    script = ScriptDirectory.from_config(alembic_config())
+    chain = [revision.revision for revision in script.walk_revisions()]
+    assert tuple(reversed(chain)) == LAYOUTS
+    assert script.get_heads() == [NEWEST]
+
+
+def test_what_this_build_does_with_a_layout() -> None:
+    assert USABLE[0] == OLDEST_USABLE == "0006"
+    assert (USABLE[-1], state_of(NEWEST)) == (NEWEST, "newest")
+    assert {state_of(layout) for layout in UNUSABLE} == {"too_old"}
+    assert state_of(f"{int(NEWEST) + 1:04}") == "too_new"
+    assert state_of("9999") == "too_new"
+    for foreign in ("ae1027a6acf", "", "0000", "00061", "６６６６６"):
+        assert state_of(foreign) == "unknown", foreign
+    assert steps_after(NEWEST) == ()
+    assert steps_after("0004")[:2] == ("0005 reviews", "0006 providers")
+    assert len(steps_after(LAYOUTS[0])) == len(STEPS) - 1
+
+
+@pytest.mark.parametrize("layout", [UNUSABLE[0], UNUSABLE[1], UNUSABLE[-1]])
+def test_an_older_store_is_refused_and_left_as_it_is(address: str, layout: str) -> None:
+    make_old_store(address, layout)
+    rows = store_rows(address)
+    files = files_of(Path(address)) if "://" not in address else {}
+    for opened in (House(store=address).existing_store, lambda: House(store=address).store):
+        with pytest.raises(BadInputError) as caught:
+            opened()
+        told = f": has layout {layout}, this build needs 0006 or newer: run "
+        assert str(caught.value).endswith(
+            f'{told}"gatemark store upgrade" (it makes a backup first)'
+        )
+    assert layout_found(address) == layout
+    assert store_rows(address) == rows
+    if files:
+        assert files_of(Path(address)) == files
+
+
+def test_a_usable_store_is_opened_as_it_is_and_can_be_written(address: str) -> None:
+    make_old_store(address, OLDEST_USABLE)
+    house = House(store=address, clock=lambda: MOMENT)
+    assert house.existing_store().layout == OLDEST_USABLE
+    assert len(house.results.lines(9)) == 3
+    house.results.append(result("d"))
+    house.store.close()
+    assert layout_found(address) == OLDEST_USABLE
+
+
+def test_the_server_works_on_a_usable_store_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    make_empty_store(str(folder), OLDEST_USABLE).database.close()
+    with subprocess.Popen(
+        [sys.executable, "-m", "gatemark", "serve", "--port", "0", "--store", str(folder)],
+        env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        told = server.stdout.readline()
+        link = server.stdout.readline().split()[-1]
+        with urlopen(link) as answer:
+            assert answer.status == 200
+        server.send_signal(signal.SIGINT)
+        _, trouble = server.communicate(timeout=30)
+    assert told.startswith(f"Gatemark serves {folder} at http://127.0.0.1:")
+    assert (server.returncode, trouble) == (0, "")
+    assert layout_found(str(folder)) == OLDEST_USABLE
+
+
+def test_a_newer_store_is_refused_by_its_layout_and_not_called_broken(address: str) -> None:
+    House(store=address).store.close()
+    set_layout(address, "0999")
+    with pytest.raises(NewerFormatError) as caught:
+        House(store=address).existing_store()
+    told = (
+        f"has layout 0999, which this build ({__version__}, layouts up to {NEWEST}) does not know"
+    )
+    assert str(caught.value).endswith(f": {told}: install a newer Gatemark")
+    assert caught.value.exit_code == 3
+    assert layout_found(address) == "0999"
+
+
+def test_the_database_of_another_program_is_not_called_newer(address: str) -> None:
+    House(store=address).store.close()
+    set_layout(address, "ae1027a6acf")
+    with pytest.raises(BadInputError, match="does the database belong to another program"):
+        House(store=address).store.events.head()
+
+
+def test_looking_makes_no_store_in_a_database_without_one(gatemark: Run, tmp_path: Path) -> None:
+    path = tmp_path / "store" / DATABASE
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE other (a)")
+    before = path.read_bytes()
+    for command in (("list",), ("ledger", "verify"), ("store", "info"), ("store", "upgrade")):
+        ran = gatemark(*command, "--store", path.parent)
+        assert (ran.code, ran.err) == (2, f"gatemark: there is no store at {path}\n"), command
+    assert path.read_bytes() == before
+
+
+@pytest.fixture
+def held(tmp_path: Path, gatemark: Run) -> tuple[Path, str]:
+    """A store that was closed, with a result and an asset, and the id of the result."""
+    folder = tmp_path / "store"
+    house = House(store=str(folder))
+    house.blobs.put(b"evidence")
+    sealed = result("a")
+    house.results.append(sealed)
+    house.store.close()
+    new = ("asset", "add", "triage@1", "--kind", "prompt", "--digest", "sha256:" + "ab" * 32)
+    for command in (
+        ("role", "grant", "ada", "admin"),
+        ("role", "grant", "ada", "admin", "author"),
+        new,
+    ):
+        ran = gatemark(*command, "--actor", "ada", "--store", folder)
+        assert ran.code == 0, ran.err
+    return folder, sealed.id
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_commands_that_look_leave_every_byte_alone(
+    gatemark: Run, held: tuple[Path, str], mode: str, tmp_path: Path
+) -> None:
+    folder, sealed = held
+    with sqlite3.connect(folder / DATABASE) as connection:
+        # A copy made by other tools has no write-ahead log.
+        assert connection.execute(f"PRAGMA journal_mode={mode}").fetchone() == (mode,)
+    connection.close()
+    before = files_of(folder)
+    commands: list[tuple[object, ...]] = [
+        ("list",),
+        ("show", sealed),
+        ("report", sealed, "-o", tmp_path / "report.md"),
+        ("why", "triage@1"),
+        ("asset", "list"),
+        ("asset", "history", "triage"),
+        ("ledger", "verify"),
+        ("ledger", "log"),
+        ("drift", "status"),
+        ("store", "info"),
+        ("store", "upgrade"),
+        ("store", "upgrade", "--dry-run"),
+    ]
+    for command in commands:
+        ran = gatemark(*command, "--store", folder)
+        assert ran.code == 0, (command, ran.err)
+        assert files_of(folder) == before, command
+    assert gatemark("store", "backup", tmp_path / "b.tar.zst", "--store", folder).code == 0
+    assert files_of(folder) == before
+
+
+def test_who_writes_gets_a_write_ahead_log(held: tuple[Path, str]) -> None:
+    path = held[0] / DATABASE
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=DELETE")
+    connection.close()
+    house = House(store=str(held[0]))
+    assert house.events.head().seq > 1
+    assert path.read_bytes()[18:20] == b"\1\1", "version numbers of the file format: no log"
+    house.events.append([EventDraft("noted", house.clock(), "a", None, {})])
+    house.store.close()
+    assert path.read_bytes()[18:20] == b"\2\2"
+
+
+@pytest.mark.parametrize("found", ["0004", "0999"])
+def test_every_command_ends_the_same_way_on_a_layout_it_cannot_use(
+    gatemark: Run, address: str, tmp_path: Path, found: str
+) -> None:
+    House(store=address).store.close()
+    set_layout(address, found)
+    assert gatemark("init", tmp_path / "pack").code == 0
+    rows = store_rows(address)
+    code = 3 if found == "0999" else 2
+    commands: list[tuple[object, ...]] = [
+        ("list",),
+        ("show", "0" * 64),
+        ("ledger", "verify"),
+        ("ledger", "keygen", tmp_path / "k"),
+        ("why", "triage@1"),
+        ("run", tmp_path / "pack" / "pack.yaml"),
+        ("role", "list"),
+        ("drift", "status"),
+        ("serve", "--port", "0"),
+        ("serve", "--link", "ann"),
+    ]
+    for command in commands:
+        ran = gatemark(*command, "--store", address)
+        assert ran.code == code, (command, ran.err)
+        assert f": has layout {found}, " in ran.err, command
+        assert len(ran.err.splitlines()) == 1 or command[0] == "run", ran.err
+    assert not (tmp_path / "k").exists()
+    assert layout_found(address) == found
+    assert store_rows(address) == rows

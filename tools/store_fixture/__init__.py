@@ -1,0 +1,1 @@
+"""Stories that fill a store with everything a build can write, for fixtures."""
