@@ -1,8 +1,8 @@
 """Count the modules and folders of Gatemark that a command walks through.
 
-    python -m tools.journey_modules
-    python -m tools.journey_modules --list "score agreement"
-    python -m tools.journey_modules --check
+    python tools/journey_modules.py
+    python tools/journey_modules.py --list "score agreement"
+    python tools/journey_modules.py --check
 
 A module counts when at least one of its functions is entered while the command runs. Class bodies
 and module bodies are not functions, and a call that is made while some module of Gatemark is being
@@ -233,7 +233,7 @@ def measure(journey: Journey) -> Walked:
         folder = Path(name)
         arguments = journey.prepare(folder)
         found = folder / "walked.json"
-        command = [sys.executable, "-m", "tools.journey_modules", "--into", str(found), "--"]
+        command = [sys.executable, __file__, "--into", str(found), "--"]
         subprocess.run(
             [*command, *arguments], cwd=ROOT, env=_environment(), check=True, capture_output=True
         )

@@ -1,8 +1,8 @@
 """Move modules, packages, data files and symbols by a map, and rewrite everything that names them.
 
-    python -m tools.move_modules tools/moves/01-agreement.csv --dry-run
-    python -m tools.move_modules tools/moves/01-agreement.csv
-    python -m tools.move_modules tools/moves/01-agreement.csv --check
+    python tools/move_modules.py tools/moves/01-agreement.csv --dry-run
+    python tools/move_modules.py tools/moves/01-agreement.csv
+    python tools/move_modules.py tools/moves/01-agreement.csv --check
 
 Files move with ``git mv``. Imports are rewritten by the positions that ``ast`` gives, names that
 come from them by their scope, and dotted names and paths in strings, comments, docs and
@@ -20,8 +20,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.moving.maps import MapError, Roots
-from tools.moving.tree import Plan, Tree
+from moving.maps import MapError, Roots
+from moving.tree import Plan, Tree
 
 
 def _print_plan(plan: Plan) -> None:

@@ -1,8 +1,8 @@
 """Count names: defined twice, left over from the old vocabulary, or typed ``Any``.
 
-    python -m tools.name_census              the figures, with their targets
-    python -m tools.name_census --list WHAT  every place behind one figure
-    python -m tools.name_census --check      fail when a figure is above its target
+    python tools/name_census.py              the figures, with their targets
+    python tools/name_census.py --list WHAT  every place behind one figure
+    python tools/name_census.py --check      fail when a figure is above its target
 
 Figures: ``duplicates`` (public classes and functions defined at the top of more than one module),
 ``classes`` (those among them that are classes), ``words`` (names of ``tools/old_words.csv`` that

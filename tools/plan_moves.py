@@ -1,9 +1,9 @@
 """Hold the source tree against the layering that it is moving to.
 
-    python -m tools.plan_moves              folders of the target tree, and what stands in the way
-    python -m tools.plan_moves --check      fail when there is more in the way than is known
-    python -m tools.plan_moves --coverage   fail when a module or test has no row in the maps
-    python -m tools.plan_moves --merge      small modules that only one other module imports
+    python tools/plan_moves.py              folders of the target tree, and what stands in the way
+    python tools/plan_moves.py --check      fail when there is more in the way than is known
+    python tools/plan_moves.py --coverage   fail when a module or test has no row in the maps
+    python tools/plan_moves.py --merge      small modules that only one other module imports
 
 Every module is looked at under the name that it will have when all maps in ``tools/moves`` are
 done, so that the figures mean the same before, between and after the steps. Known violations, each
@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tools.moving.maps import INIT, Roots
+from moving.maps import INIT, Roots
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MAPS: Final = ROOT / "tools" / "moves"
@@ -82,12 +82,17 @@ class Layout:
         self.rows = [row for path in sorted(maps.glob("[0-9]*.csv")) for row in _rows(path)]
         self.made = {new for old, new in self.rows if not old}
         self.rows = [(old, new) for old, new in self.rows if old]
-        self.final = {old: new.removesuffix(f".{INIT}") for old, new in self.rows if new}
+        self.final = {old: self._name_of(new) for old, new in self.rows if new}
         listed = subprocess.run(
             ["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True
         ).stdout
         self.files = [Path(n) for n in listed.split("\0") if n and (root / n).is_file()]
         self.modules = self.roots.modules(self.files)
+
+    def _name_of(self, new: str) -> str:
+        """The module that a row leads to; scripts are written as paths."""
+        script = self.roots.module_of(Path(new)) if "/" in new else None
+        return script or new.removesuffix(f".{INIT}")
 
     def new_name(self, module: str) -> str:
         """The final name of a module; one that has moved or is new keeps its name."""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tools.journey_modules import JOURNEYS, Walked, measure
+from journey_modules import JOURNEYS, Walked, measure
 
 
 def test_a_journey_has_what_a_command_enters_and_not_what_it_imports() -> None:

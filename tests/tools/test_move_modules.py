@@ -6,10 +6,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tools.move_modules import main
-from tools.moving.maps import Roots
 
-PACKAGES = {"shop": "src", "tests": "", "tools": ""}
+from move_modules import main
+from moving.maps import Roots
+
+PACKAGES = {"shop": "src", "tests": ""}
 
 
 class Repo:
@@ -238,6 +239,29 @@ def test_a_package_whose_modules_are_named_at_run_time_is_pointed_out(
     found = "src/shop/load.py:2: modules of shop.report are named at run time here"
     assert found in capsys.readouterr().err
     assert repo.read("src/shop/load.py").endswith('return f"shop.report.{name}"\n')
+
+
+def test_a_module_becomes_a_script(repo: Repo) -> None:
+    repo.write("src/shop/data/make.py", "from shop.data import words\n\nMADE = words.WORD\n")
+    repo.write("src/shop/data/words.py", "WORD = 'made'\n")
+    repo.write("tests/test_make.py", "from shop.data import make, words\n\nprint(make.MADE)\n")
+    repo.write("Makefile", "python -m shop.data.make --all\npython -m shop.data\n")
+    rows = (
+        "shop.data.make,tools/make_data.py,",
+        "shop.data.words,tools/data_words/words.py,",
+        ",tools/data_words/__init__.py,Words.",
+    )
+    assert repo.run(*rows) == 0
+    assert repo.read("Makefile") == "python tools/make_data.py --all\npython -m shop.data\n"
+    assert repo.read("tools/make_data.py").startswith("from data_words import words\n")
+    assert repo.read("tools/data_words/__init__.py") == '"""Words."""\n'
+    assert repo.read("tests/test_make.py") == (
+        "import make_data\nfrom data_words import words\n\nprint(make_data.MADE)\n"
+    )
+    assert not (repo.root / "tools/__init__.py").exists()
+    assert repo.python("import sys; sys.path.append('tools'); import tests.test_make") == "made"
+    assert repo.run(*rows) == 0
+    assert repo.run(*rows, options=("--check",)) == 0
 
 
 def test_docs_and_configuration_follow_and_history_stays(repo: Repo) -> None:

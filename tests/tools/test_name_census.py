@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.name_census import Census, main, read_words
+
+from name_census import Census, main, read_words
 
 ONE = """\
 from typing import Any

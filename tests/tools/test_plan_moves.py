@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tools.plan_moves import Layout
+
+from plan_moves import Layout
 
 FILES = {
     "core/errors.py": "",
@@ -50,7 +51,9 @@ def test_imports_are_judged_by_final_names(layout: Layout) -> None:
 
 def test_siblings_that_import_each_other_are_a_cycle(layout: Layout) -> None:
     assert list(layout.cycles()) == []
-    (layout.root / "src/gatemark/former/small.py").write_text("from gatemark.former.agree import F\n")
+    (layout.root / "src/gatemark/former/small.py").write_text(
+        "from gatemark.former.agree import F\n"
+    )
     again = Layout(layout.root, layout.root / "maps")
     assert list(again.cycles()) == [
         ("gatemark.exams.agreement.journey", "gatemark.exams.agreement.small")

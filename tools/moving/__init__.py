@@ -1,1 +1,1 @@
-"""The parts of ``tools.move_modules``: maps, names in text, scopes, and rewriting of one file."""
+"""The parts of ``tools/move_modules.py``: maps, names in text, scopes, rewriting of one file."""

@@ -6,7 +6,9 @@ A map has the columns ``old``, ``new`` and ``note``. What a row means is told by
 - ``shop.cli.drift,shop.cli.drift.__init__``: make a module the package's own module.
 - ``shop.watch,shop.drift``, where the old one is a package: move it with everything in it that has
   no row of its own.
-- ``shop.watch,shop.drift.__init__``, where the old one is a package: move ``__init__.py`` alone.
+- ``shop.watch,shop.drift.__init__``, where the old one is a package: move its ``__init__.py``.
+- ``shop.make_data,tools/make_data.py``: move a module to the folder of scripts, in which modules are
+  on the top level.
 - ``shop.flow,``: delete a module that holds nothing but a docstring.
 - ``shop.house:House,Workspace``: rename a symbol.
 - ``shop.core.exam:Row,shop.packs.rows:Row``: let imports follow a symbol that was moved by hand.
@@ -32,31 +34,38 @@ class MapError(Exception):
 
 @dataclass(frozen=True)
 class Roots:
-    """The folders that hold packages, and the top-level package names found in each."""
+    """The folders that hold packages by the name of each package, and the folder of scripts.
+
+    A script in ``tools`` imports its neighbours without a prefix, so that each module there is on
+    the top level.
+    """
 
     repository: Path
     packages: Mapping[str, str] = field(
-        default_factory=lambda: {"gatemark": "src", "tests": "", "bench": "", "tools": ""}
+        default_factory=lambda: {"gatemark": "src", "tests": "", "bench": ""}
     )
+    scripts: str = "tools"
 
     def path_of(self, module: str, *, is_package: bool = False) -> Path:
         """The file of a module, relative to the repository."""
         top, *rest = module.split(".")
-        if top not in self.packages:
-            raise MapError(f"{module}: unknown top-level package {top!r}")
-        base = Path(self.packages[top], top, *rest)
+        base = Path(self.packages.get(top, self.scripts), top, *rest)
         return base / f"{INIT}.py" if is_package else base.with_name(f"{base.name}.py")
 
     def module_of(self, path: Path) -> str | None:
         """The module that a file holds, or None when it lies outside all packages."""
         if path.suffix != ".py":
             return None
-        for top, folder in self.packages.items():
+        for top, folder in (*self.packages.items(), ("", self.scripts)):
             parts = path.relative_to(folder).parts if path.is_relative_to(folder) else ()
-            if parts and parts[0] == top:
+            if parts and parts[0] == (top or parts[0]):
                 names = [*parts[:-1], path.stem]
                 return ".".join(names[:-1] if names[-1] == INIT else names)
         return None
+
+    def is_script(self, path: Path | None) -> bool:
+        """Whether a file lies in the folder of scripts."""
+        return path is not None and path.is_relative_to(self.scripts)
 
     def modules(self, files: Iterable[Path]) -> dict[str, Path]:
         """Every module among some files."""
@@ -147,7 +156,7 @@ def _take(
 ) -> None:
     old, new, note = row
     if not old:
-        found.packages[new] = note
+        found.packages[roots.module_of(Path(new)) or new] = note
     elif ":" in old:
         found.symbols.append(_symbol(old, new))
     elif "/" in old:
@@ -173,6 +182,12 @@ def _symbol(old: str, new: str) -> SymbolMove:
 def _module_moves(
     old: str, new: str, modules: Mapping[str, Path], roots: Roots, named: set[str]
 ) -> Iterator[Move]:
+    if new.startswith(f"{roots.scripts}/"):
+        new = (roots.module_of(Path(new)) or "") + (
+            f".{INIT}" if new.endswith(f"{INIT}.py") else ""
+        )
+    elif new and new.split(".")[0] not in roots.packages:
+        raise MapError(f"{new}: unknown top-level package {new.split('.')[0]!r}")
     is_init = new.endswith(f".{INIT}")
     name = new.removesuffix(f".{INIT}")
     here = modules.get(old)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tools.moving.scopes import Span
-from tools.moving.world import Parsed, World
+from moving.scopes import Span
+from moving.world import Parsed, World
 
 
 def follow_data(world: World, parsed: Parsed, here: str | None) -> None:

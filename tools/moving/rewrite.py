@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.moving.places import follow_data, keep_own_places
-from tools.moving.scopes import Scope, Source, Span
-from tools.moving.text import Notice
-from tools.moving.world import Parsed, World
+from moving.places import follow_data, keep_own_places
+from moving.scopes import Scope, Source, Span
+from moving.text import Notice
+from moving.world import Parsed, World
 
 _ATTRIBUTE_CALLS = frozenset({"setattr", "getattr", "hasattr", "delattr", "object"})
 
@@ -158,7 +158,7 @@ class FileRewriter:
         span = self.source.span(node)
         segment = self.source.data[span.start : span.end].decode()
         (module, *others) = groups or [""]
-        if groups and not others and len(groups[module]) == len(node.names):
+        if module and not others and len(groups[module]) == len(node.names):
             # One module: only the words that change are touched, so that comments stay.
             if not self._means_the_same(node, groups):
                 self.parsed.edit(
@@ -175,7 +175,9 @@ class FileRewriter:
         comment = self._comment_after(span.end)
         glue = f"{comment}\n{indent}" if not indent.strip() else "; "
         statements = [
-            f"from {name} import {', '.join(map(str, lines))}" for name, lines in groups.items()
+            # A module on the top level has no package to be imported from.
+            f"{f'from {name} ' if name else ''}import {', '.join(map(str, lines))}"
+            for name, lines in groups.items()
         ]
         if not statements and not indent:
             self.parsed.edit(Span(span.start, span.end + 1), "")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.moving.maps import INIT, MoveMap, Roots
+from moving.maps import INIT, MoveMap, Roots
 
+_RUN = re.compile(r"-m +((?:\w+\.)+\w+)")
 _DUNDER = re.compile(r"__\w+__$")
 _TOKEN = re.compile(r"(?<![\w/.-])(?:\.\./)*([\w.-]+(?:/[\w.-]+)+)/?")
 
@@ -37,11 +38,17 @@ class TextRewriter:
     _names: re.Pattern[str] = field(init=False)
     _symbols: Mapping[tuple[str, str], tuple[str, str]] = field(init=False)
     _paths: dict[str, str] = field(init=False)
+    _scripts: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         tops = "|".join(re.escape(top) for top in self.roots.packages)
         self._names = re.compile(rf"(?<![\w./-])((?:{tops})(?:\.[A-Za-z_]\w*)+)(:[A-Za-z_]\w*)?")
         self._symbols = {(s.module, s.name): (s.new_module, s.new_name) for s in self.moves.symbols}
+        self._scripts = {
+            move.old: move.new_path.as_posix()
+            for move in self.moves.moves
+            if move.new_path is not None and self.roots.is_script(move.new_path)
+        }
         self._paths = {}
         for move in self.moves.moves:
             if move.new_path is None or move.old_path == move.new_path:
@@ -71,6 +78,7 @@ class TextRewriter:
     def rewrite(self, text: str) -> tuple[str, list[Notice]]:
         """The text after the moves, and what a person should look at."""
         notices: list[Notice] = []
+        text = _RUN.sub(self._run, text)
         text = self._names.sub(lambda match: self._dotted(match, text, notices), text)
         return _TOKEN.sub(self._path, text), notices
 
@@ -108,6 +116,11 @@ class TextRewriter:
         if attribute and not rest and (new, attribute[1:]) in self._symbols:
             return ":".join(self._symbols[new, attribute[1:]])
         return ".".join([new, *rest]) + (attribute or "")
+
+    def _run(self, match: re.Match[str]) -> str:
+        """``python -m module`` for a module that has become a script."""
+        place = self._scripts.get(match.group(1))
+        return match.group() if place is None else place
 
     def _loses_modules(self, package: str) -> bool:
         """Whether a module moves out of a package, or gets another name in it."""

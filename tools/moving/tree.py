@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tools.moving.maps import INIT, MapError, Move, MoveMap, Roots, read_maps
-from tools.moving.rewrite import FileRewriter, rewrite_markdown
-from tools.moving.scopes import Names, Source, defined_names
-from tools.moving.text import Notice, TextRewriter
-from tools.moving.world import World
+from moving.maps import INIT, MapError, Move, MoveMap, Roots, read_maps
+from moving.rewrite import FileRewriter, rewrite_markdown
+from moving.scopes import Names, Source, defined_names
+from moving.text import Notice, TextRewriter
+from moving.world import World
 
 TEXT_SUFFIXES = frozenset(
     {"", ".cfg", ".css", ".html", ".ini", ".md", ".py", ".sh", ".toml", ".txt", ".yaml", ".yml"}

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tools.moving.maps import MoveMap, Roots
-from tools.moving.scopes import Names, Scope, Source, Span
-from tools.moving.text import Notice, TextRewriter
+from moving.maps import MoveMap, Roots
+from moving.scopes import Names, Scope, Source, Span
+from moving.text import Notice, TextRewriter
 
 
 @dataclass(frozen=True)
