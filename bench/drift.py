@@ -1,4 +1,4 @@
-"""Points pushed into SQLite, and one tick over a fleet.
+"""Points pushed into SQLite and held against the ledger, and one tick over a fleet.
 
 The fleet has six metrics per asset in four forms: two rates, a plain value, a rate of rejections, a
 histogram of confidences and classes of tool errors. ``drift probe`` reads and judges thirty windows
@@ -108,6 +108,10 @@ def _push(folder: Path) -> Iterator[Line]:
     rate = count / (cost.seconds - started.seconds)
     yield Line(f"drift push, {count:,} points in {cost.seconds:.1f} s", rate, "/s", at_least=50_000)
     yield Line("its peak memory", cost.resident_mb, "MB")
+    checked = run(gatemark("ledger", "verify", "--store", str(folder / "million")))
+    rate = count / checked.seconds
+    yield Line(f"ledger verify, {count:,} points", rate, "/s", at_least=50_000)
+    yield Line("its peak memory", checked.resident_mb, "MB")
     path.unlink()
 
 

@@ -20,7 +20,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -98,10 +98,12 @@ class RowPacker:
         self._series = series
         self._heads: dict[int, bytes] = {}
 
-    def packed(self, rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
-        """The bytes of each row; of one that cannot be read, bytes that fit no digest."""
-        # One loop without calls: every point that is pushed or checked goes through here.
+    def packed(self, rows: Iterable[Sequence[Any]]) -> bytes:
+        """The bytes of some rows; of one that cannot be read, bytes that fit no digest."""
+        # One loop almost without calls: every point that is pushed or checked goes through here.
         heads, made, tail = self._heads.get, self._made, _tail
+        parts: list[bytes] = []
+        add = parts.extend
         for number, start_s, source, revision, items, a, b, vector, pushed_at in rows:
             try:
                 size = len(vector)
@@ -112,9 +114,10 @@ class RowPacker:
                     start_s, revision, items, pushed_at, a + 0.0, b + 0.0, len(text), size
                 )
             except _UNREADABLE:
-                yield b"unreadable"
+                parts.append(b"unreadable")
             else:
-                yield head + numbers + text + vector
+                add((head, numbers, text, vector))
+        return b"".join(parts)
 
     def _made(self, number: int, size: int) -> bytes:
         series = self._series(number)
@@ -155,32 +158,33 @@ class BatchMaker:
     def __init__(self, ordered: Iterable[Series], series: Callable[[int], Series | None]) -> None:
         self._series = series
         self._packed = RowPacker(series).packed
-        self._places = {one.id: place for place, one in enumerate(ordered)}
+        self._ordered = [((one.asset, one.metric), one.id) for one in ordered]
+        self._places = {number: place for place, (_, number) in enumerate(self._ordered)}
 
     def batch(self, rows: list[Sequence[Any]]) -> PointBatch:
         """The batch that some rows make up; they are put in order."""
         numbers = {row[0] for row in rows}
-        places = self._placed(numbers)
+        self._place(numbers)
+        places = self._places
         # Sorting twice is stable, and comparing single numbers is several times as fast as
         # comparing tuples. Hardly any batch has more than one source.
         if len({row[2] for row in rows}) > 1 or len({row[3] for row in rows}) > 1:
             rows.sort(key=lambda row: (row[2], row[3]))
         rows.sort(key=lambda row: (places[row[0]] << 64) + row[1])
         seen = hashlib.sha256(SCHEMA)
-        packed = self._packed(rows)
-        while some := b"".join(islice(packed, AT_ONCE)):
-            seen.update(some)
+        for start in range(0, len(rows), AT_ONCE):
+            seen.update(self._packed(rows[start : start + AT_ONCE]))
         known = map(self._series, numbers)
         assets = sorted({one.asset for one in known if one is not None})
         return PointBatch(len(rows), DIGEST_PREFIX + seen.hexdigest(), tuple(assets))
 
-    def _placed(self, numbers: set[int]) -> dict[int, int]:
-        """The place of each series among the others by asset and metric."""
-        if numbers <= self._places.keys():
-            return self._places
-        known = [one for number in numbers if (one := self._series(number)) is not None]
-        known.sort(key=lambda one: (one.asset, one.metric))
-        return {one.id: place for place, one in enumerate(known)}
+    def _place(self, numbers: set[int]) -> None:
+        """Find the place of new series among the others; most batches have none."""
+        found = (self._series(number) for number in numbers - self._places.keys())
+        fresh = [((one.asset, one.metric), one.id) for one in found if one is not None]
+        if fresh:
+            self._ordered = sorted([*self._ordered, *fresh])
+            self._places = {number: place for place, (_, number) in enumerate(self._ordered)}
 
 
 def found_batches(
@@ -216,7 +220,7 @@ class _OpenBatch:
 
     def add(self, rows: Sequence[Sequence[Any]]) -> None:
         self._count += len(rows)
-        self._seen.update(b"".join(self._packer.packed(rows)))
+        self._seen.update(self._packer.packed(rows))
         for one in {row[0] for row in rows} - self._names.keys():
             self._names[one] = _name(self._series(one))
 
