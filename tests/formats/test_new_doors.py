@@ -16,6 +16,8 @@ from tests.ledger.tamper import tampering
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import IntegrityError
 from gatemark.core.event import EventDraft
+from gatemark.core.governance import DECIDED
+from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import read_result
 from gatemark.core.stored import read_stored
 from gatemark.flow.house import House
@@ -78,6 +80,10 @@ def test_rules_named_by_no_decision_switch_nothing_off(check: Check, store: Path
     assert check()[0] == 0
     rewrite(store, "approval", -1, lambda payload: payload.update(decision="nonsense"))
     assert check()[0] == 4
+
+
+def test_the_ledger_knows_what_the_lifecycle_decides() -> None:
+    assert set(KINDS) - {"drift_signal"} == DECIDED
 
 
 def test_a_newer_release_policy_cannot_be_judged(gatemark: Run, check: Check, store: Path) -> None:

@@ -92,6 +92,27 @@ NEVER_ERASED: Final = frozenset(
 DECISIONS: Final = frozenset({APPROVAL, TRANSITION, WAIVER, OVERRIDE, BREAK_GLASS})
 """Kinds that leave the ledger as signed statements."""
 
+DECIDED: Final = frozenset(
+    {
+        ROLES_GRANTED,
+        POLICY_CHANGED,
+        ASSET_REGISTERED,
+        EXAM_SET,
+        APPROVAL,
+        WAIVER,
+        OVERRIDE,
+        TRANSITION,
+        PAUSE,
+        BREAK_GLASS,
+        BREAK_GLASS_REVIEWED,
+        CANARY_WINDOW,
+        CANARY_JUDGED,
+        WATCH_CLOSED,
+        SERVICE_REPORTED,
+    }
+)
+"""Kinds that the rules of the lifecycle decide; each names its policy and rules."""
+
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """What was sealed by an event that does not say so: 0.1.0 knew no other."""
 

@@ -14,7 +14,6 @@ from gatemark.core.event import EMPTY, Event, Head
 from gatemark.core.event_kinds import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
-    DRIFT_SIGNAL,
     KINDS,
     PAYLOAD_ERASED,
     RESULT_SEALED,
@@ -27,6 +26,7 @@ from gatemark.core.formats import (
     newer_format,
 )
 from gatemark.core.governance import (
+    DECIDED,
     DECIDED_BY,
     NEVER_ERASED,
     BlobErased,
@@ -34,7 +34,6 @@ from gatemark.core.governance import (
     is_by_newer_rules,
     sealed_format,
 )
-from gatemark.core.lifecycle_events import KINDS as LIFECYCLE_KINDS
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.audit import AUDITED, Auditor
@@ -46,8 +45,6 @@ from gatemark.ledger.merkle import Frontier, leaf_hash
 from gatemark.ledger.port import EventRow
 from gatemark.ledger.tree_check import TreeCheck
 
-DECIDED: Final = frozenset(LIFECYCLE_KINDS) - {DRIFT_SIGNAL}
-"""Kinds that the rules of the lifecycle decide."""
 GENESIS_BYTES: Final = bytes(32)
 PROGRESS_STEP: Final = 5_000
 _READ_FURTHER: Final = AUDITED | KEY_KINDS | {PAYLOAD_ERASED, BLOB_ERASED}
