@@ -7,8 +7,8 @@ A map has the columns ``old``, ``new`` and ``note``. What a row means is told by
 - ``shop.watch,shop.drift``, where the old one is a package: move it with everything in it that has
   no row of its own.
 - ``shop.watch,shop.drift.__init__``, where the old one is a package: move its ``__init__.py``.
-- ``shop.make_data,tools/make_data.py``: move a module to the folder of scripts, in which modules are
-  on the top level.
+- ``shop.make_data,tools/make_data.py``: move a module to the folder of scripts, in which modules
+  are on the top level.
 - ``shop.flow,``: delete a module that holds nothing but a docstring.
 - ``shop.house:House,Workspace``: rename a symbol.
 - ``shop.core.exam:Row,shop.packs.rows:Row``: let imports follow a symbol that was moved by hand.
