@@ -112,13 +112,16 @@ def mutated_copy(
     return folder
 
 
-def run(source: Path, *arguments: str, module: bool = True) -> subprocess.CompletedProcess[str]:
+def run(
+    source: Path, *arguments: str, module: bool = True, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run the command of a changed build, or its Python with these arguments."""
     command = [sys.executable, *(("-m", "gatemark") if module else ()), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         command,
         env=environment,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=120,

@@ -159,6 +159,20 @@ def test_a_changed_build_reads_and_adds_to_a_store(
         assert checked.returncode == 0, checked.stdout
 
 
+def test_this_build_verifies_what_a_later_one_wrote(build: Build, tmp_path: Path) -> None:
+    """The later build plays the demo: exams, two people's promotion, drift and a way back."""
+    source = build(tuple(sealed_structs()), add_field)
+    played = run(source, "demo", cwd=tmp_path)
+    assert played.returncode == 0, played.stderr
+    stores = [database.parent for database in tmp_path.rglob("gatemark.sqlite3")]
+    assert len(stores) == 3
+    for place in stores:
+        checked = run(SOURCE.parent, "ledger", "verify", "--store", str(place))
+        assert checked.returncode == 0, checked.stdout
+        status = run(SOURCE.parent, "drift", "status", "--store", str(place))
+        assert status.returncode == 0, status.stderr
+
+
 OLD_WAY = """
 import sqlite3, sys
 import msgspec
