@@ -21,7 +21,9 @@ from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import read_result
 from gatemark.core.stored import read_stored
 from gatemark.flow.house import House
+from gatemark.flow.rescore import rescore_result
 
+from .test_later_builds import FIXTURES, unpack
 from .test_newer_builds import numbers_of, rewrite
 
 Run = Callable[..., Any]
@@ -222,3 +224,45 @@ def test_a_line_of_an_export_is_written_in_one_way(
         assert gatemark("ledger", "verify", folder).code == 4
     path.write_bytes(lines)
     assert gatemark("ledger", "verify", folder).code == 0
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Unpack a store of 0.1.0."""
+
+    def unpacked(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        unpack(FIXTURES / "0.1.0" / f"{name}.sqlite.tar.zst", folder)
+        (database,) = folder.rglob("gatemark.sqlite3")
+        return database.parent
+
+    return unpacked
+
+
+@pytest.mark.parametrize("kind", ["blob_erased", "payload_erased"])
+def test_a_newer_tombstone_is_not_called_a_loss(
+    gatemark: Run, frozen: Callable[[str], Path], kind: str
+) -> None:
+    place = frozen("erased")
+    with tampering(place) as who:
+        who.run("DELETE FROM checkpoints")
+    name = f"gatemark.event.{kind}/2"
+    for which in range(2 if kind == "payload_erased" else 1):
+        rewrite(place, kind, which, lambda payload: payload.update(format=name))
+    ran = gatemark("ledger", "verify", "--store", place)
+    assert ran.code == 3, ran.out
+    assert "a newer build may have erased it" in ran.out
+
+
+def test_a_result_of_an_earlier_build_needs_the_numbers_of_its_rules(
+    frozen: Callable[[str], Path],
+) -> None:
+    """Leniency towards other builds does not let the measurements of a result vanish."""
+    held = House(store=str(frozen("minimal"))).existing_store()
+    (found,) = held.results.documents()
+    result = read_result(*found)
+    assert result.runtime["gatemark"] == "0.1.0"
+    whole = rescore_result(held.blobs, result, lambda _: False)
+    assert (whole.differences, whole.unjudged) == ((), ())
+    emptied = msgspec.structs.replace(result, measurements=())
+    assert rescore_result(held.blobs, emptied, lambda _: False).differences
