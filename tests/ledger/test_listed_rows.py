@@ -501,3 +501,48 @@ def test_accepted_labels_are_edited(check: Run, place: Place, name: str) -> None
     expect(report, f"table {table}", "label set tone")
     told = {t["seq"] for t in report["troubles"]}
     assert told & numbers or name == "an acceptance slipped in"
+
+
+# Rows of types that nobody writes: SQLite keeps anything in any column.
+
+MISFITS = [
+    ("points", "UPDATE points SET a = 'x' WHERE a = 3.0"),
+    ("points", "UPDATE points SET vector = 'text' WHERE a = 3.0"),
+    ("points", "UPDATE points SET batch = 'x' WHERE a = 3.0"),
+    ("points", "UPDATE points SET batch = -4 WHERE a = 3.0"),
+    ("points", "UPDATE points SET items = 'many' WHERE a = 3.0"),
+    ("points", "UPDATE points SET source = X'00ff' WHERE a = 3.0"),
+    ("points", "UPDATE point_series SET layout = '{'"),
+    ("points", "UPDATE point_series SET asset = X'00ff' WHERE asset = 'helper'"),
+    ("points", "UPDATE point_series SET length_s = 'x'"),
+    ("series_memories", "UPDATE series_memories SET content = 'x'"),
+    ("episodes", "UPDATE episodes SET document = 'x'"),
+    ("episodes", "UPDATE episodes SET document = '[]'"),
+    ("episodes", "UPDATE episodes SET opened_at = 4"),
+    ("episode_acts", "UPDATE episode_acts SET events = X'00'"),
+    ("reviews", "UPDATE reviews SET plan = '{}'"),
+    ("reviews", "UPDATE reviews SET sealed_key = 'x'"),
+    ("reviews", "UPDATE reviews SET facts = '7'"),
+    ("review_pairs", "UPDATE review_pairs SET document = '[1]'"),
+    ("review_pairs", "UPDATE review_pairs SET number = 'x' WHERE number = 2"),
+    ("review_shows", "UPDATE review_shows SET ordinal = 'x' WHERE ordinal = 2"),
+    ("review_shows", "UPDATE review_shows SET number = 'x' WHERE ordinal = 2"),
+    ("review_shows", "UPDATE review_shows SET reviewer = X'00' WHERE ordinal = 2"),
+    ("review_votes", "UPDATE review_votes SET ordinal = 'x' WHERE ordinal = 2"),
+    ("review_votes", "UPDATE review_votes SET answered = X'00' WHERE ordinal = 2"),
+    ("label_sets", "UPDATE label_sets SET document = '[]'"),
+    ("label_items", "UPDATE label_items SET document = 'x'"),
+    ("label_acceptances", "UPDATE label_acceptances SET version = 'x' WHERE number = 1"),
+    ("label_acceptances", "UPDATE label_acceptances SET reviewers = 7 WHERE number = 1"),
+]
+
+
+@pytest.mark.parametrize(("table", "statement"), MISFITS)
+def test_a_row_of_another_type_is_found(
+    original: Path, tmp_path: Path, gatemark: Run, table: str, statement: str
+) -> None:
+    place = sqlite_copy(original, tmp_path / "store")
+    assert place.edit(statement) > 0
+    ran = gatemark("ledger", "verify", "--store", place.address, "--json")
+    assert ran.code == 4
+    expect(ran.json, f"table {table}")

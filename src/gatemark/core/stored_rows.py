@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -18,6 +19,11 @@ def finding(seq: int | None, table: str, message: str) -> Finding:
     """A finding about a table, in the words of a report."""
     place = f"table {table}" if seq is None else f"event {seq}: table {table}"
     return seq, f"{place}: {message}"
+
+
+def has_types(row: Sequence[Any], *types: type) -> bool:
+    """Whether the fields of a row are of these types; SQLite keeps anything in any column."""
+    return all(isinstance(value, kind) for value, kind in zip(row, types, strict=True))
 
 
 def plain_json(data: Any) -> Any:

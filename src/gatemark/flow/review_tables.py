@@ -20,6 +20,7 @@ from gatemark.review.sealed_rows import (
     LedgerFact,
     ReviewEvents,
     ReviewRows,
+    misfits,
     missing_review,
     outcome_title,
     review_findings,
@@ -78,7 +79,7 @@ class ReviewTables:
             yield from found
             if events.unblinded is None:
                 self._open.append(name)
-            elif all(_is_about_votes(what) for _, what in found):
+            elif all(_is_about_votes(what) for _, what in found) and not any(misfits(rows)):
                 yield from self._sealed_votes(rows, events.unblinded.event.seq, sealed)
         for name, events in missing.items():
             yield missing_review(name, events)

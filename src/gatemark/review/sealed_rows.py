@@ -15,7 +15,7 @@ import msgspec
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.event import Event
-from gatemark.core.stored_rows import Finding, finding, is_moment_of, plain_json
+from gatemark.core.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.plan import Pair
 from gatemark.review.positions import places
 from gatemark.review.sealed_key import Sealed, commitment, token
@@ -123,6 +123,11 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
         yield finding(seq, "reviews", f"review {name}: {what}")
     for what in _pairs(rows.pairs(), told.created.payload):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
+    unreadable = list(misfits(rows))
+    for table, what in unreadable:
+        yield finding(seq, table, f"review {name}: {what}")
+    if unreadable:
+        return
     for what in _shows(rows, told.created.payload):
         yield finding(seq, "review_shows", f"review {name}: {what}")
     ended = seq if told.unblinded is None else told.unblinded.event.seq
@@ -130,6 +135,16 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
         yield finding(ended, "review_votes", f"review {name}: {what}")
     for what in _closing(rows.closing, told.unblinded):
         yield finding(ended, "review_closings", f"review {name}: {what}")
+
+
+def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
+    """Rows that hold something else than this build ever writes; nothing can be made of them."""
+    for show in rows.shows:
+        if not has_types(show, str, int, int, str):
+            yield "review_shows", f"the row of {show.reviewer!r}, {show.ordinal!r} cannot be read"
+    for vote in rows.votes:
+        if not has_types(vote, str, int, int, str, str):
+            yield "review_votes", f"the row of {vote.reviewer!r}, {vote.ordinal!r} cannot be read"
 
 
 def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
@@ -166,9 +181,11 @@ def _pairs(rows: Iterable[PairRow], said: Mapping[str, Any]) -> Iterator[str]:
         if row.number != place:
             yield f"pair {place} is missing"
             return
-        document = bytes(row.document)
-        digests.append(digest_bytes(document))
-        plain = plain_json(document)
+        # SQLite keeps texts in a column of bytes, too.
+        document: Any = row.document
+        data = document.encode() if isinstance(document, str) else bytes(document)
+        digests.append(digest_bytes(data))
+        plain = plain_json(data)
         kind = plain.get("kind", "pair") if isinstance(plain, dict) else None
         if bool(row.is_gold) != (kind != "pair"):
             yield f"column is_gold of pair {place} says otherwise than its document"

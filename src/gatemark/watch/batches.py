@@ -108,7 +108,7 @@ class RowPacker:
             try:
                 size = len(vector)
                 head = heads(number << 24 | size) or made(number, size)
-                text = source.encode()
+                text, held = source.encode(), bytes(vector)
                 # Adding zero makes a negative zero the one that every database gives back.
                 numbers = tail(
                     start_s, revision, items, pushed_at, a + 0.0, b + 0.0, len(text), size
@@ -116,7 +116,7 @@ class RowPacker:
             except _UNREADABLE:
                 parts.append(b"unreadable")
             else:
-                add((head, numbers, text, vector))
+                add((head, numbers, text, held))
         return b"".join(parts)
 
     def _made(self, number: int, size: int) -> bytes:
