@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import seal, verify_seal
 from gatemark.engines.local import LocalEngine
+from gatemark.exams.agreement.records import Pair
 from gatemark.flow import fold_files
 from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.house import House
 from gatemark.flow.plugins import measures, suites
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.score import judge_exam
-from gatemark.records.pair import Pair
 from gatemark.testing.suites import check_exam
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")

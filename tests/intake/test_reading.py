@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
+from gatemark.exams.agreement.records import SCHEMA
 from gatemark.intake.admit import Admission
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import BLOCK_BYTES, read_blocks
 from gatemark.intake.shape import may_nest
 from gatemark.intake.source import Source, inspect_source, split_sources
-from gatemark.records.pair import SCHEMA
 from gatemark.records.sample import SCHEMA as SAMPLE_SCHEMA
 
 FORM = SCHEMA.form("judgement")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gatemark.measures
 from gatemark.core.fold import Measure
-from gatemark.measures import abstention, agreement, krippendorff
+from gatemark.exams.agreement import abstention, krippendorff, measure
 from gatemark.testing.folds import check_fold
 
 MEASURES = [
@@ -67,8 +67,8 @@ def test_merging_leaves_both_states_as_they_were(measure: Measure[Any]) -> None:
 def test_agreement_does_not_depend_on_the_split(
     items: list[tuple[str, str]], cuts: list[int]
 ) -> None:
-    whole = agreement.MEASURE.measure(items)
-    assert merged_backwards(agreement.MEASURE, items, cuts) == whole
+    whole = measure.MEASURE.measure(items)
+    assert merged_backwards(measure.MEASURE, items, cuts) == whole
 
 
 @given(items=PAIRS, cuts=CUTS)

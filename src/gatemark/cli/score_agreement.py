@@ -17,10 +17,10 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR, score_agreement
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_formats, write_reports
 from gatemark.flow.reading import OnUnpaired, reading_choices
-from gatemark.flow.score_agreement import AUDITOR, SCHOLAR, score_agreement
 from gatemark.flow.waivers import read_waivers
 from gatemark.report.terminal import verdict_table
 

@@ -38,7 +38,7 @@ Sitting = Callable[[House, dict[str, Any], Mapping[str, str], ReadingChoices], E
 
 _SITTINGS: Final = {
     "advisory": "gatemark.flow.score_advisory:sit_advisory",
-    "agreement": "gatemark.flow.score_agreement:sit_agreement",
+    "agreement": "gatemark.exams.agreement.journey:sit_agreement",
     "overhead": "gatemark.flow.examine_overhead:sit_overhead",
     "runlog": "gatemark.flow.runlog_rows:sit_runlog",
 }

@@ -21,15 +21,15 @@ from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Verdict
 from gatemark.engines.local import LocalEngine
+from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
+from gatemark.exams.agreement.two_files import examine_joined
 from gatemark.flow.evidence import read_expected_ids
 from gatemark.flow.examine import Examined, exam_job, examine_files
-from gatemark.flow.examine_joined import examine_joined
 from gatemark.flow.examine_overhead import examine_overhead
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.rescore_pack import PACK_BLOB, rejudge_pack
 from gatemark.flow.runtime import PACKAGES, runtime_versions
 from gatemark.flow.score import EXPECTED_IDS
-from gatemark.flow.score_agreement import AUDITOR, SCHOLAR
 from gatemark.flow.sitting import SITTING, Sitting, read_sitting
 from gatemark.flow.vote_account import with_items
 from gatemark.gate.decide import decide

@@ -5,8 +5,8 @@ import itertools
 import msgspec
 import pytest
 
-from gatemark.records.pair import SCHEMA, Pair
-from gatemark.suites.agreement.arbitration import arbitrate, red_flag
+from gatemark.exams.agreement.arbitration import arbitrate, red_flag
+from gatemark.exams.agreement.records import SCHEMA, Pair
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
+from gatemark.exams.agreement.two_files import examine_joined
 from gatemark.flow.evidence import read_expected_ids
 from gatemark.flow.examine import Examined, exam_job, examine_files
-from gatemark.flow.examine_joined import examine_joined
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep

@@ -4,7 +4,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Measurement
-from gatemark.measures.agreement import MAX_LABELS, MEASURE
+from gatemark.exams.agreement.measure import MAX_LABELS, MEASURE
 from gatemark.statistics.contingency import confusion
 from gatemark.statistics.proportion import wilson
 

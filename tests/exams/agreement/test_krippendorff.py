@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.measures.krippendorff import MAX_LABELS, MEASURE
+from gatemark.exams.agreement.krippendorff import MAX_LABELS, MEASURE
 
 LABELS = ("VALID", "REJECT", "NOT_IN_CONTEXT")
 
@@ -85,7 +85,7 @@ def test_free_text_in_place_of_labels_is_refused_in_step_and_in_merge() -> None:
 
 
 def test_too_many_patterns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gatemark.measures.krippendorff.MAX_PATTERNS", 3)
+    monkeypatch.setattr("gatemark.exams.agreement.krippendorff.MAX_PATTERNS", 3)
     items = [("A",) * k for k in range(2, 6)]
     assert len(MEASURE.step(MEASURE.zero(), items[:3]).patterns) == 3
     with pytest.raises(BadInputError, match="at most 3 rating patterns, got 4"):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gatemark.measures.abstention import MEASURE
+from gatemark.exams.agreement.abstention import MEASURE
 from gatemark.statistics.proportion import wilson
 
 

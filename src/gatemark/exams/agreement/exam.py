@@ -17,16 +17,16 @@ from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
-from gatemark.hygiene.personal import personal_data, suspicious
-from gatemark.suites.agreement.arbitration import (
+from gatemark.exams.agreement.arbitration import (
     CLEAR,
     NicPolicy,
     arbitrate,
     is_content_conflict,
     red_flag,
 )
-from gatemark.suites.agreement.join import FIRST, SECOND, join_judgements
-from gatemark.suites.agreement.summary import summary_document
+from gatemark.exams.agreement.join import FIRST, SECOND, join_judgements
+from gatemark.exams.agreement.views import summary_document
+from gatemark.hygiene.personal import personal_data, suspicious
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 TSV_NAME = "consistency_disagreements.tsv"

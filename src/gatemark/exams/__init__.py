@@ -1,0 +1,1 @@
+"""Exams: each package holds one, with its records, numbers, rules and journey."""
