@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from gatemark.core.advisory import Compared, bucket_of, outcome_of, signal_of
-from gatemark.records.npu_advisory_decision_v1 import AGREEING
+from gatemark.exams.advisory.categories import Compared, bucket_of, outcome_of, signal_of
+from gatemark.exams.advisory.records import AGREEING
 
 CLASSES = (
     "context_gate",

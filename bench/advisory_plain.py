@@ -15,8 +15,8 @@ from typing import Any
 import jsonschema
 import numpy as np
 
-from gatemark.core.advisory import ERROR_CATEGORIES, bucket_of
-from gatemark.core.advisory_record import SCHEMA_NAME
+from gatemark.exams.advisory.categories import ERROR_CATEGORIES, bucket_of
+from gatemark.exams.advisory.decision import SCHEMA_NAME
 from gatemark.flow.schemas import json_schema
 
 NO_OP = frozenset(("suppress", "no_action", "log", "skip_private_root"))

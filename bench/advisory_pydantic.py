@@ -17,8 +17,8 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model, model_validator
 
 from bench.advisory_plain import DEFERRED, NO_OP, RANK, UNMEASURED, UNSURE, Score
-from gatemark.core import advisory_record as noun
-from gatemark.core.advisory import ERROR_CATEGORIES, bucket_of
+from gatemark.exams.advisory import decision as noun
+from gatemark.exams.advisory.categories import ERROR_CATEGORIES, bucket_of
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
 FOLDERS = ("home", "root", "Users", "private", "mnt", "media")

@@ -346,7 +346,7 @@ def test_a_page_shows_series_bands_episodes_and_acts(
 
 def decision(number: int) -> dict[str, Any]:
     """An advisory decision of one of two days; every fourth is wrong."""
-    from gatemark.records.npu_advisory_decision_v1 import AGREEING, changed
+    from gatemark.exams.advisory.records import AGREEING, changed
 
     right = {"confidence.score": 0.91, "timestamp": f"2026-03-0{1 + number % 2}T10:00:00Z"}
     wrong = {

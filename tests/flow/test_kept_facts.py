@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.suites.advisory.decisions import LANE, decision, good_lane
+from tests.exams.advisory.decisions import LANE, decision, good_lane
 
+from gatemark.exams.advisory.journey import examine_advisory
 from gatemark.flow import fold_files, kept_facts
 from gatemark.flow.fold_files import Keeping
 from gatemark.flow.house import House
 from gatemark.flow.kept_facts import FactsKeeper, Stamp, settled_stamp
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score_advisory import examine_advisory
 
 LATER = datetime.now(UTC) + timedelta(hours=1)
 

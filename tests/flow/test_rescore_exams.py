@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.exams.advisory.decisions import good_lane
 from tests.overhead.arms import loss_arm, ppl_pair
 from tests.review.arms import prefers, vote_all, write_arm
-from tests.suites.advisory.decisions import good_lane
 
 from gatemark.core.result import Result
 from gatemark.flow.house import House

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gatemark.flow.advisory_fixtures import open_fixtures
+from gatemark.exams.advisory.fixtures.files import open_fixtures
 
 
 @click.command("lint")

@@ -12,12 +12,12 @@ import click
 
 from gatemark.cli.options import FiniteRange, busy_counter_option, json_option
 from gatemark.cli.screen import print_json, told_progress
-from gatemark.core.advisory_record import FallbackKind, Mode
 from gatemark.core.verdict import EXIT_BY_OUTCOME
-from gatemark.flow.advisory_dry_run import dry_run
-from gatemark.flow.advisory_run import AdvisoryChoices
+from gatemark.exams.advisory.decision import FallbackKind, Mode
+from gatemark.exams.advisory.dry_run.journey import dry_run
+from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
+from gatemark.exams.advisory.message import render_markdown
 from gatemark.flow.house import House
-from gatemark.report.advisory_summary import render_markdown
 
 
 @click.command("run")

@@ -37,7 +37,7 @@ Sitting = Callable[[House, dict[str, Any], Mapping[str, str], ReadingChoices], E
 """Sits one exam over files that are named by their role."""
 
 _SITTINGS: Final = {
-    "advisory": "gatemark.flow.score_advisory:sit_advisory",
+    "advisory": "gatemark.exams.advisory.journey:sit_advisory",
     "agreement": "gatemark.exams.agreement.journey:sit_agreement",
     "overhead": "gatemark.flow.examine_overhead:sit_overhead",
     "runlog": "gatemark.flow.runlog_rows:sit_runlog",

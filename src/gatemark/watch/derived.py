@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from gatemark.core.advisory_record import Decision
 from gatemark.core.runlog.run import RunLog
+from gatemark.exams.advisory.decision import Decision
 
 CONFIDENCE_BINS: Final = 10
 CALIBRATION_BINS: Final = 15

@@ -1,0 +1,277 @@
+"""What an advisory service recommended and what it was compared with, as one typed record.
+
+The nouns of ``npu_advisory_decision_v1``. A key that the document calls optional may be absent or
+null; every other key must be there. Types only say what can be read: what a record must not say
+is told in ``gatemark.exams.advisory.decision_rules``. Fields stand in the document's order, in which they are
+found fastest.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+SCHEMA_NAME: Final = "npu_advisory_decision_v1"
+
+# Patterns stand in the JSON Schema only: checking them record by record in the decoder would cost
+# a quarter of the reading time, so the rules check them for whole batches.
+ID_PATTERN: Final = (
+    r"^(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
+    r"|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12})$"
+)
+TIME_PATTERN: Final = (
+    r"^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|\+00:00)$"
+)
+HASH_PATTERN: Final = r"^sha256:(?:[0-9a-f]{64}|example)$"
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
+LABEL_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
+
+DecisionId = Annotated[
+    str, Meta(min_length=26, max_length=36, extra_json_schema={"pattern": ID_PATTERN})
+]
+Moment = Annotated[str, Meta(max_length=40, extra_json_schema={"pattern": TIME_PATTERN})]
+ContentHash = Annotated[str, Meta(max_length=71, extra_json_schema={"pattern": HASH_PATTERN})]
+Name = Annotated[
+    str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": NAME_PATTERN})
+]
+Label = Annotated[
+    str, Meta(min_length=1, max_length=64, extra_json_schema={"pattern": LABEL_PATTERN})
+]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Milliseconds = Annotated[float, Meta(ge=0)]
+Microseconds = Annotated[int, Meta(ge=0)]
+OptionalText = str | UnsetType | None
+
+Severity = Literal["none", "info", "low", "medium", "high", "critical"]
+Bucket = Literal["very_low", "low", "medium", "high", "very_high", "unknown"]
+Comparison = Literal["agree", "disagree", "uncertain", "missing_reference", "not_applicable"]
+ErrorType = Literal[
+    "false_positive",
+    "false_negative",
+    "severity_overcall",
+    "severity_undercall",
+    "unsafe_authority",
+    "privacy_violation",
+    "fallback_unexpected",
+    "latency_slo_miss",
+    "npu_proof_missing",
+]
+SourceKind = Literal[
+    "fixture", "manual_label", "atlas_shadow", "human_review", "service_health_probe"
+]
+PrivacyClass = Literal["synthetic", "public", "non_private", "redacted", "private_disallowed"]
+Mode = Literal["dry_run", "shadow", "health_only", "offline_fixture"]
+Action = Literal[
+    "record_metric",
+    "compare_with_expected_label",
+    "include_in_digest",
+    "open_review_ticket_candidate",
+    "recommend_human_review",
+    "route_atlas",
+    "write_memory",
+    "execute_tool",
+    "restart_service",
+    "send_message",
+    "scan_private_root",
+    "mutate_vector_store",
+    "post_gateway_event",
+]
+ActionKind = Literal["none", "recorded_metric", "dry_run_reported"]
+Performer = Literal["harness", "human", "atlas"]
+ReferenceSource = Literal["fixture_expected", "human_label", "atlas_shadow", "missing"]
+ProofMode = Literal[
+    "sysfs_busy_delta", "service_reported_delta", "health_only", "offline_fixture", "unavailable"
+]
+FallbackKind = Literal[
+    "cpu",
+    "offline",
+    "health_only",
+    "service_unavailable",
+    "skipped_cold_load",
+    "private_root_blocked",
+    "proof_unavailable",
+]
+Redaction = Literal["none_needed", "hash_only", "paths_only", "metadata_only", "blocked_private"]
+Retention = Literal["ephemeral", "local_audit", "review_artifact"]
+
+
+class Source(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """Where the input came from; never the input itself."""
+
+    kind: SourceKind
+    fixture_id: OptionalText = UNSET
+    fixture_set: OptionalText = UNSET
+    artifact_ref: OptionalText = UNSET
+    content_hash: ContentHash | UnsetType | None = UNSET
+    privacy_class: PrivacyClass
+
+
+class Service(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """The advisory service that recommended."""
+
+    name: Name
+    endpoint: OptionalText = UNSET
+    mode: Mode
+    model: OptionalText = UNSET
+
+
+class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """What the service recommends, with reason codes and bounded references."""
+
+    label: Label
+    severity: Severity
+    reasons: tuple[str, ...]
+    evidence_refs: tuple[str, ...] | UnsetType = UNSET
+    raw_output_ref: OptionalText = UNSET
+
+
+class Confidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """How sure the service is; a score that is null or absent belongs to the bucket unknown."""
+
+    score: Share | UnsetType | None = UNSET
+    bucket: Bucket
+    bucket_rule: Name
+    calibrated: bool
+
+
+class AuthorityFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """What the recommendation may do by itself: nothing. A flag that is absent is a violation."""
+
+    can_route_atlas: bool | UnsetType = UNSET
+    can_write_memory: bool | UnsetType = UNSET
+    can_execute_tools: bool | UnsetType = UNSET
+    can_restart_services: bool | UnsetType = UNSET
+    can_send_outbound: bool | UnsetType = UNSET
+    can_scan_private_roots: bool | UnsetType = UNSET
+    can_mutate_vector_store: bool | UnsetType = UNSET
+    can_post_advisory_event: bool | UnsetType = UNSET
+    can_change_gateway_config: bool | UnsetType = UNSET
+    requires_human_approval: bool | UnsetType = UNSET
+    advisory_only: bool | UnsetType = UNSET
+
+
+class ActualAction(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """What really happened."""
+
+    kind: ActionKind
+    performed: bool
+    performed_by: Performer | UnsetType | None = UNSET
+    side_effects: tuple[str, ...]
+
+
+class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """What the recommendation is compared with; source missing has neither label nor severity."""
+
+    source: ReferenceSource
+    label: Label | UnsetType | None = UNSET
+    severity: Severity | UnsetType | None = UNSET
+    confidence: Share | UnsetType | None = UNSET
+    decision_ref: OptionalText = UNSET
+    timestamp: Moment | UnsetType | None = UNSET
+
+
+class Outcome(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """How the harness compared; scoring compares again and counts where the two differ."""
+
+    comparison: Comparison
+    error_type: ErrorType | UnsetType | None = UNSET
+    human_review_required: bool
+    promotion_blocker: bool
+
+
+class NpuProof(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """Whether a real NPU ran; ``proof_ok`` null means not measurable, never false."""
+
+    proof_mode: ProofMode
+    busy_delta_us: Microseconds | UnsetType | None = UNSET
+    service_reported_delta_us: Microseconds | UnsetType | None = UNSET
+    inference_ran: bool
+    proof_ok: bool | None
+    counter_path: OptionalText = UNSET
+
+
+class Latency(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """How long it took; what was not measured is null."""
+
+    total_ms: Milliseconds | None
+    service_ms: Milliseconds | UnsetType | None = UNSET
+    queue_ms: Milliseconds | UnsetType | None = UNSET
+    timeout: bool
+
+
+class Fallback(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """Whether something else than the NPU answered, and why."""
+
+    occurred: bool
+    kind: FallbackKind | UnsetType | None = UNSET
+    reason: OptionalText = UNSET
+    expected: bool
+
+
+class Privacy(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """What was left out of the record and how long it may be kept."""
+
+    payload_logged: bool
+    redaction: Redaction
+    retention: Retention
+    contains_private_payload: bool
+
+
+class Decision(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """One recommendation for one input: evidence for a gate, never an act."""
+
+    schema_version: Literal["npu_advisory_decision_v1"]
+    decision_id: DecisionId
+    timestamp: Moment
+    source: Source
+    service: Service
+    input_class: Name
+    recommendation: Recommendation
+    confidence: Confidence
+    authority_flags: AuthorityFlags
+    allowed_actions: tuple[Action, ...]
+    actual_action: ActualAction
+    human_or_atlas_decision: Reference
+    outcome: Outcome
+    npu_proof: NpuProof
+    latency: Latency
+    fallback: Fallback
+    privacy: Privacy
+    notes: tuple[str, ...] | UnsetType = UNSET
+
+
+CLOSED_FLAGS: Final = AuthorityFlags(
+    can_route_atlas=False,
+    can_write_memory=False,
+    can_execute_tools=False,
+    can_restart_services=False,
+    can_send_outbound=False,
+    can_scan_private_roots=False,
+    can_mutate_vector_store=False,
+    can_post_advisory_event=False,
+    can_change_gateway_config=False,
+    requires_human_approval=True,
+    advisory_only=True,
+)
+"""The only flags a record may carry: all nine permissions false, both duties true."""
+
+ALLOWED_ACTIONS: Final[frozenset[str]] = frozenset(
+    (
+        "record_metric",
+        "compare_with_expected_label",
+        "include_in_digest",
+        "open_review_ticket_candidate",
+        "recommend_human_review",
+    )
+)
+DEFAULT_ACTIONS: Final[tuple[Action, ...]] = (
+    "record_metric",
+    "compare_with_expected_label",
+    "include_in_digest",
+)
+LOCAL_WRITES: Final[frozenset[str]] = frozenset(
+    ("local_report_write", "local_artifact_write", "local_report", "local_artifact")
+)
+"""The side effects a dry run may have; ``:`` and an opaque reference may follow."""

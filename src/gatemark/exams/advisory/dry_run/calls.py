@@ -1,0 +1,162 @@
+"""Putting questions to services: every call timed, the busy counter read around it, one record."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.exams.advisory.decision import Decision, Mode
+from gatemark.exams.advisory.dry_run.busy_counter import Count, read_counter
+from gatemark.exams.advisory.dry_run.envelope import PROTOCOL, Envelope
+from gatemark.exams.advisory.dry_run.payload import wire_payload
+from gatemark.exams.advisory.dry_run.question import Asked, Seen, Setting
+from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health, read_reply
+from gatemark.exams.advisory.dry_run.write_record import record_of
+from gatemark.exams.advisory.fixtures.fixture import Fixture
+from gatemark.exams.advisory.fixtures.references import Given
+from gatemark.targets.options import RunOptions
+from gatemark.targets.port import Call, CallPart, Reply, Target
+from gatemark.targets.runner import Outcome, Progress, run_calls
+
+REASON_OF_ERROR: Final = {
+    "timeout": "timeout",
+    "crash": "service_crashed",
+    "bad_reply": "reply_unreadable",
+    "http_status": "http_status",
+    "unreachable": "service_unreachable",
+    "refused": "service_refused",
+}
+NOT_READ: Final = Count(None, "counter_not_read")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is to be asked under which id; a health probe has no fixture."""
+
+    decision_id: str
+    input_class: str
+    setting: Setting
+    reference: Given
+    fixture: Fixture | None = None
+
+    @property
+    def payload(self) -> Any:
+        """What travels; a sound is rendered only now."""
+        if self.fixture is None:
+            return None
+        return wire_payload(self.input_class, self.fixture.payload)
+
+
+class ObservedTarget:
+    """A service behind which the harness keeps the time and watches the busy counter."""
+
+    reads: frozenset[CallPart] = frozenset()
+
+    def __init__(
+        self,
+        target: Target,
+        questions: Mapping[str, Question],
+        *,
+        counter: Path,
+        alone: bool,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._target = target
+        self._questions = questions
+        self._counter = counter
+        self._alone = alone
+        self._now = now
+        self.seen: dict[str, tuple[datetime, Seen]] = {}
+
+    async def call(self, call: Call) -> Reply:
+        question = self._questions[call.id]
+        envelope = msgspec.to_builtins(_envelope(question))
+        at = self._now()
+        before = read_counter(self._counter)
+        started = time.perf_counter()
+        try:
+            return await self._target.call(Call(id=call.id, epoch=call.epoch, input=envelope))
+        finally:
+            total_ms = (time.perf_counter() - started) * 1000
+            after = read_counter(self._counter)
+            self.seen[call.id] = (at, Seen(total_ms, before, after, self._alone))
+
+    async def close(self) -> None:
+        await self._target.close()
+
+    def identity(self) -> dict[str, Any]:
+        return self._target.identity()
+
+
+def _envelope(question: Question) -> Envelope:
+    """The id is the record's: a fixture's name would tell the service which case it is."""
+    mode: Mode = question.setting.mode
+    return Envelope(
+        protocol=PROTOCOL,
+        operation="advise" if question.fixture is not None else "health",
+        request_id=question.decision_id,
+        input_class=question.input_class,
+        mode=mode,
+        payload=question.payload,
+    )
+
+
+async def ask_service(
+    target: Target,
+    questions: Sequence[Question],
+    options: RunOptions,
+    *,
+    counter: Path,
+    now: Callable[[], datetime],
+    on_progress: Callable[[Progress], None] | None = None,
+) -> list[Decision]:
+    """Ask every question once and record every answer, or the reason for none, in their order."""
+    by_id = {question.decision_id: question for question in questions}
+    observed = ObservedTarget(
+        target, by_id, counter=counter, alone=options.concurrency == 1, now=now
+    )
+    outcomes = await run_calls(
+        observed,
+        [Call(id=name, epoch=0, input=None) for name in by_id],
+        options,
+        None,
+        clock=time.monotonic,
+        sleep=asyncio.sleep,
+        rng=random.Random(0),  # noqa: S311 - nothing is asked twice, so nothing is drawn
+        on_progress=on_progress,
+    )
+    told = {outcome.id: outcome for outcome in outcomes}
+    unseen = (now(), Seen(None, NOT_READ, NOT_READ, alone=False))
+    records = []
+    for name, question in by_id.items():
+        at, seen = observed.seen.get(name, unseen)
+        records.append(record(question, _told(question, told[name]), at, seen))
+    return records
+
+
+def _told(question: Question, outcome: Outcome) -> Advice | NoAdvice:
+    """An answer reduced to what may be recorded; an error's own words may hold a payload."""
+    if outcome.reply is None:
+        kind = outcome.error.kind if outcome.error is not None else "missing"
+        return NoAdvice(REASON_OF_ERROR.get(kind, kind), timeout=kind == "timeout")
+    if question.fixture is None:
+        return read_health(outcome.reply.output)
+    return read_reply(outcome.reply.output, question.payload, question.setting.taxonomy)
+
+
+def record(question: Question, told: Advice | NoAdvice, at: datetime, seen: Seen) -> Decision:
+    """The record of one question."""
+    asked = Asked(
+        decision_id=question.decision_id,
+        at=at,
+        input_class=question.input_class,
+        fixture=question.fixture,
+        reference=question.reference,
+    )
+    return record_of(asked, told, seen, question.setting)

@@ -1,0 +1,145 @@
+"""The envelope in which an input reaches a service, and why one is turned away.
+
+The same envelope goes to Python functions, commands and HTTP services. It carries an opaque
+request id and the payload; neither the fixture's name nor its expected decision travels with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.errors import RefusedError
+from gatemark.exams.advisory.decision import ALLOWED_ACTIONS, CLOSED_FLAGS, Mode
+
+PROTOCOL: Final = "gatemark.advisory/1"
+MAX_DEPTH: Final = 32
+
+FLAG_OF_ACTION: Final = {
+    "route_atlas": "can_route_atlas",
+    "write_memory": "can_write_memory",
+    "execute_tool": "can_execute_tools",
+    "restart_service": "can_restart_services",
+    "send_message": "can_send_outbound",
+    "scan_private_root": "can_scan_private_roots",
+    "mutate_vector_store": "can_mutate_vector_store",
+    "post_gateway_event": "can_post_advisory_event",
+}
+"""The actions that nobody may ask for, and the flag each would need."""
+WANTED_FLAGS: Final[dict[str, bool]] = msgspec.structs.asdict(CLOSED_FLAGS)
+"""How every authority flag must stand."""
+NOT_ADVICE: Final = frozenset({"advisory_only"})
+
+
+class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One request to a service."""
+
+    protocol: Literal["gatemark.advisory/1"]
+    operation: Literal["advise", "health"]
+    request_id: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,64}$")]
+    input_class: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,63}$")]
+    mode: Mode
+    payload: Any = None
+    authority: dict[str, bool] = {}
+    actions: tuple[str, ...] = ()
+
+
+class EnvelopeRefusedError(RefusedError):
+    """An envelope that is turned away; ``code`` is short and safe to write down."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def asks_authority(value: Any) -> bool:
+    """Whether an envelope or a reply wants more than to advise."""
+    return bool(requested_flags(value))
+
+
+def requested_flags(value: Any) -> frozenset[str]:
+    """The authority flags that are not as they must be, by what ``value`` says of itself.
+
+    Flags are looked for under their own names and the two that the record's schema uses. A flag or
+    an action that nobody knows counts against ``advisory_only``: whatever it is, it is not advice.
+    Keys that are absent or null ask for nothing.
+    """
+    if not isinstance(value, dict):
+        return frozenset()
+    loose = {name: value[name] for name in WANTED_FLAGS if name in value}
+    wishes = [loose, *(value.get(name) for name in ("authority", "authority_flags"))]
+    lists = [value.get(name) for name in ("actions", "allowed_actions")]
+    found = [_flags_of(wish) for wish in wishes] + [_flags_for(actions) for actions in lists]
+    return frozenset().union(*found)
+
+
+def nested_flags(value: Any) -> frozenset[str]:
+    """The flags that stand open anywhere inside a value, under their own names."""
+    found: set[str] = set()
+    level = [value]
+    while level:
+        inner = level.pop()
+        if isinstance(inner, Mapping):
+            found |= {
+                flag
+                for flag, wanted in WANTED_FLAGS.items()
+                if inner.get(flag) not in (None, wanted)
+            }
+            level.extend(inner.values())
+        elif isinstance(inner, list | tuple):
+            level.extend(inner)
+    return frozenset(found)
+
+
+def _flags_of(wishes: Any) -> frozenset[str]:
+    if wishes is None:
+        return frozenset()
+    if not isinstance(wishes, dict):
+        return NOT_ADVICE
+    wrong = {flag for flag, wish in wishes.items() if wish is not WANTED_FLAGS.get(flag, wish)}
+    unknown = wishes.keys() - WANTED_FLAGS.keys()
+    return frozenset(wrong) | (NOT_ADVICE if unknown else frozenset())
+
+
+def _flags_for(actions: Any) -> frozenset[str]:
+    if actions is None:
+        return frozenset()
+    if not isinstance(actions, list | tuple):
+        return NOT_ADVICE
+    names = [action if isinstance(action, str) else "" for action in actions]
+    return frozenset(
+        FLAG_OF_ACTION.get(name, "advisory_only") for name in names if name not in ALLOWED_ACTIONS
+    )
+
+
+def admit(value: Any) -> Envelope:
+    """The envelope, or the reason why it is turned away."""
+    if _is_deep(value):
+        raise EnvelopeRefusedError("malformed", f"envelope is nested deeper than {MAX_DEPTH}")
+    flags = requested_flags(value)
+    if flags:
+        raise EnvelopeRefusedError(
+            "authority_requested",
+            f"envelope asks for authority that no advisory service has: {', '.join(sorted(flags))}",
+        )
+    try:
+        return msgspec.convert(value, Envelope)
+    except msgspec.ValidationError as error:
+        raise EnvelopeRefusedError("malformed", f"envelope is malformed: {error}") from error
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether containers stand inside each other beyond the limit, found without recursion."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True

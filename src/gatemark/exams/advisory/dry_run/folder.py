@@ -1,0 +1,102 @@
+"""The folder of a dry run: what was asked of whom, the records of every run, the last one's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.readable_json import json_file
+from gatemark.disk.atomic import write_whole
+from gatemark.exams.advisory.decision import Decision, Mode
+from gatemark.exams.advisory.policy_file import read_history
+
+CARD: Final = "dry-run.card"
+DECISIONS: Final = "decisions.jsonl"
+RUNS: Final = "runs"
+MAX_CARD_BYTES: Final = 1024 * 1024
+
+
+class RunCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a dry run asked of whom. Runs with one ``key`` may stand side by side.
+
+    ``targets`` name endpoints as records do; how they were spelled is only in the key.
+    """
+
+    fixture_set: str
+    fixtures_digest: str
+    fixtures_pinned: bool
+    mode: Mode
+    targets: dict[str, str]
+    key: str
+
+
+def card_of(
+    fixtures: tuple[str, str, bool], mode: Mode, services: Mapping[str, tuple[str, str]]
+) -> RunCard:
+    """The card for a fixture set (name, digest, pinned) and services (spelled, endpoint)."""
+    name, pin, pinned = fixtures
+    spelled = {lane: service[0] for lane, service in services.items()}
+    return RunCard(
+        fixture_set=name,
+        fixtures_digest=pin,
+        fixtures_pinned=pinned,
+        mode=mode,
+        targets={lane: service[1] for lane, service in services.items()},
+        key=digest({"fixtures": pin, "mode": mode, "services": spelled}),
+    )
+
+
+def refuse_other_runs(folder: Path, card: RunCard) -> None:
+    """Refuse a folder that holds runs of something else; they would pass for this one's history."""
+    place = folder / CARD
+    try:
+        with place.open("rb") as stream:
+            data = stream.read(MAX_CARD_BYTES)
+    except FileNotFoundError:
+        if (folder / RUNS).exists():
+            raise UsageError(f"{folder} holds runs without a card; choose another --out") from None
+        return
+    except OSError as error:
+        raise BadInputError(f"{place}: {error.strerror or error}") from error
+    try:
+        earlier = msgspec.json.decode(data, type=RunCard)
+    except msgspec.MsgspecError as error:
+        raise BadInputError(f"{place}: not the card of a dry run: {error}") from error
+    if earlier.key != card.key:
+        raise UsageError(
+            f"{folder} holds runs with other fixtures, services or another mode; "
+            "choose another --out"
+        )
+
+
+def encode_decisions(decisions: Sequence[Decision]) -> bytes:
+    """The file of one run: one line per record."""
+    return b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions)
+
+
+def run_file(folder: Path, run_id: str) -> Path:
+    """Where the records of a run lie."""
+    return folder / RUNS / run_id / DECISIONS
+
+
+def read_past_runs(folder: Path) -> list[dict[str, Any]]:
+    """The runs that a folder holds already, as history; empty when there are none."""
+    return read_history(str(folder / RUNS)) if (folder / RUNS).is_dir() else []
+
+
+def write_runs(folder: Path, card: RunCard, runs: Mapping[str, bytes]) -> None:
+    """Write the card and the records of every run."""
+    document = json_file(card)
+    write_whole(folder / CARD, [document])
+    for run_id, data in runs.items():
+        write_whole(run_file(folder, run_id), [data])
+
+
+def write_front(folder: Path, data: bytes) -> None:
+    """Put the records of the last run in front."""
+    write_whole(folder / DECISIONS, [data])

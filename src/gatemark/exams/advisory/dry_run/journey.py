@@ -1,0 +1,196 @@
+"""The whole journey of ``gatemark advisory run``: ask, write down, judge every run, summarise.
+
+(1) Open fixtures, labels, policy, services and the folder; whatever is wrong ends here, with
+nothing asked and nothing written. (2) Ask; whatever goes wrong becomes a record. (3) Write the
+records. (4) Judge each run, with all others as its history. (5) Write the summaries. Stopping
+before (3) writes nothing; after that the records are there and can be scored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.verdict import Outcome
+from gatemark.exams.advisory.categories import lane_name
+from gatemark.exams.advisory.dry_run.folder import (
+    RUNS,
+    encode_decisions,
+    read_past_runs,
+    run_file,
+    write_front,
+    write_runs,
+)
+from gatemark.exams.advisory.dry_run.ids import RandomBytes
+from gatemark.exams.advisory.dry_run.run import (
+    AdvisoryChoices,
+    DryRun,
+    DryRuns,
+    OnProgress,
+    run_advisory,
+)
+from gatemark.exams.advisory.journey import examine_advisory, write_summaries
+from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
+from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.score import judge_exam
+
+BLOCKED: Final = "blocked"
+WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """What a dry run came to."""
+
+    outcome: Outcome
+    summary: dict[str, Any]
+
+
+def dry_run(
+    house: House,
+    choices: AdvisoryChoices,
+    out: Path,
+    *,
+    random_bytes: RandomBytes,
+    on_progress: OnProgress | None = None,
+) -> Judged:
+    """Ask, record, judge and write; the folder holds everything afterwards."""
+    policy = None if choices.policy is None else read_advisory_policy(choices.policy)
+    # A recording that is played again was not executed again: it says nothing about stability.
+    earlier = [] if choices.mode == "offline_fixture" else read_past_runs(out)
+    asked = run_advisory(
+        house, choices, random_bytes=random_bytes, out=out, on_progress=on_progress
+    )
+    files = {run.run_id: encode_decisions(run.decisions) for run in asked.runs}
+    write_runs(out, asked.card, files)
+    pasts = [_past_run(run, files[run.run_id]) for run in asked.runs]
+    summaries = []
+    for run in asked.runs:
+        others = [past for past in pasts if past["run"] != run.run_id]
+        summaries.append(_judged(house, run, out, policy, [*earlier, *others]))
+    for run, summary in zip(asked.runs, summaries, strict=True):
+        write_summaries(str(out / RUNS / run.run_id), summary)
+    summary = overall(summaries, _caveats(asked))
+    write_front(out, files[asked.runs[-1].run_id])
+    write_summaries(str(out), summary)
+    return Judged(summary["verdict"], summary)
+
+
+def _judged(
+    house: House,
+    run: DryRun,
+    out: Path,
+    policy: Mapping[str, Any] | None,
+    history: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    started_at = house.clock()
+    examined = examine_advisory(
+        house,
+        [str(run_file(out, run.run_id))],
+        ReadingChoices(),
+        policy=policy,
+        history=history,
+        expected_ids=frozenset(decision.decision_id for decision in run.decisions),
+    )
+    scored = judge_exam(KIND, examined, house, started_at=started_at)
+    moment = scored.result.finished_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    # Where the user keeps the folder is nobody's business.
+    evidence = [
+        {**file, "name": str(Path(file["name"]).relative_to(out))}
+        for file in scored.summary["evidence"]
+    ]
+    return {**scored.summary, "evidence": evidence, "generated_at": moment}
+
+
+def _past_run(run: DryRun, data: bytes) -> dict[str, Any]:
+    """A run as the history of another: how its lanes spread over the confidence buckets."""
+    lanes: dict[str, Counter[str]] = {}
+    for decision in run.decisions:
+        lane = lane_name(decision.input_class, decision.service.name)
+        lanes.setdefault(lane, Counter())[decision.confidence.bucket] += 1
+    return {
+        "run": run.run_id,
+        "fixture_sets": sorted(
+            {
+                decision.source.fixture_set
+                for decision in run.decisions
+                if isinstance(decision.source.fixture_set, str)
+            }
+        ),
+        "evidence": [digest_bytes(data)],
+        "lanes": {lane: dict(counts) for lane, counts in lanes.items()},
+    }
+
+
+def _caveats(asked: DryRuns) -> list[str]:
+    found = []
+    if not asked.fixtures.pinned:
+        found.append("fixtures are not pinned by a manifest: one that is gone is not missed")
+    silent = [lane for lane in asked.fixtures.lanes if lane not in asked.card.targets]
+    if silent:
+        found.append(f"lanes with fixtures and no service in this run: {', '.join(silent)}")
+    if len(asked.runs) > 1:
+        found.append(f"numbers are of the last run; each of {len(asked.runs)} runs was judged")
+    return found
+
+
+def overall(summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]) -> dict[str, Any]:
+    """The last run's summary, with the verdict of the worst and the blockers of all.
+
+    A lane is a candidate only when it is one in every run: a fault that came once came.
+    """
+    last = summaries[-1]
+    verdict = next(word for word in WORST_FIRST if any(s["verdict"] == word for s in summaries))
+    blockers = list(last["promotion"]["blockers"])
+    for summary in summaries[:-1]:
+        name = summary["run_ids"][0]
+        blockers.extend(
+            f"run {name}: {reason}"
+            for reason in summary["promotion"]["blockers"]
+            if reason not in blockers
+        )
+    lanes = {lane: _lane_over_runs(lane, summaries) for lane in last["promotion"]["lanes"]}
+    promotion = {
+        **last["promotion"],
+        "blockers": blockers,
+        "caveats": [*last["promotion"]["caveats"], *caveats],
+        "candidate_lanes": [
+            lane for lane in last["promotion"]["candidate_lanes"] if not lanes[lane]["blockers"]
+        ],
+        "lanes": lanes,
+    }
+    return {
+        **last,
+        "promotion": promotion,
+        "verdict": verdict,
+        "pass": verdict == "pass",
+        "judged_runs": [
+            {
+                "run_id": summary["run_ids"][0],
+                "verdict": summary["verdict"],
+                "blockers": len(summary["promotion"]["blockers"]),
+            }
+            for summary in summaries
+        ],
+    }
+
+
+def _lane_over_runs(lane: str, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A lane's part of the last run, with the blockers of all; a candidate has none anywhere."""
+    found = dict(summaries[-1]["promotion"]["lanes"][lane])
+    blockers = list(found["blockers"])
+    for summary in summaries[:-1]:
+        own = summary["promotion"]["lanes"].get(lane, {"blockers": ["it has no records"]})
+        blockers.extend(
+            f"run {summary['run_ids'][0]}: {reason}"
+            for reason in own["blockers"]
+            if reason not in blockers
+        )
+    candidate = lane in summaries[-1]["promotion"]["candidate_lanes"]
+    status = BLOCKED if candidate and blockers else found["status"]
+    return {**found, "status": status, "blockers": blockers}

@@ -1,0 +1,196 @@
+"""What a service said, reduced to what may be written down.
+
+A reply that breaks the protocol is no reply. Labels, severities, numbers and short codes pass;
+any other text stays behind. How the service behaved is judged from the whole reply: whether it
+asks for authority, claims to have acted, or repeats what it was sent.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+
+from gatemark.exams.advisory.categories import SEVERITIES, Taxonomy
+from gatemark.exams.advisory.decision import FallbackKind, Severity
+from gatemark.exams.advisory.dry_run.echo import repeats_payload
+from gatemark.exams.advisory.dry_run.envelope import nested_flags, requested_flags
+
+MAX_CODES: Final = 16
+HEALTHY: Final = "healthy"
+"""The reason that stands for a health probe answered well: nothing was recommended."""
+MAX_DELTA_US: Final = 2**53 - 1
+FALLBACK_KINDS: Final[tuple[FallbackKind, ...]] = get_args(FallbackKind)
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+_REFERENCE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}:[A-Za-z0-9_.-]{1,64}\Z")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,95}\Z")
+
+
+class Conduct(msgspec.Struct, frozen=True):
+    """How a service behaved, whatever it recommended."""
+
+    requested: frozenset[str] = frozenset()
+    acted: bool = False
+    echoed: bool = False
+
+
+class ReportedFallback(msgspec.Struct, frozen=True):
+    """A fallback that the service owned up to; a reason that is no code is None."""
+
+    kind: FallbackKind
+    reason: str | None
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """A usable recommendation. What the service did not tell is None."""
+
+    label: str
+    severity: Severity
+    score: float | None
+    conduct: Conduct = Conduct()
+    reasons: tuple[str, ...] = ()
+    evidence_refs: tuple[str, ...] = ()
+    model: str | None = None
+    model_digest: str | None = None
+    device: str | None = None
+    precision: str | None = None
+    inference_ran: bool = False
+    busy_delta_us: int | None = None
+    service_ms: float | None = None
+    queue_ms: float | None = None
+    fallback: ReportedFallback | None = None
+    dropped: tuple[str, ...] = ()
+
+
+class NoAdvice(msgspec.Struct, frozen=True):
+    """Why there is no usable recommendation, as a code."""
+
+    reason: str
+    conduct: Conduct = Conduct()
+    timeout: bool = False
+
+
+def read_reply(reply: Any, payload: Any, taxonomy: Taxonomy) -> Advice | NoAdvice:
+    """What a service's answer to ``payload`` amounts to."""
+    if not isinstance(reply, Mapping):
+        return NoAdvice("reply_not_an_object", Conduct(echoed=repeats_payload(reply, payload)))
+    conduct = Conduct(
+        requested=_requested(reply),
+        acted=_acted(reply),
+        echoed=repeats_payload(reply, payload),
+    )
+    label, severity = reply.get("label"), reply.get("severity")
+    if not isinstance(label, str) or not taxonomy.knows(label):
+        return NoAdvice("label_outside_taxonomy", conduct)
+    if severity not in SEVERITIES:
+        return NoAdvice("severity_unknown", conduct)
+    score = reply.get("confidence")
+    if score is not None and not _is_share(score):
+        return NoAdvice("confidence_out_of_range", conduct)
+    fallback = _fallback(reply.get("fallback"))
+    if isinstance(fallback, str):
+        return NoAdvice(fallback, conduct)
+    dropped: list[str] = []
+    return Advice(
+        label=label,
+        severity=severity,
+        score=None if score is None else float(score),
+        conduct=conduct,
+        reasons=_kept(reply, "reasons", _CODE, dropped),
+        evidence_refs=_kept(reply, "evidence_refs", _REFERENCE, dropped),
+        model=_name(reply, "model", dropped),
+        model_digest=_name(reply, "model_digest", dropped),
+        device=_name(reply, "device", dropped),
+        precision=_name(reply, "precision", dropped),
+        inference_ran=reply.get("inference_ran") is True,
+        busy_delta_us=_whole(reply, "npu_busy_delta_us", dropped),
+        service_ms=_duration(reply, "service_ms", dropped),
+        queue_ms=_duration(reply, "queue_ms", dropped),
+        fallback=fallback,
+        dropped=tuple(dropped),
+    )
+
+
+def read_health(reply: Any) -> NoAdvice:
+    """What the answer to a health probe amounts to; a probe never brings advice."""
+    if not isinstance(reply, Mapping):
+        return NoAdvice("reply_not_an_object")
+    conduct = Conduct(requested=_requested(reply), acted=_acted(reply))
+    return NoAdvice(HEALTHY if reply.get("status") == "ok" else "not_healthy", conduct)
+
+
+def _requested(reply: Mapping[str, Any]) -> frozenset[str]:
+    """What a reply asks for at its top, and the known flags that stand open anywhere below."""
+    return requested_flags(dict(reply)) | nested_flags(reply)
+
+
+def _acted(reply: Mapping[str, Any]) -> bool:
+    """Whether a reply says that something was done, at its top or as the record's schema does."""
+    inner = reply.get("actual_action")
+    places = [reply, inner] if isinstance(inner, Mapping) else [reply]
+    return any(
+        place.get("performed") not in (None, False) or bool(place.get("side_effects"))
+        for place in places
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= value <= 1
+
+
+def _fallback(value: Any) -> ReportedFallback | str | None:
+    if value is None:
+        return None
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    for known in FALLBACK_KINDS:
+        if kind == known:
+            reason = value.get("reason")
+            good = isinstance(reason, str) and _CODE.match(reason)
+            return ReportedFallback(known, reason if good else None)
+    return "fallback_kind_unknown"
+
+
+def _kept(
+    reply: Mapping[str, Any], name: str, pattern: re.Pattern[str], dropped: list[str]
+) -> tuple[str, ...]:
+    """The texts of a list that are codes; leaving one out is noted, never repeated."""
+    given = reply.get(name)
+    texts: Iterable[Any] = given if isinstance(given, list | tuple) else ()
+    kept = [text for text in texts if isinstance(text, str) and pattern.match(text)][:MAX_CODES]
+    if given is not None and kept != list(texts):
+        dropped.append(name)
+    return tuple(kept)
+
+
+def _name(reply: Mapping[str, Any], name: str, dropped: list[str]) -> str | None:
+    given = reply.get(name)
+    if isinstance(given, str) and _NAME.match(given):
+        return given
+    if given is not None:
+        dropped.append(name)
+    return None
+
+
+def _duration(reply: Mapping[str, Any], name: str, dropped: list[str]) -> float | None:
+    given: Any = reply.get(name)
+    if _is_number(given) and math.isfinite(given) and given >= 0:
+        return float(given)
+    if given is not None:
+        dropped.append(name)
+    return None
+
+
+def _whole(reply: Mapping[str, Any], name: str, dropped: list[str]) -> int | None:
+    given = reply.get(name)
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_DELTA_US:
+        return given
+    if given is not None:
+        dropped.append(name)
+    return None

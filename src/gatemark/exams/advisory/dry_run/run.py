@@ -1,0 +1,263 @@
+"""Asking: fixtures, labels and services are opened, and every question becomes a record.
+
+Whatever is wrong with what is opened ends the run before the first question. From then on nothing
+stops it but Ctrl-C. Nothing is written here, and nothing is acted upon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.exams.advisory.categories import Taxonomy, lane_name
+from gatemark.exams.advisory.decision import Decision, FallbackKind, Mode
+from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER
+from gatemark.exams.advisory.dry_run.calls import NOT_READ, Question, ask_service, record
+from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
+from gatemark.exams.advisory.dry_run.ids import RandomBytes, new_ulid
+from gatemark.exams.advisory.dry_run.question import Seen, Setting
+from gatemark.exams.advisory.dry_run.recorded import NO_ANSWER, Recording, read_recording
+from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice
+from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpec, parse_services
+from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
+from gatemark.exams.advisory.fixtures.fixture import FixtureSet
+from gatemark.exams.advisory.fixtures.lanes import service_name
+from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, reference_for
+from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
+from gatemark.flow.house import House
+from gatemark.flow.plugins import suites
+from gatemark.targets.options import RunOptions
+from gatemark.targets.port import Target
+
+DEFAULT_RUNS: Final = 3
+OnProgress = Callable[[int, int], None]
+"""Called with (records made, records to make)."""
+
+
+class AdvisoryChoices(msgspec.Struct, frozen=True):
+    """How a user wants a dry run. Without ``runs`` there are three, or one of a recording."""
+
+    services: tuple[str, ...]
+    fixtures: str = BUILTIN
+    runs: int | None = None
+    mode: Mode = "dry_run"
+    labels: str | None = None
+    policy: str | None = None
+    busy_counter: str = DEFAULT_COUNTER
+    timeout_s: float = 10.0
+    jobs: int = 1
+    expected_fallbacks: frozenset[FallbackKind] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.mode == "offline_fixture" and self.runs not in (None, 1):
+            raise UsageError("a recording has one run to give; --runs belongs to live services")
+
+    @property
+    def run_count(self) -> int:
+        """How often every fixture is asked about."""
+        return self.runs or (1 if self.mode == "offline_fixture" else DEFAULT_RUNS)
+
+
+class DryRun(msgspec.Struct, frozen=True):
+    """The records of one run, in the order of the fixtures."""
+
+    run_id: str
+    decisions: tuple[Decision, ...]
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """Everything that is opened before the first question."""
+
+    policy: Any
+    fixtures: FixtureSet
+    labels: Labels
+    services: Mapping[str, ServiceSpec]
+    recordings: Mapping[str, Recording]
+
+
+class DryRuns(msgspec.Struct, frozen=True):
+    """What was asked of whom, about which fixtures, and every run's records."""
+
+    card: RunCard
+    fixtures: FixtureSet
+    runs: tuple[DryRun, ...]
+
+
+def run_advisory(
+    house: House,
+    choices: AdvisoryChoices,
+    *,
+    random_bytes: RandomBytes,
+    out: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> DryRuns:
+    """Every run's records. Raises before anything is asked, or not at all; writes nothing.
+
+    ``out`` is where they will be written: a folder with runs of something else is refused.
+    """
+    plan = _open(choices)
+    card = card_of(
+        (plan.fixtures.name, plan.fixtures.digest, plan.fixtures.pinned),
+        choices.mode,
+        {lane: (spec.spelled, spec.endpoint) for lane, spec in plan.services.items()},
+    )
+    if out is not None:
+        refuse_other_runs(out, card)
+    runs = asyncio.run(_all_runs(house, choices, plan, random_bytes, on_progress))
+    return DryRuns(card, plan.fixtures, runs)
+
+
+def advisory_policy(path: str | None) -> Any:
+    """The policy that the run is judged by, typed by the suite that judges."""
+    value = {} if path is None else read_advisory_policy(path)
+    options: Any = msgspec.convert({"policy": value}, suites().get(KIND).options)
+    return options.policy
+
+
+def _open(choices: AdvisoryChoices) -> _Plan:
+    policy = advisory_policy(choices.policy)
+
+    def taxonomy_of(input_class: str) -> Taxonomy:
+        known: Taxonomy = policy.taxonomy(lane_name(input_class, service_name(input_class)))
+        return known
+
+    fixtures = open_fixtures(choices.fixtures, taxonomy_of)
+    labels: Labels = {}
+    if choices.labels is not None:
+        labels = read_labels(choices.labels, fixtures.fixtures, taxonomy_of)
+    services = parse_services(choices.services, fixtures.lanes, choices.mode, jobs=choices.jobs)
+    files = {spec.recording for spec in services.values() if spec.recording is not None}
+    recordings = {path: read_recording(path, taxonomy_of) for path in files}
+    return _Plan(policy, fixtures, labels, services, recordings)
+
+
+async def _all_runs(
+    house: House,
+    choices: AdvisoryChoices,
+    plan: _Plan,
+    random_bytes: RandomBytes,
+    on_progress: OnProgress | None,
+) -> tuple[DryRun, ...]:
+    by_spec: dict[str, ServiceSpec] = {spec.spelled: spec for spec in plan.services.values()}
+    targets: dict[str, Target] = {}
+    try:
+        for name, spec in by_spec.items():
+            if spec.open is not None:
+                targets[name] = spec.open()
+        told = _Teller(on_progress)
+        runs = []
+        for _ in range(choices.run_count):
+            run_id, questions = _questions(house, choices, plan, random_bytes)
+            told.total = len(questions) * choices.run_count
+            records = await _one_run(house, choices, plan, targets, (questions, told))
+            runs.append(DryRun(run_id, records))
+        return tuple(runs)
+    finally:
+        for target in targets.values():
+            await target.close()
+
+
+class _Teller:
+    """Adds up the progress of calls that are made in several parts."""
+
+    def __init__(self, on_progress: OnProgress | None) -> None:
+        self._on_progress = on_progress
+        self.total = 0
+        self.done = 0
+
+    def __call__(self, part_done: int) -> None:
+        if self._on_progress is not None:
+            self._on_progress(self.done + part_done, self.total)
+
+
+def _questions(
+    house: House, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
+) -> tuple[str, list[Question]]:
+    """A fresh run id, and a question per fixture of a served lane, or per lane for health."""
+    run_id = new_ulid(house.clock(), random_bytes)
+    npu_in_sight = Path(choices.busy_counter).exists()
+    settings = {}
+    for lane, spec in plan.services.items():
+        name = lane_name(lane, service_name(lane))
+        settings[lane] = Setting(
+            run_id=run_id,
+            fixture_set=plan.fixtures.name,
+            service=service_name(lane),
+            endpoint=spec.endpoint,
+            mode=choices.mode,
+            taxonomy=plan.policy.taxonomy(name),
+            counter_path=choices.busy_counter,
+            npu_in_sight=npu_in_sight,
+            slo_ms=plan.policy.bounds(name).p95_total_ms_max,
+            expected_fallbacks=choices.expected_fallbacks,
+        )
+
+    def fresh() -> str:
+        return new_ulid(house.clock(), random_bytes)
+
+    if choices.mode == "health_only":
+        return run_id, [
+            Question(fresh(), lane, setting, NOTHING) for lane, setting in settings.items()
+        ]
+    return run_id, [
+        Question(
+            fresh(),
+            fixture.input_class,
+            settings[fixture.input_class],
+            reference_for(fixture, plan.labels),
+            fixture,
+        )
+        for fixture in plan.fixtures.fixtures
+        if fixture.input_class in settings
+    ]
+
+
+async def _one_run(
+    house: House,
+    choices: AdvisoryChoices,
+    plan: _Plan,
+    targets: Mapping[str, Target],
+    work: tuple[Sequence[Question], _Teller],
+) -> tuple[Decision, ...]:
+    questions, told = work
+    options = RunOptions(
+        concurrency=choices.jobs,
+        timeout_s=choices.timeout_s,
+        max_reply_bytes=MAX_REPLY_BYTES,
+    )
+    found: dict[str, Decision] = {}
+    for spelled, spec in {spec.spelled: spec for spec in plan.services.values()}.items():
+        own = [q for q in questions if plan.services[q.input_class].spelled == spelled]
+        if spec.recording is not None:
+            answers = _from_recording(plan.recordings[spec.recording], own, house.clock())
+        else:
+            answers = await ask_service(
+                targets[spelled],
+                own,
+                options,
+                counter=Path(choices.busy_counter),
+                now=lambda: house.clock().astimezone(UTC),
+                on_progress=lambda progress: told(progress.done),
+            )
+        told.done += len(own)
+        found.update((decision.decision_id, decision) for decision in answers)
+    return tuple(found[question.decision_id] for question in questions)
+
+
+def _from_recording(
+    recording: Recording, questions: Sequence[Question], at: datetime
+) -> list[Decision]:
+    """Earlier recommendations under new ids; nothing is called and so nothing is timed."""
+    seen = Seen(None, NOT_READ, NOT_READ, alone=False)
+    answers: list[Decision] = []
+    for question in questions:
+        name = question.fixture.fixture_id if question.fixture is not None else ""
+        told: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
+        answers.append(record(question, told, at.astimezone(UTC), seen))
+    return answers

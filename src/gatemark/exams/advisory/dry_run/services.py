@@ -1,0 +1,165 @@
+"""Services by their spelling on the command line: ``LANE=TARGET``, and what stands behind it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.exams.advisory.decision import Mode
+from gatemark.exams.advisory.dry_run.hosted_gateway import HostedGateway
+from gatemark.targets.network_specs import HttpSpec, is_loopback
+from gatemark.targets.port import Target
+from gatemark.targets.script import ScriptTarget
+from gatemark.targets.spec import TargetSpec, build
+
+EVERY_LANE: Final = "all"
+ADVISE_PATH: Final = "/v1/advise"
+MAX_REPLY_BYTES: Final = 256 * 1024
+HOSTED: Final = "gateway"
+DEVICES: Final = ("AUTO", "NPU", "CPU")
+FORMS: Final = (
+    "http://127.0.0.1:PORT, gateway, python:MODULE:FUNCTION, command:PROGRAM …, "
+    "script:PROGRAM … or recorded:DECISIONS.jsonl"
+)
+
+Build = Callable[[], Target]
+
+
+class ServiceSpec(msgspec.Struct, frozen=True):
+    """One service: how it was spelled, how records name its endpoint, and how to open it.
+
+    ``recording`` is the file of earlier decisions that stands in for a live service.
+    """
+
+    spelled: str
+    endpoint: str
+    open: Build | None = None
+    recording: str | None = None
+
+
+def parse_services(
+    texts: Sequence[str], lanes: Sequence[str], mode: Mode, *, jobs: int
+) -> dict[str, ServiceSpec]:
+    """The service of each lane; ``all`` serves the lanes that have none of their own."""
+    found: dict[str, str] = {}
+    for text in texts:
+        lane, equals, target = text.partition("=")
+        if not equals or not target:
+            raise UsageError(f"service must look like LANE=TARGET, got {text!r}")
+        if lane != EVERY_LANE and lane not in lanes:
+            raise UsageError(f"no fixture belongs to lane {lane!r} (lanes: {', '.join(lanes)})")
+        if lane in found:
+            raise UsageError(f"lane {lane!r} has two services")
+        found[lane] = target
+    if not found:
+        raise UsageError("give at least one --service LANE=TARGET")
+    specs: dict[str, ServiceSpec] = {}
+    chosen = {}
+    for lane in lanes:
+        target = found.get(lane) or found.get(EVERY_LANE, "")
+        if target:
+            if target not in specs:
+                specs[target] = _service(target, jobs)
+            chosen[lane] = specs[target]
+    for spec in specs.values():
+        _refuse_wrong_mode(spec, mode)
+    return chosen
+
+
+def _refuse_wrong_mode(spec: ServiceSpec, mode: Mode) -> None:
+    if (spec.recording is not None) != (mode == "offline_fixture"):
+        raise UsageError(
+            "recorded services belong to --mode offline_fixture, and it to them; "
+            f"got {spec.spelled!r} in mode {mode}"
+        )
+
+
+def _service(target: str, jobs: int) -> ServiceSpec:
+    form, _, rest = target.partition(":")
+    folder = Path.cwd()
+    if form in ("http", "https"):
+        return _http(target)
+    if form == HOSTED and (rest or "AUTO") in DEVICES:
+        return _hosted(target, rest or "AUTO")
+    if form == "python" and rest:
+        return _from_spec(target, _target_spec(python=rest), rest, folder, jobs)
+    if form == "command" and rest:
+        argv = _words(target, rest)
+        return _from_spec(target, _target_spec(command=argv), Path(argv[0]).name, folder, jobs)
+    if form == "script" and rest:
+        argv = _words(target, rest)
+        return ServiceSpec(
+            spelled=target,
+            endpoint=Path(argv[0]).name,
+            open=lambda: ScriptTarget(
+                argv, folder, clock=time.perf_counter, max_reply_bytes=MAX_REPLY_BYTES
+            ),
+        )
+    if form == "recorded" and rest:
+        return ServiceSpec(spelled=target, endpoint="recorded", recording=rest)
+    raise UsageError(f"service target must be {FORMS}, got {target!r}")
+
+
+def _http(target: str) -> ServiceSpec:
+    """An endpoint on this machine; anything else would send fixtures out."""
+    try:
+        parts = urlsplit(target)
+    except ValueError as error:
+        raise UsageError(f"service address {target!r} is not valid: {error}") from error
+    if not is_loopback(parts.hostname or ""):
+        raise UsageError(f"service must be on the loopback interface, got host {parts.hostname!r}")
+    if parts.query or parts.fragment:
+        raise UsageError("service address must have no query, which records would have to name")
+    address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or ADVISE_PATH}"
+    spec = _target_spec(http=HttpSpec(url=address, response="", body="{{input}}"))
+    return _from_spec(target, spec, f"{parts.netloc}{urlsplit(address).path}", Path.cwd(), 1)
+
+
+def _hosted(target: str, device: str) -> ServiceSpec:
+    """The reference gateway, started for this run."""
+
+    def connect(address: str) -> Target:
+        opened = _http(address).open
+        if opened is None:
+            raise UsageError(f"service {address!r} cannot be opened")
+        return opened()
+
+    return ServiceSpec(
+        spelled=target,
+        endpoint=f"{HOSTED}{ADVISE_PATH}",
+        open=lambda: HostedGateway(("--device", device), connect),
+    )
+
+
+def _words(target: str, text: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"service {target!r} cannot be split into words: {error}") from error
+    if not words:
+        raise UsageError(f"service {target!r} names no program")
+    return words
+
+
+def _target_spec(**kind: object) -> TargetSpec:
+    try:
+        return TargetSpec(**kind, max_reply_bytes=MAX_REPLY_BYTES, timeout_s=1.0)  # type: ignore[arg-type]
+    except InvalidValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _from_spec(
+    spelled: str, spec: TargetSpec, endpoint: str, folder: Path, jobs: int
+) -> ServiceSpec:
+    def open_target() -> Target:
+        return build(spec, folder, clock=time.perf_counter, environ=os.environ, concurrency=jobs)
+
+    return ServiceSpec(spelled=spelled, endpoint=endpoint, open=open_target)

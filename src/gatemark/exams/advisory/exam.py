@@ -1,0 +1,195 @@
+"""The advisory exam: one fold over decision records, judged by an advisory policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Closing, Exam, ExamReport, ExamSuite
+from gatemark.core.fold import Measure
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule
+from gatemark.core.record import Problem
+from gatemark.core.registry import Registry
+from gatemark.core.verdict import Verdict
+from gatemark.exams.advisory.categories import bucket_of, lane_name
+from gatemark.exams.advisory.facts import Collector
+from gatemark.exams.advisory.findings import Findings, found_in
+from gatemark.exams.advisory.masked_names import ShownNames
+from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy
+from gatemark.exams.advisory.promotion import promotion_closing, promotion_section
+from gatemark.exams.advisory.rules import all_rules
+from gatemark.exams.advisory.stability import PastRun
+from gatemark.exams.advisory.state import State, merged, note, settle
+from gatemark.exams.advisory.summary import facts_document, summary_document
+from gatemark.exams.advisory.tally import ALL, has_doubts, tallied
+from gatemark.exams.advisory.views import exhibits
+from gatemark.hygiene.private_text import PrivateTextScan
+
+FACTS_VERSION: Final = 2
+"""Changes whenever a state of the same records would hold something else."""
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The policy, and the earlier runs that stability is judged against."""
+
+    policy: AdvisoryPolicy = AdvisoryPolicy()
+    history: tuple[PastRun, ...] = ()
+
+
+class AdvisoryExam(Exam[State]):
+    """Comparison, conduct, proof and latency of advisory services, lane by lane."""
+
+    schema = "npu_advisory_decision_v1"
+    form = "decision"
+    state = State
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._scan = PrivateTextScan(options.policy.privacy)
+        self._collector = Collector(self._scan)
+
+    @property
+    def facts_key(self) -> str:
+        """Names everything besides the evidence that a state depends on."""
+        return digest([FACTS_VERSION, self.options.policy.reading_digest])
+
+    def zero(self, shard: int) -> State:
+        self._collector.forget()
+        return State(shard=shard)
+
+    def step(self, state: State, batch: Sequence[Any]) -> State:
+        note(state, self._collector.collect(batch))
+        return state
+
+    def parting(self, state: State) -> State:
+        return settle(state, self._collector)
+
+    def merge(self, left: State, right: State) -> State:
+        return merged(self.parting(left), self.parting(right))
+
+    def moved(self, state: State, shard: int) -> State:
+        by = shard - state.shard
+        state.shard = shard
+        state.violations = {place + by: hits for place, hits in state.violations.items()}
+        return state
+
+    def doubts(self, state: State) -> bool:
+        fixed = frozenset(AdvisoryPolicy().bucket_rules)
+        return has_doubts(self.parting(state), self.options.policy, fixed)
+
+    def problems(self, record: Any) -> Sequence[Problem]:
+        """Labels and bucket rules that the policy does not explain; values are not repeated."""
+        policy = self.options.policy
+        lane = lane_name(record.input_class, record.service.name)
+        known = policy.taxonomy(lane)
+        found = []
+        for path, label in (
+            ("$.recommendation.label", record.recommendation.label),
+            ("$.human_or_atlas_decision.label", record.human_or_atlas_decision.label),
+        ):
+            if label and not known.knows(label):
+                allowed = ", ".join((*known.labels, *known.aliases))
+                found.append(Problem(path, f"the policy knows no such label (it has: {allowed})"))
+        confidence = record.confidence
+        edges = policy.bucket_rules.get(confidence.bucket_rule)
+        if edges is None:
+            rules = ", ".join(policy.bucket_rules)
+            found.append(
+                Problem(
+                    "$.confidence.bucket_rule", f"the policy knows no such rule (it has: {rules})"
+                )
+            )
+        elif confidence.score or confidence.score == 0:
+            expected = bucket_of(confidence.score, edges)
+            if confidence.bucket != expected:
+                found.append(
+                    Problem("$.confidence.bucket", f"must be {expected}, got {confidence.bucket}")
+                )
+        return found
+
+    def policy(self) -> Policy:
+        options = self.options
+        return Policy(
+            name="advisory",
+            rules=all_rules(options.policy),
+            settings={
+                "advisory_policy": options.policy.name,
+                "advisory_policy_digest": options.policy.digest,
+                "history_digest": digest(options.history) if options.history else None,
+                "stability_runs_min": options.policy.stability.runs_min,
+                "stability_alpha": options.policy.stability.alpha,
+            },
+        )
+
+    def finish(self, state: State) -> ExamReport:
+        return self._report(state, lost=0, digests=frozenset())
+
+    def account(self, state: State, evidence: Evidence) -> ExamReport:
+        digests = frozenset(file.digest for file in evidence.files)
+        return self._report(state, lost=evidence.lost_count, digests=digests)
+
+    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> Closing:
+        section = promotion_section(
+            self.options.policy, self.policy(), report.facts, evidence, verdict
+        )
+        return promotion_closing(section, verdict)
+
+    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+        return summary_document(self.options.policy, self.policy(), report, evidence, verdict)
+
+    def _report(self, state: State, *, lost: int, digests: frozenset[str]) -> ExamReport:
+        policy = self.options.policy
+        self.parting(state)
+        if has_doubts(state, policy, frozenset(policy.bucket_rules)):
+            raise BadInputError("some records use a label or bucket rule that is not in the policy")
+        tally = tallied(state, policy)
+        lanes = [group for group in tally if group[0] == "lane"]
+        if len(lanes) > LANES_MAX:
+            raise BadInputError(f"the evidence has {len(lanes)} lanes, more than {LANES_MAX}")
+        names = ShownNames(tally, self._scan)
+        found = found_in(
+            state, tally, self.options.history, policy, names, lost=lost, digests=digests
+        )
+        return ExamReport(
+            measurements=found.guarded(self._rules_by_key()),
+            exhibits=exhibits(found),
+            attachments={},
+            facts=facts_document(found),
+            score=_score(found),
+        )
+
+    def _rules_by_key(self) -> dict[tuple[str, str | None], list[Rule]]:
+        by_key: dict[tuple[str, str | None], list[Rule]] = {}
+        for rule in all_rules(self.options.policy):
+            by_key.setdefault((rule.metric, rule.lane), []).append(rule)
+        return by_key
+
+
+def _score(found: Findings) -> Measurement:
+    """The agreement rate as if every lost record disagreed."""
+    counts = found.tally.get(ALL, {})
+    agreed, n = counts.get("category.agree", 0), counts.get("comparable", 0)
+    if n == 0:
+        return unmeasured("score", "no comparable records", direction="higher_is_better")
+    excluded = {"lost": found.lost} if found.lost else None
+    return measured(
+        "score", agreed / (n + found.lost), n=n, direction="higher_is_better", excluded=excluded
+    )
+
+
+def _build(options: Options, _measures: Registry[Measure[Any]]) -> AdvisoryExam:
+    return AdvisoryExam(options)
+
+
+SUITE = ExamSuite(
+    kind="advisory",
+    summary="Do advisory recommendations agree with their references, and did nothing else happen?",
+    options=Options,
+    build=_build,
+)

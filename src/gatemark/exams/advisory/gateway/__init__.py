@@ -1,0 +1,1 @@
+"""The reference gateway: models behind HTTP on the loopback interface."""

@@ -1,0 +1,129 @@
+"""The reference service behind the gateway: an admitted envelope in, a recommendation out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import openvino as ov
+
+from gatemark.core.errors import BadInputError
+from gatemark.exams.advisory.decision import ALLOWED_ACTIONS
+from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER, busy_delta, read_counter
+from gatemark.exams.advisory.dry_run.envelope import (
+    PROTOCOL,
+    WANTED_FLAGS,
+    Envelope,
+    EnvelopeRefusedError,
+)
+from gatemark.exams.advisory.dry_run.payload import Ruling, row_of, settled_by_rule
+from gatemark.exams.advisory.gateway.models import DeviceChoice, LaneModel, load_cards
+
+MAX_EVIDENCE_REFS: Final = 8
+LOW_CONFIDENCE: Final = 0.6
+
+
+class Advisor:
+    """Every lane's model, compiled once. It advises, and can do nothing else."""
+
+    def __init__(self, choice: DeviceChoice, *, counter: Path = Path(DEFAULT_COUNTER)) -> None:
+        core = ov.Core()
+        cards = load_cards()
+        self._lanes = {
+            name: LaneModel(name, card, core, choice) for name, card in cards.lanes.items()
+        }
+        self._counter = counter
+
+    def health(self) -> dict[str, Any]:
+        """Which lanes are ready, where they run and by which model."""
+        return {
+            "protocol": PROTOCOL,
+            "status": "ok",
+            "lanes": {
+                name: {
+                    "device": lane.device,
+                    "precision": lane.precision,
+                    "model_digest": lane.card.digest,
+                    "fallback": self._device_fallback(lane),
+                }
+                for name, lane in self._lanes.items()
+            },
+        }
+
+    def advise(self, envelope: Envelope) -> dict[str, Any]:
+        """A recommendation for one input; refuses lanes it does not have and inputs it cannot read.
+
+        Nothing of the payload is in the reply but the names of its fields.
+        """
+        started = time.perf_counter()
+        lane = self._lanes.get(envelope.input_class)
+        if lane is None:
+            raise EnvelopeRefusedError(
+                "unknown_lane", f"no lane is called {envelope.input_class!r} here"
+            )
+        if envelope.operation == "health":
+            said = {"protocol": PROTOCOL, "status": "ok", **self._machine(lane)}
+        else:
+            ruling = settled_by_rule(envelope.input_class, envelope.payload)
+            said = self._ruled(lane, ruling) if ruling else self._inferred(lane, envelope)
+            said["evidence_refs"] = _evidence(envelope.payload)
+            said |= {"authority": WANTED_FLAGS, "actions": sorted(ALLOWED_ACTIONS)}
+        return {**said, "service_ms": (time.perf_counter() - started) * 1000}
+
+    def _ruled(self, lane: LaneModel, ruling: Ruling) -> dict[str, Any]:
+        fallback = None
+        if ruling.fallback is not None:
+            fallback = {"kind": ruling.fallback, "reason": ruling.reason}
+        return {
+            **self._machine(lane),
+            "label": ruling.label,
+            "severity": ruling.severity,
+            "confidence": 1.0,
+            "reasons": [ruling.reason, "settled_by_rule"],
+            "inference_ran": False,
+            "fallback": fallback,
+        }
+
+    def _inferred(self, lane: LaneModel, envelope: Envelope) -> dict[str, Any]:
+        try:
+            row = row_of(envelope.input_class, envelope.payload)
+        except BadInputError as error:
+            raise EnvelopeRefusedError("unreadable_payload", str(error)) from error
+        on_npu = lane.device != "CPU"
+        before = read_counter(self._counter) if on_npu else None
+        told = lane.infer(row)
+        delta = None
+        if before is not None:
+            delta = busy_delta(before, read_counter(self._counter)).busy_us
+        certainty = "low_confidence" if told.confidence < LOW_CONFIDENCE else "model_confident"
+        return {
+            **self._machine(lane),
+            "label": told.label,
+            "severity": told.severity,
+            "confidence": told.confidence,
+            "reasons": [f"model_says_{told.label}", certainty],
+            "inference_ran": True,
+            "queue_ms": told.queue_ms,
+            "npu_busy_delta_us": delta,
+            "fallback": self._device_fallback(lane),
+        }
+
+    def _machine(self, lane: LaneModel) -> dict[str, Any]:
+        return {
+            "device": lane.device,
+            "precision": lane.precision,
+            "model": "gatemark-reference-softmax",
+            "model_digest": lane.card.digest,
+        }
+
+    def _device_fallback(self, lane: LaneModel) -> dict[str, str] | None:
+        return None if lane.fallback is None else {"kind": "cpu", "reason": lane.fallback}
+
+
+def _evidence(payload: Any) -> list[str]:
+    """The fields that were looked at, by name; names that are not plain words are left out."""
+    if not isinstance(payload, dict):
+        return []
+    names = [name for name in sorted(payload) if name.isidentifier() and len(name) <= 40]
+    return [f"payload:{name}" for name in names[:MAX_EVIDENCE_REFS]]

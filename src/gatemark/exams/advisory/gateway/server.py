@@ -1,0 +1,252 @@
+"""The reference gateway: a small HTTP service on the loopback interface, and nowhere else.
+
+``POST /v1/advise`` takes an envelope and answers with a recommendation; ``GET /health`` says which
+lanes are ready. Sizes, times and connections are bounded. Payloads are neither logged nor kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.exams.advisory.dry_run.envelope import Envelope, EnvelopeRefusedError, admit
+
+LOOPBACK: Final = "127.0.0.1"
+LOOPBACK_NAMES: Final = frozenset({LOOPBACK, "localhost", "[::1]"})
+ADVISE_PATH: Final = "/v1/advise"
+HEALTH_PATH: Final = "/health"
+MAX_BODY_BYTES: Final = 256 * 1024
+MAX_CONNECTIONS: Final = 32
+REQUEST_SECONDS: Final = 10.0
+STATUS_OF_CODE: Final = {
+    "authority_requested": HTTPStatus.FORBIDDEN,
+    "unknown_lane": HTTPStatus.NOT_FOUND,
+    "unreadable_payload": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "malformed": HTTPStatus.BAD_REQUEST,
+}
+
+Advise = Callable[[Envelope], dict[str, Any]]
+Health = Callable[[], dict[str, Any]]
+
+
+class Gateway(ThreadingHTTPServer):
+    """Listens on 127.0.0.1; ``port`` 0 takes any free one."""
+
+    daemon_threads = True
+    request_queue_size = 64
+    allow_reuse_address = True
+
+    def __init__(
+        self,
+        port: int,
+        *,
+        advise: Advise,
+        health: Health,
+        request_seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        self.advise = advise
+        self.health = health
+        self.request_seconds = request_seconds
+        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._open: set[socket.socket] = set()
+        self._guard = threading.Lock()
+        self._empty = threading.Condition(self._guard)
+        try:
+            super().__init__((LOOPBACK, port), Handler)
+        except OSError as error:
+            raise UsageError(f"port {port} cannot be opened: {error.strerror or error}") from error
+
+    @property
+    def address(self) -> str:
+        """Where to reach it."""
+        return f"http://{LOOPBACK}:{self.server_address[1]}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            with contextlib.suppress(OSError):
+                request.sendall(_BUSY)
+            self.shutdown_request(request)
+            return
+        with self._guard:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._guard:
+                self._open.discard(request)
+                self._empty.notify_all()
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hung up is no news, and a traceback could hold what it sent."""
+
+    def finish(self, grace_s: float = 2.0) -> None:
+        """Stop listening, let requests under way end, hang up on idle connections."""
+        self.shutdown()
+        self.server_close()
+        with self._guard:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RD)
+            self._empty.wait_for(lambda: not self._open, timeout=grace_s)
+
+
+class _Bounded(io.RawIOBase):
+    """Reads from a socket until a deadline, however slowly the other side feeds it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self.deadline = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self.deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the request took too long")
+        self._connection.settimeout(left_s)
+        return self._connection.recv_into(buffer)
+
+
+class _RefusedRequestError(Exception):
+    """A request that gets an error status; raised and caught here."""
+
+    def __init__(self, status: HTTPStatus, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection, any number of requests, each within its time."""
+
+    server: Gateway
+    protocol_version = "HTTP/1.1"
+    server_version = "gatemark-advisory"
+    sys_version = ""
+    # Head and body leave together and at once; else each reply waits 40 ms for an acknowledgement.
+    wbufsize = 64 * 1024
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self._bounded = _Bounded(self.connection)
+        self.rfile.close()
+        self.rfile = io.BufferedReader(self._bounded)
+
+    def handle_one_request(self) -> None:
+        self._bounded.deadline = time.monotonic() + self.server.request_seconds
+        super().handle_one_request()
+
+    def do_GET(self) -> None:
+        """Health."""
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        """Advice."""
+        self._answer(self._post)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing: request lines and bodies belong to the client."""
+
+    def _answer(self, act: Callable[[], dict[str, Any]]) -> None:
+        try:
+            self._refuse_strangers()
+            status, document = HTTPStatus.OK, act()
+        except _RefusedRequestError as error:
+            status, document = error.status, _problem(error.code, str(error))
+            self.close_connection = True
+        except EnvelopeRefusedError as error:
+            status, document = STATUS_OF_CODE[error.code], _problem(error.code, str(error))
+        data = msgspec.json.encode(document)
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Cache-Control", "no-store")
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _refuse_strangers(self) -> None:
+        """Only local programs: a web page that found its way here says its origin or a host."""
+        host = self.headers.get("Host", "")
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name not in LOOPBACK_NAMES:
+            raise _RefusedRequestError(
+                HTTPStatus.FORBIDDEN, "not_local", "host must be the loopback address"
+            )
+        if self.headers.get("Origin") is not None:
+            raise _RefusedRequestError(
+                HTTPStatus.FORBIDDEN, "not_local", "requests from web pages are refused"
+            )
+
+    def _get(self) -> dict[str, Any]:
+        if self.path != HEALTH_PATH:
+            raise _RefusedRequestError(
+                HTTPStatus.NOT_FOUND, "unknown_path", f"there are {HEALTH_PATH} and {ADVISE_PATH}"
+            )
+        return self.server.health()
+
+    def _post(self) -> dict[str, Any]:
+        if self.path != ADVISE_PATH:
+            raise _RefusedRequestError(
+                HTTPStatus.NOT_FOUND, "unknown_path", f"there are {HEALTH_PATH} and {ADVISE_PATH}"
+            )
+        body = self._body()
+        try:
+            value = msgspec.json.decode(body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise EnvelopeRefusedError("malformed", "body is not JSON") from error
+        return self.server.advise(admit(value))
+
+    def _body(self) -> bytes:
+        if self.headers.get_content_type() != "application/json":
+            raise _RefusedRequestError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                "media_type",
+                "content type must be application/json",
+            )
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit() and len(length) <= 12):
+            raise _RefusedRequestError(
+                HTTPStatus.LENGTH_REQUIRED, "length_required", "content length must be given"
+            )
+        if int(length) > MAX_BODY_BYTES:
+            raise _RefusedRequestError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                "too_large",
+                f"body must have at most {MAX_BODY_BYTES} bytes",
+            )
+        try:
+            body = self.rfile.read(int(length))
+        except TimeoutError as error:
+            raise _RefusedRequestError(
+                HTTPStatus.REQUEST_TIMEOUT, "too_slow", "the request took too long"
+            ) from error
+        if len(body) != int(length):
+            raise _RefusedRequestError(
+                HTTPStatus.BAD_REQUEST, "malformed", "body is shorter than announced"
+            )
+        return body
+
+
+def _problem(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message}}
+
+
+_BUSY: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

@@ -1,0 +1,253 @@
+"""The advisory policy: bounds overall and per lane, what labels mean, what counts as private.
+
+Its defaults are the source document's thresholds. A lane can become a candidate only when the
+policy names it, with a scope that a person approved, a rollback plan and a reviewer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import InvalidValueError
+from gatemark.exams.advisory.categories import BUCKET_RULES, Edges, Taxonomy
+from gatemark.exams.advisory.decision import LABEL_PATTERN, NAME_PATTERN
+from gatemark.hygiene.private_text import PrivateTextRules
+
+COMPARABLE_MIN: Final = 30
+PLACEHOLDERS: Final = frozenset(
+    ("", "tbd", "tba", "todo", "n/a", "na", "none", "null", "nobody", "unknown", "pending", "xxx")
+)
+LANES_MAX: Final = 1_000
+_NAME: Final = re.compile(NAME_PATTERN)
+_LABEL: Final = re.compile(LABEL_PATTERN)
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Text = Annotated[str, msgspec.Meta(pattern=r"\S", max_length=2_000)]
+
+
+class OverallBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lines for all records together."""
+
+    agreement_rate_min: Share = 0.95
+    false_positive_rate_max: Share = 0.03
+    high_severity_false_positives_max: Count = 1
+    false_negative_rate_max: Share = 0.01
+    missed_action_rate_max: Share = 0.01
+    uncertain_rate_max: Share = 0.15
+    unexpected_fallback_rate_max: Share = 0.02
+
+
+class LaneBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lines for one lane.
+
+    ``conservative`` lanes may be unsure as often as they like. ``proof_required`` lanes must show
+    that an NPU ran. ``p95_total_ms_max`` is the lane's own latency promise; a lane without one has
+    not promised any. ``expected_fallback_rate_max`` bounds fallbacks that were expected.
+    """
+
+    agreement_rate_min: Share = 0.90
+    false_positive_rate_max: Share = 0.03
+    high_severity_false_positives_max: Count = 1
+    false_negative_rate_max: Share = 0.01
+    missed_action_rate_max: Share = 0.01
+    uncertain_rate_max: Share = 0.15
+    unexpected_fallback_rate_max: Share = 0.02
+    expected_fallback_rate_max: Share | None = None
+    comparable_records_min: Annotated[int, msgspec.Meta(ge=1)] = COMPARABLE_MIN
+    proof_required: bool = False
+    proof_ok_rate_min: Share = 0.98
+    conservative: bool = False
+    p95_total_ms_max: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What people must have settled before a lane can even be discussed."""
+
+    scope: Text
+    approved_by: Text
+    rollback_plan: Text
+    reviewer: Text
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            said = getattr(self, name).strip(" .?!-_").casefold()
+            if said in PLACEHOLDERS:
+                raise InvalidValueError(f"promotion.{name} must say something, not hold a place")
+
+
+class LanePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one lane is held to. Bounds left out are those of ``lane_defaults``.
+
+    ``smaller_scope`` says why fewer than thirty comparable records are all there can be.
+    """
+
+    promotion: Promotion | None = None
+    smaller_scope: Text | None = None
+    bounds: dict[str, float | int | bool | None] = {}
+    labels: Taxonomy | None = None
+
+
+class Stability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When the spread over confidence buckets counts as stable over runs.
+
+    Stable: over ``runs_min`` runs, none is further than ``shift_max`` (total variation distance)
+    from the others together. Unstable: further, and unlikely by chance at ``alpha``.
+    """
+
+    runs_min: Annotated[int, msgspec.Meta(ge=2)] = 3
+    shift_max: Share = 0.10
+    alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
+
+
+class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything an advisory run is judged by, named by one digest."""
+
+    gatemark_advisory: Literal[1] = 1
+    name: Text = "advisory defaults"
+    overall: OverallBounds = OverallBounds()
+    lane_defaults: LaneBounds = LaneBounds()
+    lanes: dict[str, LanePolicy] = {}
+    stability: Stability = Stability()
+    labels: Taxonomy = Taxonomy()
+    bucket_rules: dict[str, Edges] = msgspec.field(default_factory=BUCKET_RULES.copy)
+    privacy: PrivateTextRules = PrivateTextRules()
+
+    def __post_init__(self) -> None:
+        problems = [*self._lane_problems(), *self._label_problems(), *self._bucket_problems()]
+        if problems:
+            raise InvalidValueError("; ".join(problems))
+
+    def _lane_problems(self) -> list[str]:
+        found = []
+        if len(self.lanes) > LANES_MAX:
+            found.append(f"names more than {LANES_MAX} lanes")
+        for name, lane in self.lanes.items():
+            parts = name.split("/")
+            if len(parts) != 2 or not all(_NAME.fullmatch(part) for part in parts):
+                found.append(f"lane {name!r} must be written input_class/service")
+            try:
+                bounds = self.bounds(name)
+            except msgspec.ValidationError as error:
+                found.append(f"lane {name!r}: {error}")
+                continue
+            if bounds.comparable_records_min < COMPARABLE_MIN and lane.smaller_scope is None:
+                found.append(
+                    f"lane {name!r}: comparable_records_min must be >= {COMPARABLE_MIN} "
+                    f"without a smaller_scope, got {bounds.comparable_records_min}"
+                )
+            if not math.isfinite(bounds.p95_total_ms_max or 0):
+                found.append(f"lane {name!r}: p95_total_ms_max must be finite")
+        if not math.isfinite(self.lane_defaults.p95_total_ms_max or 0):
+            found.append("lane_defaults.p95_total_ms_max must be finite")
+        if self.lane_defaults.comparable_records_min < COMPARABLE_MIN:
+            found.append(f"lane_defaults.comparable_records_min must be >= {COMPARABLE_MIN}")
+        return found
+
+    def _label_problems(self) -> list[str]:
+        taxonomies = [self.labels, *(lane.labels for lane in self.lanes.values() if lane.labels)]
+        return [
+            f"label {label!r} does not match {LABEL_PATTERN}"
+            for taxonomy in taxonomies
+            for label in (*taxonomy.labels, *taxonomy.aliases)
+            if not _LABEL.fullmatch(label)
+        ]
+
+    def _bucket_problems(self) -> list[str]:
+        found = [
+            f"bucket rule {name!r} must rise inside [0, 1]"
+            for name, edges in self.bucket_rules.items()
+            if not (0 <= edges[0] < edges[1] < edges[2] < edges[3] <= 1)
+            or not all(map(math.isfinite, edges))
+        ]
+        found.extend(
+            f"bucket rule {name!r} is fixed and cannot be redefined"
+            for name, edges in BUCKET_RULES.items()
+            if self.bucket_rules.get(name, edges) != edges
+        )
+        return found
+
+    def bounds(self, lane: str) -> LaneBounds:
+        """The lines of one lane."""
+        named = self.lanes.get(lane)
+        if named is None or not named.bounds:
+            return self.lane_defaults
+        return msgspec.convert(
+            {**msgspec.to_builtins(self.lane_defaults), **named.bounds}, LaneBounds
+        )
+
+    def taxonomy(self, lane: str) -> Taxonomy:
+        """What the labels of one lane mean."""
+        named = self.lanes.get(lane)
+        return self.labels if named is None or named.labels is None else named.labels
+
+    @property
+    def digest(self) -> str:
+        """The digest of the whole policy."""
+        return digest(self)
+
+    @property
+    def reading_digest(self) -> str:
+        """The digest of what decides how records are read; bounds are not part of it."""
+        own = {name: lane.labels for name, lane in self.lanes.items() if lane.labels is not None}
+        return digest([self.labels, own, self.bucket_rules, self.privacy])
+
+
+def loosened(policy: AdvisoryPolicy) -> list[str]:
+    """The bounds by which a policy asks for less than the defaults do, overall and by lane."""
+    lanes = {name: policy.bounds(name) for name in sorted(policy.lanes)}
+    return [
+        *_looser("overall", policy.overall, OverallBounds()),
+        *_looser("lane_defaults", policy.lane_defaults, LaneBounds()),
+        *(text for name, own in lanes.items() for text in _looser(name, own, policy.lane_defaults)),
+        *_looser("stability", policy.stability, Stability()),
+        *_looser("privacy", policy.privacy, PrivateTextRules()),
+        *_other_meanings("labels", policy.labels),
+        *(
+            text
+            for name, lane in sorted(policy.lanes.items())
+            if lane.labels is not None
+            for text in _other_meanings(f"{name}.labels", lane.labels)
+        ),
+    ]
+
+
+def _looser(place: str, own: msgspec.Struct, usual: msgspec.Struct) -> Iterator[str]:
+    for name in own.__struct_fields__:
+        value, default = getattr(own, name), getattr(usual, name)
+        if name == "private_roots":
+            yield from (f"{place} leaves out {root}" for root in default if root not in value)
+            continue
+        if default is None or value == default or name == "alpha":
+            continue
+        if value is None or name == "proof_required":
+            less = bool(default)
+        elif name.endswith("_min"):
+            less = value < default
+        else:
+            less = value > default
+        if less:
+            yield f"{place}.{name} {_spelled(value)}, default {_spelled(default)}"
+
+
+def _other_meanings(place: str, own: Taxonomy) -> Iterator[str]:
+    """Labels that mean something else than usual: errors of theirs may have another name, or none.
+
+    A label that is left out is refused where it comes up, so that nothing hides behind it.
+    """
+    usual = Taxonomy()
+    for label in usual.labels:
+        if own.knows(label) and own.kind(label) != usual.kind(label):
+            yield f"{place}.{label} means {own.kind(label)}, default {usual.kind(label)}"
+
+
+def _spelled(value: float | bool | None) -> str:
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}"

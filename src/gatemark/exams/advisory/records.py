@@ -1,0 +1,335 @@
+"""``npu_advisory_decision_v1``: one recommendation of an advisory service, and its comparison.
+
+The types are in ``gatemark.exams.advisory.decision``, because the harness writes what is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+from gatemark.core.record import BadExample, Form, RecordSchema
+from gatemark.exams.advisory.decision import SCHEMA_NAME, Decision
+from gatemark.exams.advisory.decision_rules import BREACHES, CONTRADICTIONS, LOOKS
+from gatemark.exams.advisory.profile import all_sound
+
+_FLAGS: Final = (
+    "can_route_atlas",
+    "can_write_memory",
+    "can_execute_tools",
+    "can_restart_services",
+    "can_send_outbound",
+    "can_scan_private_roots",
+    "can_mutate_vector_store",
+    "can_post_advisory_event",
+    "can_change_gateway_config",
+)
+
+AGREEING: Final[dict[str, Any]] = {
+    "schema_version": SCHEMA_NAME,
+    "decision_id": "01J00000000000000000000000",
+    "timestamp": "2026-06-06T00:00:00Z",
+    "source": {
+        "kind": "fixture",
+        "fixture_id": "cron_duplicate_success_001",
+        "fixture_set": "npu_advisory_eval_v1",
+        "artifact_ref": None,
+        "content_hash": "sha256:" + "5e" * 32,
+        "privacy_class": "synthetic",
+    },
+    "service": {
+        "name": "cron_n8n_advisory",
+        "endpoint": "gateway/cron-dry-run",
+        "mode": "dry_run",
+        "model": "openvino-local",
+    },
+    "input_class": "cron_n8n_event",
+    "recommendation": {
+        "label": "suppress",
+        "severity": "info",
+        "reasons": ["duplicate_success", "no_action_required"],
+        "evidence_refs": ["fixture:event_kind", "fixture:status"],
+        "raw_output_ref": None,
+    },
+    "confidence": {
+        "score": 0.91,
+        "bucket": "high",
+        "bucket_rule": "v1_default",
+        "calibrated": False,
+    },
+    "authority_flags": {
+        **dict.fromkeys(_FLAGS, False),
+        "requires_human_approval": True,
+        "advisory_only": True,
+    },
+    "allowed_actions": ["record_metric", "compare_with_expected_label", "include_in_digest"],
+    "actual_action": {
+        "kind": "dry_run_reported",
+        "performed": False,
+        "performed_by": "harness",
+        "side_effects": ["local_report_write"],
+    },
+    "human_or_atlas_decision": {
+        "source": "fixture_expected",
+        "label": "suppress",
+        "severity": "info",
+        "confidence": None,
+        "decision_ref": "cron_duplicate_success_001",
+        "timestamp": None,
+    },
+    "outcome": {
+        "comparison": "agree",
+        "error_type": None,
+        "human_review_required": False,
+        "promotion_blocker": False,
+    },
+    "npu_proof": {
+        "proof_mode": "sysfs_busy_delta",
+        "busy_delta_us": 1200,
+        "service_reported_delta_us": 1180,
+        "inference_ran": True,
+        "proof_ok": True,
+        "counter_path": "/sys/class/accel/accel0/device/npu_busy_time_us",
+    },
+    "latency": {"total_ms": 42.5, "service_ms": 39.1, "queue_ms": None, "timeout": False},
+    "fallback": {"occurred": False, "kind": None, "reason": None, "expected": False},
+    "privacy": {
+        "payload_logged": False,
+        "redaction": "metadata_only",
+        "retention": "local_audit",
+        "contains_private_payload": False,
+    },
+    "notes": [],
+}
+"""A whole record in which recommendation and reference agree."""
+
+
+def changed(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A copy with some values replaced; keys are dotted paths, and ``...`` takes a key away."""
+    copy = deepcopy(record)
+    for path, value in changes.items():
+        *parents, name = path.split(".")
+        place = copy
+        for parent in parents:
+            place = place[parent]
+        if value is ...:
+            del place[name]
+        else:
+            place[name] = value
+    return copy
+
+
+_UNANSWERED: Final = changed(
+    AGREEING,
+    {
+        "decision_id": "0197a3c2-5b1e-7cc0-8d3f-6f1de20a4b11",
+        "timestamp": "2026-06-06T00:00:01.250+00:00",
+        "recommendation.label": "unknown",
+        "recommendation.severity": "none",
+        "confidence.score": None,
+        "confidence.bucket": "unknown",
+        "outcome.comparison": "uncertain",
+        "outcome.error_type": "fallback_unexpected",
+        "outcome.human_review_required": True,
+        "npu_proof": {"proof_mode": "unavailable", "inference_ran": False, "proof_ok": None},
+        "latency": {"total_ms": 5000.0, "timeout": True},
+        "fallback": {
+            "occurred": True,
+            "kind": "service_unavailable",
+            "reason": "connect_timeout",
+            "expected": False,
+        },
+        "notes": ...,
+    },
+)
+_PROBE: Final = changed(
+    AGREEING,
+    {
+        "decision_id": "01J00000000000000000000001",
+        "source": {"kind": "service_health_probe", "privacy_class": "non_private"},
+        "service.mode": "health_only",
+        "recommendation": {"label": "unknown", "severity": "none", "reasons": ["health_probe"]},
+        "confidence.score": ...,
+        "confidence.bucket": "unknown",
+        "human_or_atlas_decision": {"source": "missing"},
+        "outcome.comparison": "not_applicable",
+        "npu_proof": {"proof_mode": "health_only", "inference_ran": False, "proof_ok": None},
+    },
+)
+_MISSED: Final = changed(
+    AGREEING,
+    {
+        "decision_id": "01J00000000000000000000002",
+        "human_or_atlas_decision.label": "escalate",
+        "human_or_atlas_decision.severity": "high",
+        "outcome.comparison": "disagree",
+        "outcome.error_type": "false_negative",
+    },
+)
+
+_BAD: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
+    ("no schema version", {"schema_version": ...}, "$"),
+    ("another schema version", {"schema_version": "npu_advisory_decision_v2"}, "$.schema_version"),
+    ("an id that is neither UUID nor ULID", {"decision_id": "d" * 30}, "$.decision_id"),
+    (
+        "a ULID with a letter it cannot have",
+        {"decision_id": "01J0000000000000000000000U"},
+        "$.decision_id",
+    ),
+    ("a ULID beyond the largest", {"decision_id": "81J00000000000000000000000"}, "$.decision_id"),
+    ("a time in another zone", {"timestamp": "2026-06-06T02:00:00+02:00"}, "$.timestamp"),
+    ("a time without a zone", {"timestamp": "2026-06-06T00:00:00"}, "$.timestamp"),
+    ("a day that does not exist", {"timestamp": "2026-02-30T00:00:00Z"}, "$.timestamp"),
+    (
+        "a hash by another method",
+        {"source.content_hash": "md5:" + "0" * 32},
+        "$.source.content_hash",
+    ),
+    ("a hash cut short", {"source.content_hash": "sha256:5e5e"}, "$.source.content_hash"),
+    ("a source nobody knows", {"source.kind": "clipboard"}, "$.source.kind"),
+    ("a payload beside the metadata", {"source.payload": "text"}, "$.source"),
+    ("a mode nobody knows", {"service.mode": "live"}, "$.service.mode"),
+    ("a lane name with a slash", {"service.name": "a/b"}, "$.service.name"),
+    ("a label that is a sentence", {"recommendation.label": "Do it now"}, "$.recommendation.label"),
+    ("a severity nobody knows", {"recommendation.severity": "urgent"}, "$.recommendation.severity"),
+    ("reasons in one text", {"recommendation.reasons": "none"}, "$.recommendation.reasons"),
+    ("a confidence above 1", {"confidence.score": 1.7}, "$.confidence.score"),
+    ("a bucket that is not the score's", {"confidence.bucket": "very_high"}, "$.confidence.bucket"),
+    ("a bucket without a score", {"confidence.score": None}, "$.confidence.bucket"),
+    ("no bucket beside a score", {"confidence.bucket": "unknown"}, "$.confidence.bucket"),
+    ("no authority flags", {"authority_flags": ...}, "$"),
+    ("an action nobody knows", {"allowed_actions": ["launch"]}, "$.allowed_actions[0]"),
+    ("an action that acts", {"actual_action.kind": "sent_message"}, "$.actual_action.kind"),
+    (
+        "a missing reference with a label",
+        {"human_or_atlas_decision.source": "missing"},
+        "$.human_or_atlas_decision.label",
+    ),
+    (
+        "a reference without a label",
+        {"human_or_atlas_decision.label": None},
+        "$.human_or_atlas_decision.label",
+    ),
+    (
+        "a false positive that agrees",
+        {"outcome.error_type": "false_positive"},
+        "$.outcome.comparison",
+    ),
+    (
+        "a proof without a measurement",
+        {"npu_proof.busy_delta_us": None},
+        "$.npu_proof.busy_delta_us",
+    ),
+    (
+        "a proof by a counter that stood still",
+        {"npu_proof.busy_delta_us": 0},
+        "$.npu_proof.proof_ok",
+    ),
+    (
+        "a service's proof against the counter",
+        {"npu_proof.proof_mode": "service_reported_delta", "npu_proof.busy_delta_us": 0},
+        "$.npu_proof.proof_ok",
+    ),
+    ("a proof without inference", {"npu_proof.inference_ran": False}, "$.npu_proof.proof_ok"),
+    ("a measured proof left open", {"npu_proof.proof_ok": None}, "$.npu_proof.proof_ok"),
+    (
+        "a proof that nothing measured",
+        {"npu_proof.proof_mode": "unavailable"},
+        "$.npu_proof.proof_ok",
+    ),
+    ("a counter that ran backwards", {"npu_proof.busy_delta_us": -5}, "$.npu_proof.busy_delta_us"),
+    ("a negative latency", {"latency.total_ms": -1}, "$.latency.total_ms"),
+    (
+        "a fallback without a kind",
+        {"fallback.occurred": True, "fallback.reason": "r"},
+        "$.fallback.kind",
+    ),
+    ("a kind without a fallback", {"fallback.kind": "cpu"}, "$.fallback.kind"),
+    ("a key nobody knows", {"prompt": "text"}, "$"),
+)
+_BREACHING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
+    *(
+        (f"{flag} is true", {f"authority_flags.{flag}": True}, f"$.authority_flags.{flag}")
+        for flag in _FLAGS
+    ),
+    (
+        "a flag left out",
+        {"authority_flags.can_write_memory": ...},
+        "$.authority_flags.can_write_memory",
+    ),
+    (
+        "no human approval",
+        {"authority_flags.requires_human_approval": False},
+        "$.authority_flags.requires_human_approval",
+    ),
+    (
+        "not only advisory",
+        {"authority_flags.advisory_only": False},
+        "$.authority_flags.advisory_only",
+    ),
+    (
+        "an action that needs approval",
+        {"allowed_actions": ["record_metric", "send_message"]},
+        "$.allowed_actions[1]",
+    ),
+    ("stated authority", {"outcome.error_type": "unsafe_authority"}, "$.outcome.error_type"),
+    ("an action performed", {"actual_action.performed": True}, "$.actual_action.performed"),
+    (
+        "a side effect elsewhere",
+        {"actual_action.side_effects": ["restarted_service"]},
+        "$.actual_action.side_effects[0]",
+    ),
+    ("a logged payload", {"privacy.payload_logged": True}, "$.privacy.payload_logged"),
+    (
+        "a private payload",
+        {"privacy.contains_private_payload": True},
+        "$.privacy.contains_private_payload",
+    ),
+    (
+        "private input examined",
+        {"source.privacy_class": "private_disallowed"},
+        "$.source.privacy_class",
+    ),
+    (
+        "private input blocked and yet examined",
+        {"source.privacy_class": "private_disallowed", "privacy.redaction": "blocked_private"},
+        "$.npu_proof.inference_ran",
+    ),
+    (
+        "stated privacy violation",
+        {"outcome.error_type": "privacy_violation"},
+        "$.outcome.error_type",
+    ),
+    (
+        "a fallback without a reason",
+        {"fallback": {"occurred": True, "kind": "cpu", "reason": " ", "expected": True}},
+        "$.fallback.reason",
+    ),
+)
+
+
+def _examples() -> Iterator[BadExample]:
+    for title, changes, path in (*_BAD, *_BREACHING):
+        yield BadExample(title, changed(AGREEING, changes), path)
+
+
+SCHEMA: Final = RecordSchema(
+    name=SCHEMA_NAME,
+    summary="One recommendation of an advisory service, with what it was compared to.",
+    forms=(
+        Form(
+            name="decision",
+            type=Decision,
+            marks=frozenset({"schema_version", "decision_id"}),
+            identity="decision_id",
+            good=(AGREEING, _UNANSWERED, _PROBE, _MISSED),
+            bad=tuple(_examples()),
+            rules=CONTRADICTIONS,
+            breaches=BREACHES,
+            proof=all_sound,
+            shows_values=False,
+            looks=LOOKS,
+        ),
+    ),
+)

@@ -1,5 +1,0 @@
-"""The advisory exam: whether a dry run's recommendations may be discussed, lane by lane."""
-
-from gatemark.suites.advisory.exam import SUITE
-
-__all__ = ["SUITE"]

@@ -1,0 +1,172 @@
+"""Decision records for tests, and the short way from records to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import ExamReport
+from gatemark.core.verdict import Finding, Verdict
+from gatemark.exams.advisory.categories import compared_parts, outcome_of, signal_of
+from gatemark.exams.advisory.decision import Decision
+from gatemark.exams.advisory.exam import AdvisoryExam, Options
+from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.records import AGREEING, changed
+from gatemark.gate.decide import decide
+
+LANE = "cron_n8n_event/cron_n8n_advisory"
+OTHER = "context_gate/openvino_context_gate"
+NOW = datetime(2026, 6, 6, 12, tzinfo=UTC)
+PROMOTION = {
+    "scope": "suggest suppression of duplicate success events",
+    "approved_by": "Ada",
+    "rollback_plan": "turn the lane off in the gateway",
+    "reviewer": "Grace",
+}
+PROMISE: dict[str, Any] = {"p95_total_ms_max": 1_000_000}
+
+NORMAL: dict[str, Any] = {"notes": ["case:normal"]}
+ACTION: dict[str, Any] = {
+    "recommendation.label": "escalate",
+    "recommendation.severity": "high",
+    "human_or_atlas_decision.label": "escalate",
+    "human_or_atlas_decision.severity": "high",
+    "notes": ["case:action_needed"],
+}
+FALSE_ALARM: dict[str, Any] = {"notes": ["case:false_alarm"]}
+UNSURE: dict[str, Any] = {
+    "confidence.score": 0.5,
+    "confidence.bucket": "low",
+    "notes": ["case:low_confidence"],
+}
+WRONG: dict[str, Any] = {"recommendation.label": "log"}
+FALSE_POSITIVE: dict[str, Any] = {
+    "recommendation.label": "escalate",
+    "recommendation.severity": "low",
+}
+FALSE_NEGATIVE: dict[str, Any] = {**ACTION, "recommendation.label": "suppress"}
+UNREFERENCED: dict[str, Any] = {"human_or_atlas_decision": {"source": "missing"}}
+SHADOWED: dict[str, Any] = {"human_or_atlas_decision.source": "atlas_shadow"}
+PROBE: dict[str, Any] = {
+    "source.kind": "service_health_probe",
+    "human_or_atlas_decision": {"source": "missing"},
+}
+FELL_BACK: dict[str, Any] = {
+    "fallback": {"occurred": True, "kind": "cpu", "reason": "no_npu", "expected": False}
+}
+UNPROVED: dict[str, Any] = {
+    "npu_proof": {"proof_mode": "unavailable", "inference_ran": True, "proof_ok": None}
+}
+
+
+def decision(
+    number: int, *changes: dict[str, Any], lane: str = LANE, run: str | None = "run:1"
+) -> dict[str, Any]:
+    """A sound record whose outcome states its category."""
+    input_class, service = lane.split("/")
+    merged: dict[str, Any] = {
+        "decision_id": f"01J{number:023d}",
+        "input_class": input_class,
+        "service.name": service,
+        "source.artifact_ref": run,
+    }
+    for change in changes:
+        merged |= change
+    record = changed(AGREEING, merged)
+    if not any(path.startswith("outcome") for path in merged):
+        parts = compared_parts(msgspec.convert(record, Decision))
+        comparison, error_type = outcome_of(signal_of(parts))
+        record["outcome"] |= {"comparison": comparison, "error_type": error_type}
+    return record
+
+
+def numbered(
+    kinds: Iterable[dict[str, Any]], *, lane: str = LANE, run: str | None = "run:1", start: int = 0
+) -> list[dict[str, Any]]:
+    """One record per kind, with ids that go up."""
+    return [decision(start + number, kind, lane=lane, run=run) for number, kind in enumerate(kinds)]
+
+
+def good_lane(lane: str = LANE, *, runs: int = 3, start: int = 0) -> list[dict[str, Any]]:
+    """A lane that keeps every bound: forty records per run, four of them unsure."""
+    kinds = [NORMAL] * 16 + [ACTION] * 10 + [FALSE_ALARM] * 10 + [UNSURE] * 4
+    return [
+        record
+        for run in range(runs)
+        for record in numbered(kinds, lane=lane, run=f"run:{run}", start=start + 40 * run)
+    ]
+
+
+def policy_of(**fields: Any) -> AdvisoryPolicy:
+    """A policy as a file would spell it."""
+    return msgspec.convert(fields, AdvisoryPolicy)
+
+
+def named(lane: str = LANE, **fields: Any) -> AdvisoryPolicy:
+    """A policy that names one lane, promotion and all."""
+    bounds = PROMISE | fields.pop("bounds", {})
+    return policy_of(lanes={lane: {"promotion": PROMOTION, "bounds": bounds, **fields}})
+
+
+def exam_of(policy: AdvisoryPolicy | None = None, history: Sequence[Any] = ()) -> AdvisoryExam:
+    return AdvisoryExam(Options(policy=policy or AdvisoryPolicy(), history=tuple(history)))
+
+
+def typed(records: Iterable[dict[str, Any]]) -> list[Decision]:
+    return [msgspec.convert(record, Decision) for record in records]
+
+
+def account(count: int, *, lost: int = 0) -> Evidence:
+    return Evidence(
+        received=count + lost,
+        accepted=count,
+        rejected=lost,
+        usable=count,
+        missing=0,
+        expected=None,
+        files=(),
+    )
+
+
+def report_of(
+    records: Sequence[dict[str, Any]],
+    policy: AdvisoryPolicy | None = None,
+    *,
+    history: Sequence[Any] = (),
+    lost: int = 0,
+) -> ExamReport:
+    exam = exam_of(policy, history)
+    state = exam.step(exam.zero(0), typed(records))
+    return exam.account(state, account(len(records), lost=lost))
+
+
+def verdict_of(
+    records: Sequence[dict[str, Any]],
+    policy: AdvisoryPolicy | None = None,
+    *,
+    history: Sequence[Any] = (),
+    lost: int = 0,
+) -> Verdict:
+    report = report_of(records, policy, history=history, lost=lost)
+    rules = exam_of(policy, history).policy()
+    return decide(rules, (account(len(records), lost=lost),), report.measurements, (), now=NOW)
+
+
+def findings_of(
+    records: Sequence[dict[str, Any]], policy: AdvisoryPolicy | None = None, **more: Any
+) -> dict[str, Finding]:
+    return {f.rule: f for f in verdict_of(records, policy, **more).findings}
+
+
+def summary_of(
+    records: Sequence[dict[str, Any]], policy: AdvisoryPolicy | None = None, **more: Any
+) -> dict[str, Any]:
+    exam = exam_of(policy, more.get("history", ()))
+    report = report_of(records, policy, **more)
+    evidence = account(len(records), lost=more.get("lost", 0))
+    verdict = verdict_of(records, policy, **more)
+    return exam.summary(report, evidence, verdict)
