@@ -9,13 +9,13 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.record import RecordSchema
+from gatemark.exams.overhead.records import SCHEMA
 from gatemark.flow.admitted import whole_file
 from gatemark.flow.headed import HeadedReader
 from gatemark.flow.reading import ReadingChoices
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import inspect_source
-from gatemark.records.arm import SCHEMA
 from gatemark.records.vote import SCHEMA as VOTES
 
 Run = Callable[..., Any]

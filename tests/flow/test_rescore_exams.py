@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.exams.advisory.decisions import good_lane
-from tests.overhead.arms import loss_arm, ppl_pair
+from tests.exams.overhead.arms import loss_arm, ppl_pair
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result

@@ -11,9 +11,9 @@ import click
 from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.score_overhead import policy_options, policy_request, tell
 from gatemark.cli.screen import count_progress
+from gatemark.exams.overhead.run import run_overhead
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, check_formats
-from gatemark.flow.run_overhead import run_overhead
 
 
 @click.command("run")

@@ -39,7 +39,7 @@ Sitting = Callable[[House, dict[str, Any], Mapping[str, str], ReadingChoices], E
 _SITTINGS: Final = {
     "advisory": "gatemark.exams.advisory.journey:sit_advisory",
     "agreement": "gatemark.exams.agreement.journey:sit_agreement",
-    "overhead": "gatemark.flow.examine_overhead:sit_overhead",
+    "overhead": "gatemark.exams.overhead.run_exam:sit_overhead",
     "runlog": "gatemark.flow.runlog_rows:sit_runlog",
 }
 

@@ -23,9 +23,9 @@ from gatemark.core.verdict import Verdict
 from gatemark.engines.local import LocalEngine
 from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
 from gatemark.exams.agreement.two_files import examine_joined
+from gatemark.exams.overhead.run_exam import examine_overhead
 from gatemark.flow.evidence import read_expected_ids
 from gatemark.flow.examine import Examined, exam_job, examine_files
-from gatemark.flow.examine_overhead import examine_overhead
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.rescore_pack import PACK_BLOB, rejudge_pack
 from gatemark.flow.runtime import PACKAGES, runtime_versions

@@ -21,12 +21,12 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {
 # Documents of one suite, loaded with it and not before.
 SUITE_DOCUMENTS: dict[str, tuple[str, str, str]] = {
     "gatemark.overhead-report/1": (
-        "gatemark.suites.overhead.document",
+        "gatemark.exams.overhead.document",
         "OverheadReport",
         "The report of guard overhead; closed: no other key is allowed.",
     ),
     "gatemark.overhead-costs/1": (
-        "gatemark.suites.overhead.costs",
+        "gatemark.exams.overhead.costs",
         "Costs",
         "Time and memory of both arms, recorded beside them.",
     ),

@@ -1,0 +1,378 @@
+"""The guard-overhead exam: one fold over paired windows, judged on three axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import Exam, ExamReport, ExamSuite
+from gatemark.core.fold import Measure
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.policy import Policy
+from gatemark.core.registry import Registry
+from gatemark.core.verdict import Verdict
+from gatemark.exams.overhead.arms import Arm, Defect, Role, defect, headline
+from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, Spent, schedule_digest, spent
+from gatemark.exams.overhead.document import ArmPart, CostsPart
+from gatemark.exams.overhead.measurements import (
+    BARE,
+    GUARDED,
+    OVERHEAD,
+    Basis,
+    Quality,
+    Resampling,
+    measure_quality,
+    quality_unmeasured,
+)
+from gatemark.exams.overhead.pairing import Pairing, prove
+from gatemark.exams.overhead.policy import (
+    DEFECTS,
+    LATENCY,
+    MEMORY,
+    NOISE,
+    PROFILES,
+    Options,
+    judging_policy,
+    loosens,
+    resolve,
+)
+from gatemark.exams.overhead.summary import summary_document
+from gatemark.exams.overhead.views import Facts, Worst, exhibits_of
+
+WORST_WINDOWS: Final = 10
+UNPAIRED: Final = "the arms do not pair"
+
+
+class WindowPair(NamedTuple):
+    """One window on both arms, and on a second bare run where there is one."""
+
+    basis: Basis
+    window_id: str
+    weight: float
+    bare: float
+    guarded: float
+    noise: float | None = None
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What is known about the arms besides their windows."""
+
+    kind: str | None
+    arms: dict[str, ArmPart]
+    defects: tuple[Defect, ...]
+    noise_defects: tuple[Defect, ...]
+    expected: int
+    schedule: str | None
+    spent: Spent
+    costs: CostsPart | None = None
+    repeated_contents: int = 0
+
+
+class State(msgspec.Struct):
+    """Rows by shard, because their order is shown, and the header that one state carries."""
+
+    shard: int
+    rows: dict[int, list[WindowPair]] = {}
+    header: Header | None = None
+
+
+class Begun(NamedTuple):
+    """Arms that were compared: the state to start from, the rows to fold, and the account."""
+
+    state: State
+    rows: Sequence[WindowPair]
+    pairing: Pairing
+
+
+class OverheadExam(Exam[State]):
+    """Quality, latency and memory of a guarded arm against a bare one."""
+
+    schema = "gatemark.arm/1"
+    form = "window_loss"
+    state = State
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.settings = resolve(options)
+
+    def begin(
+        self,
+        arms: Mapping[Role, Arm],
+        costs: Costs | None = None,
+        costs_file: CostsPart | None = None,
+    ) -> Begun:
+        """Prove that the arms pair; without that proof there are no rows."""
+        bare, guarded, noise = arms["bare"], arms["guarded"], arms.get("noise")
+        pairing = prove(bare, guarded)
+        noise_defects: tuple[Defect, ...] = ()
+        if noise is not None and not pairing.defects:
+            noise_defects = prove(bare, noise, "noise").defects
+        resampling = self._resampling(bare.meta)
+        header = Header(
+            kind=None if bare.meta is None else bare.meta["metric_kind"],
+            arms={role: _arm_part(arm) for role, arm in arms.items()},
+            defects=pairing.defects,
+            noise_defects=noise_defects,
+            expected=pairing.expected_count,
+            schedule=schedule_digest(bare),
+            spent=_nothing_spent(UNPAIRED) if pairing.defects else spent(costs, bare, resampling),
+            costs=costs_file,
+            repeated_contents=len(bare.contents) - len(set(bare.contents)),
+        )
+        rows: Sequence[WindowPair] = ()
+        if not pairing.defects:
+            usable_noise = noise if noise is not None and not noise_defects else None
+            rows = _rows(bare, guarded, usable_noise)
+        return Begun(State(shard=-1, header=header), rows, pairing)
+
+    def told(self, report: ExamReport) -> str:
+        """The finding in one line, before anyone has judged it."""
+        numbers = {number.name: number for number in report.measurements}
+        overhead, bare, guarded = (numbers[name] for name in (OVERHEAD, BARE, GUARDED))
+        if overhead.value is None or bare.value is None or guarded.value is None:
+            defects = report.facts["overhead"].defects
+            why = headline(defects, is_brief=True) if defects else overhead.reason
+            return f"guard overhead not measured: {why}"
+        unit = "%" if bare.unit == "perplexity" else "points"
+        base = PROFILES[self.options.profile]
+        loosened = [
+            override.field
+            for override in self.options.overrides
+            if loosens(base, self.settings, override.field)
+        ]
+        waived = f"; loosened by hand: {', '.join(loosened)}" if loosened else ""
+        return (
+            f"guard overhead {overhead.value * 100:+.3f} {unit} "
+            f"(budget {self.settings.budget * 100:g} {unit}{waived}): "
+            f"{bare.unit} {bare.value:.5g} to {guarded.value:.5g}"
+        )
+
+    def zero(self, shard: int) -> State:
+        return State(shard=shard)
+
+    def step(self, state: State, batch: Sequence[Any]) -> State:
+        state.rows.setdefault(state.shard, []).extend(batch)
+        return state
+
+    def merge(self, left: State, right: State) -> State:
+        return State(
+            shard=min(left.shard, right.shard),
+            rows={**left.rows, **right.rows},
+            header=left.header or right.header,
+        )
+
+    def policy(self) -> Policy:
+        return judging_policy(self.options)
+
+    def finish(self, state: State) -> ExamReport:
+        rows = [row for shard in sorted(state.rows) for row in state.rows[shard]]
+        header = state.header
+        arms = header.arms if header else {}
+        bare = arms.get("bare")
+        seeds = bare.seeds if bare else None
+        resampling = self._resampling({"seeds": seeds} if seeds else None)
+        quality = self._quality(rows, header, resampling)
+        numbers = [
+            *self._with_caveats(quality, bare, header.repeated_contents if header else 0),
+            _defect_count(header, len(rows)),
+            *(header.spent if header else _nothing_spent(NOT_MEASURED)).measurements,
+        ]
+        noise: Measurement | None = None
+        noise_overhead: float | None = None
+        if self.options.noise:
+            noise, noise_overhead = _noise_floor(rows, header, resampling)
+            numbers.append(noise)
+        facts = Facts(
+            kind=header.kind if header else None,
+            basis=rows[0].basis if rows else None,
+            arms=arms,
+            defects=_defects(header, quality, len(rows)),
+            schedule=header.schedule if header else None,
+            spent=header.spent if header else _nothing_spent(NOT_MEASURED),
+            windows=len(rows),
+            weight=int(sum(row.weight for row in rows)),
+            worst=_worst(rows, quality),
+            resampling=resampling,
+            noise=noise,
+            noise_overhead=noise_overhead,
+            costs=header.costs if header else None,
+        )
+        return ExamReport(
+            measurements=tuple(numbers),
+            exhibits=exhibits_of(facts, numbers, self.options, quality.found),
+            attachments={},
+            facts={"overhead": facts},
+            score=_score(numbers[0]),
+        )
+
+    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+        return summary_document(self.options, self.policy(), report, evidence, verdict)
+
+    def _resampling(self, meta: Mapping[str, Any] | None) -> Resampling:
+        seed = meta["seeds"]["bootstrap"] if meta else None
+        return Resampling(seed or 0, self.settings.level, self.settings.resamples)
+
+    def _quality(
+        self, rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
+    ) -> Quality:
+        if header and header.defects:
+            return Quality(quality_unmeasured(headline(header.defects), UNPAIRED), None)
+        if not rows:
+            return Quality(quality_unmeasured("no windows"), None)
+        weights = np.array([row.weight for row in rows])
+        bare = np.array([row.bare for row in rows])
+        guarded = np.array([row.guarded for row in rows])
+        return measure_quality(rows[0].basis, weights, bare, guarded, resampling)
+
+    def _with_caveats(
+        self, quality: Quality, bare: ArmPart | None, repeated_contents: int
+    ) -> list[Measurement]:
+        """The numbers, the overhead with what its reader must know."""
+        first, *others = quality.measurements
+        found = quality.found
+        if found is None:
+            return [first, *others]
+        caveats = list(first.caveats)
+        budget = self.settings.budget
+        if bare is not None:
+            caveats.extend(_doubts(bare, repeated_contents))
+        interval = found.interval
+        if self.settings.mode == "point" and interval and interval.low < budget < interval.high:
+            caveats.append(
+                f"the budget {budget:g} lies inside the interval "
+                f"[{interval.low:.4g}, {interval.high:.4g}]; the point alone decides"
+            )
+        if found.detectable is not None and found.detectable > budget:
+            caveats.append(
+                f"so many windows show an overhead from {found.detectable:.3g} up; "
+                f"the budget is {budget:g}"
+            )
+        return [msgspec.structs.replace(first, caveats=tuple(caveats)), *others]
+
+
+def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
+    """What makes windows less than independent runs that can be repeated."""
+    doubts = []
+    if bare.plan is not None and bare.plan["stride"] < bare.plan["seq_len"]:
+        doubts.append("windows overlap, so the interval is narrower than it should be")
+    if repeated_contents:
+        told = "1 window has" if repeated_contents == 1 else f"{repeated_contents} windows have"
+        doubts.append(
+            f"{told} the content of another, so the interval is narrower than it should be"
+        )
+    if bare.seeds is not None and set(bare.seeds.values()) == {None}:
+        doubts.append("no arm names a seed, so nobody can run this again")
+    return doubts
+
+
+def _rows(bare: Arm, guarded: Arm, noise: Arm | None) -> list[WindowPair]:
+    kind = bare.meta["metric_kind"] if bare.meta else None
+    basis: Basis = "count" if kind == "accuracy" else "loss"
+    again: Sequence[float | None] = [None] * len(bare.ids) if noise is None else noise.values
+    columns = (bare.ids, bare.weights, bare.values, guarded.values, again)
+    return [WindowPair(basis, *row) for row in zip(*columns, strict=True)]
+
+
+def _arm_part(arm: Arm) -> ArmPart:
+    meta = arm.meta or {}
+    guards = meta.get("guards")
+    return ArmPart(
+        file=arm.label,
+        digest=arm.digest,
+        metric_kind=meta.get("metric_kind"),
+        seeds=meta.get("seeds"),
+        device=meta.get("device"),
+        snapshot_hash=meta.get("snapshot_hash"),
+        plan=meta.get("plan"),
+        guards=None if guards is None else tuple(guards),
+        windows=len(arm.ids),
+    )
+
+
+def _nothing_spent(reason: str) -> Spent:
+    return Spent(
+        tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
+    )
+
+
+def _defects(header: Header | None, quality: Quality, windows: int) -> tuple[Defect, ...]:
+    """Everything that keeps a number from being found, in the order in which it was looked for."""
+    found = () if header is None else (*header.defects, *header.noise_defects)
+    if windows and quality.found is None:
+        found = (*found, defect("value.range", str(quality.measurements[0].reason)))
+    return found
+
+
+def _defect_count(header: Header | None, windows: int) -> Measurement:
+    if header is None and not windows:
+        return unmeasured(DEFECTS, "no arms", direction="lower_is_better", unit="count")
+    defects = header.defects if header else ()
+    n = max(windows, header.expected if header else 0, 1)
+    total = sum(found.count for found in defects)
+    return measured(DEFECTS, total, n=n, direction="lower_is_better", unit="count")
+
+
+def _noise_floor(
+    rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
+) -> tuple[Measurement, float | None]:
+    """How far a bare run moves from another: the outer end of its interval, and its middle."""
+    reason = "no second bare run that pairs"
+    if header and header.noise_defects:
+        first = header.noise_defects[0]
+        reason = f"the second bare run does not pair: {first.check}: {first.message}"
+    if not rows or any(row.noise is None for row in rows):
+        return unmeasured(NOISE, reason, direction="lower_is_better"), None
+    weights = np.array([row.weight for row in rows])
+    bare = np.array([row.bare for row in rows])
+    noise = np.array([row.noise for row in rows])
+    found = measure_quality(rows[0].basis, weights, bare, noise, resampling).found
+    if found is None:
+        reason = "the second bare run has no value"
+        return unmeasured(NOISE, reason, direction="lower_is_better"), None
+    ends = [abs(found.overhead)]
+    # What repeats to the last digit has no noise; a bound for the unseen is not about noise.
+    interval = next(iter(found.other_intervals), found.interval)
+    if interval is not None and np.any(found.shifts):
+        ends += [abs(interval.low), abs(interval.high)]
+    floor = measured(NOISE, max(ends), n=len(rows), direction="lower_is_better")
+    return floor, found.overhead
+
+
+def _worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[Worst, ...]:
+    if quality.found is None:
+        return ()
+    shifts = quality.found.shifts
+    order = np.argsort(-shifts, kind="stable")[:WORST_WINDOWS].tolist()
+    return tuple(
+        Worst(rows[at].window_id, rows[at].bare, rows[at].guarded, float(shifts[at]))
+        for at in order
+        if shifts[at] > 0
+    )
+
+
+def _score(overhead: Measurement) -> Measurement:
+    """One minus the overhead, inside [0, 1]; an improvement earns nothing above 1."""
+    if overhead.name != OVERHEAD or overhead.value is None:
+        return unmeasured(
+            "score",
+            overhead.reason or "the overhead was not measured",
+            direction="higher_is_better",
+        )
+    value = min(1.0, max(0.0, 1.0 - overhead.value))
+    return measured("score", value, n=overhead.n, direction="higher_is_better")
+
+
+def _build(options: Options, _measures: Registry[Measure[Any]]) -> OverheadExam:
+    return OverheadExam(options)
+
+
+SUITE = ExamSuite(
+    kind="overhead",
+    summary="What do the guards cost on the same windows, and is that within the budget?",
+    options=Options,
+    build=_build,
+)

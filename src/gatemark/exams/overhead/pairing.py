@@ -1,0 +1,177 @@
+"""The proof that two arms speak of the same windows under the same conditions.
+
+(1) Both arms are there and are what their files were given as. (2) Each holds the windows its
+plan promises, each once, each usable. (3) Kind, plan, seeds, device and snapshot are equal.
+(4) Window ids, contents and weights are equal one by one, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, NamedTuple
+
+from gatemark.exams.overhead.arms import SHOWN_IDS, TOLD_IDS, Arm, Defect, Role, defect, told_first
+
+EQUAL_FIELDS: Final = (
+    ("pair.kind", "metric_kind"),
+    ("pair.plan", "plan"),
+    ("pair.seeds", "seeds"),
+    ("pair.device", "device"),
+    ("pair.snapshot", "snapshot_hash"),
+)
+CHECKS: Final = (
+    "arm.missing",
+    "arm.role",
+    "arm.guards",
+    "arm.damaged",
+    "arm.unusable_window",
+    "arm.duplicate_window",
+    "arm.window_count",
+    *(check for check, _ in EQUAL_FIELDS),
+    "pair.windows",
+    "pair.order",
+    "pair.content",
+    "pair.weight",
+)
+"""Every check, in the order in which it is made."""
+
+
+class Pairing(NamedTuple):
+    """What the proof found: nothing wrong, or every defect; and how many windows do pair."""
+
+    defects: tuple[Defect, ...]
+    paired_count: int
+    expected_count: int
+    duplicate_count: int
+
+
+def prove(bare: Arm, guarded: Arm, other_role: Role = "guarded") -> Pairing:
+    """Compare two arms; ``other_role`` is what the second was given as."""
+    defects = [
+        # Step 1.
+        *_whole(bare, "bare"),
+        *_whole(guarded, other_role),
+    ]
+    duplicates = _extra_copies(bare) + _extra_copies(guarded)
+    expected = max(bare.expected, guarded.expected, len(bare.ids), len(guarded.ids))
+    if bare.meta is None or guarded.meta is None:
+        return Pairing(tuple(defects), 0, expected, duplicates)
+    # Step 3.
+    for check, field in EQUAL_FIELDS:
+        left, right = bare.meta[field], guarded.meta[field]
+        if left != right:
+            defects.append(
+                defect(check, f"{field} differs: bare has {left}, {other_role} has {right}")
+            )
+    # Step 4.
+    defects.extend(_windows(bare, guarded, other_role))
+    return Pairing(tuple(defects), _paired_count(bare, guarded), expected, duplicates)
+
+
+def _whole(arm: Arm, role: Role) -> list[Defect]:
+    if arm.meta is None:
+        return [defect("arm.missing", f"{role} arm: {arm.absent}")]
+    found = []
+    side = "bare" if role == "noise" else role
+    if arm.meta["arm"] != side:
+        found.append(
+            defect("arm.role", f"{arm.label} was given as {role} but says it is {arm.meta['arm']}")
+        )
+    guards = arm.meta.get("guards")
+    if arm.meta["arm"] == "bare" and guards:
+        active = ", ".join(guards)
+        found.append(defect("arm.guards", f"{role} arm must have no guards, has {active}"))
+    if arm.meta["arm"] == "guarded" and guards == []:
+        found.append(defect("arm.guards", f"{role} arm must have guards, its list is empty"))
+    # Step 2.
+    if arm.damage is not None:
+        found.append(defect("arm.damaged", f"{role} arm: {arm.damage}"))
+    if arm.hole_count:
+        found.append(_holes(arm, role))
+    if _extra_copies(arm):
+        repeated = [name for name, count in Counter(arm.ids).items() if count > 1]
+        found.append(
+            defect("arm.duplicate_window", f"{role} arm has windows more than once", repeated)
+        )
+    have = len(arm.ids) + arm.hole_count
+    if have != arm.expected:
+        found.append(
+            defect(
+                "arm.window_count",
+                f"{role} arm holds {have} windows, its plan has {arm.expected}",
+            )
+        )
+    return found
+
+
+def _holes(arm: Arm, role: Role) -> Defect:
+    told = [
+        f"{hole.window_id or 'unreadable id'} ({arm.label}:{hole.line}: {hole.problem})"
+        for hole in arm.holes[:TOLD_IDS]
+    ]
+    ids = tuple(hole.window_id for hole in arm.holes[:SHOWN_IDS] if hole.window_id is not None)
+    return Defect(
+        "arm.unusable_window",
+        f"{role} arm has windows without a usable value: {told_first(told, '; ', arm.hole_count)}",
+        ids,
+        arm.hole_count,
+    )
+
+
+def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
+    if _is_same(bare, other):
+        return []
+    found = []
+    left, right = _by_name(bare), _by_name(other)
+    for present, absent, arm, side, lacking in (
+        (left, right, other, "bare", role),
+        (right, left, bare, role, "bare"),
+    ):
+        # A window that is there but unusable has a defect of its own.
+        unusable = {hole.window_id for hole in arm.holes}
+        lonely = [name for name in present if name not in absent and name not in unusable]
+        if lonely:
+            found.append(
+                defect("pair.windows", f"only the {side} arm, not the {lacking}, has", lonely)
+            )
+    common = [name for name in left if name in right]
+    if common != [name for name in right if name in left]:
+        found.append(defect("pair.order", f"bare and {role} have their windows in another order"))
+    other_content = [name for name in common if left[name][0] != right[name][0]]
+    if other_content:
+        found.append(
+            defect("pair.content", "the same window has another content hash", other_content)
+        )
+    other_weight = [name for name in common if left[name][1:] != right[name][1:]]
+    if other_weight:
+        found.append(
+            defect("pair.weight", "the same window has other tokens or answers", other_weight)
+        )
+    return found
+
+
+def _by_name(arm: Arm) -> dict[str, tuple[str, int, int | None]]:
+    """What must be equal of each window: content, weight, and tokens told beside answers."""
+    tokens: list[int | None] = arm.token_counts or [None] * len(arm.ids)
+    return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
+
+
+def _extra_copies(arm: Arm) -> int:
+    return len(arm.ids) - len(set(arm.ids))
+
+
+def _is_same(bare: Arm, other: Arm) -> bool:
+    return all(
+        getattr(bare, column) == getattr(other, column)
+        for column in ("ids", "contents", "weights", "token_counts")
+    )
+
+
+def _paired_count(bare: Arm, other: Arm) -> int:
+    if _is_same(bare, other):
+        return len(set(bare.ids))
+
+    def rows(arm: Arm) -> set[tuple[str, str, int]]:
+        return set(zip(arm.ids, arm.contents, arm.weights, strict=True))
+
+    return len(rows(bare) & rows(other))

@@ -1,0 +1,249 @@
+"""What guard overhead is judged by: profiles, justified overrides, and the rules they make.
+
+Whatever loosens a profile must say why, who answers for it and which evidence it rests on.
+Everything, overrides included, ends in one policy and so in its digest.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule
+from gatemark.exams.overhead.measurements import IMPROVEMENT, OVERHEAD, P95, WORST
+
+Mode = Literal["point", "interval"]
+ProfileName = Literal["release", "ci", "dev"]
+
+MAX_BUDGET: Final = 0.5
+MAX_COST_BUDGET: Final = 10.0
+MAX_TOLERANCE: Final = 1e-6
+INTERVAL_WINDOWS: Final = 8
+"""Fewer windows have no interval worth judging by."""
+DEFECTS: Final = "pairing_defect_count"
+LATENCY: Final = "latency_overhead"
+MEMORY: Final = "memory_overhead"
+NOISE: Final = "noise_floor"
+
+
+def _within(name: str, value: float | None, low: float, high: float) -> None:
+    if value is None:
+        return
+    if not (math.isfinite(value) and low <= value <= high):
+        hint = "; it is a fraction: 0.01 is one percent" if name == "budget" else ""
+        raise InvalidValueError(f"{name} must be in [{low:g}, {high:g}], got {value}{hint}")
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Every number and switch of the judgement. A bound of null is not gated.
+
+    Budgets are fractions: 0.01 is one percent of perplexity, time or memory, or one point of
+    accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy.
+    """
+
+    budget: float
+    resamples: int
+    mode: Mode = "point"
+    on_unmeasured: OnUnmeasured = "inconclusive"
+    tolerance: float = 1e-12
+    level: float = 0.95
+    improvement_max: float = 0.10
+    min_windows: int = 1
+    tail_p95_max: float | None = None
+    tail_worst_max: float | None = None
+    latency_budget: float | None = None
+    memory_budget: float | None = None
+
+    def __post_init__(self) -> None:
+        _within("budget", self.budget, 0, MAX_BUDGET)
+        _within("tolerance", self.tolerance, 0, MAX_TOLERANCE)
+        _within("improvement_max", self.improvement_max, 0, 1)
+        _within("level", self.level, 0.5, 0.9999)
+        _within("resamples", self.resamples, 99, 999_999)
+        _within("min_windows", self.min_windows, 1, 10_000_000)
+        for name in ("latency_budget", "memory_budget"):
+            _within(name, getattr(self, name), 0, MAX_COST_BUDGET)
+        for name in ("tail_p95_max", "tail_worst_max"):
+            _within(name, getattr(self, name), 0, 1000)
+
+
+PROFILES: Final[dict[ProfileName, Settings]] = {
+    "release": Settings(budget=0.01, resamples=9_999),
+    "ci": Settings(budget=0.01, resamples=1_999),
+    "dev": Settings(budget=0.05, resamples=999),
+}
+_UNMEASURED_BY_STRICTNESS: Final[tuple[OnUnmeasured, ...]] = ("soft_pass", "inconclusive", "fail")
+_LOWER_IS_STRICTER: Final = frozenset(
+    {
+        "budget",
+        "improvement_max",
+        "tail_p95_max",
+        "tail_worst_max",
+        "latency_budget",
+        "memory_budget",
+    }
+)
+_HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows"})
+
+
+class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One setting changed from its profile: why, by whom, resting on which evidence."""
+
+    field: str
+    value: float | int | str | bool | None
+    reason: str = ""
+    owner: str = ""
+    evidence: str = ""
+    expires_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.field not in Settings.__struct_fields__:
+            known = ", ".join(Settings.__struct_fields__)
+            raise InvalidValueError(f"no setting is called {self.field!r} (known: {known})")
+        if self.expires_at is not None and self.expires_at.tzinfo is None:
+            raise InvalidValueError(f"override of {self.field}: expires_at needs a time zone")
+
+    @property
+    def is_justified(self) -> bool:
+        """Whether it says why, who and by which evidence."""
+        return all(text.strip() for text in (self.reason, self.owner, self.evidence))
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set: a profile and overrides; ``noise`` when a second bare run is judged."""
+
+    profile: ProfileName = "release"
+    overrides: tuple[Override, ...] = ()
+    noise: bool = False
+
+    def __post_init__(self) -> None:
+        fields = [override.field for override in self.overrides]
+        repeated = sorted({field for field in fields if fields.count(field) > 1})
+        if repeated:
+            raise InvalidValueError(f"{repeated[0]} is overridden more than once")
+        resolve(self)
+
+
+def resolve(options: Options) -> Settings:
+    """The settings after all overrides; a looser one that is not justified is refused."""
+    base = PROFILES[options.profile]
+    values: dict[str, Any] = msgspec.to_builtins(base)
+    for override in options.overrides:
+        values[override.field] = override.value
+    try:
+        settings = msgspec.convert(values, Settings)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"policy: {error}") from error
+    for override in options.overrides:
+        if not override.is_justified and loosens(base, settings, override.field):
+            raise InvalidValueError(
+                f"{override.field} {getattr(settings, override.field)} loosens profile "
+                f"{options.profile} ({getattr(base, override.field)}): it needs a reason, an owner "
+                "and an evidence reference"
+            )
+    return settings
+
+
+def loosens(base: Settings, settings: Settings, field: str) -> bool:
+    """Whether a setting could let pass what the profile would not."""
+    before, after = getattr(base, field), getattr(settings, field)
+    if before == after:
+        return False
+    if field == "mode":
+        return bool(after == "point")
+    if field == "on_unmeasured":
+        order = _UNMEASURED_BY_STRICTNESS
+        return order.index(after) < order.index(before)
+    if field in _LOWER_IS_STRICTER:
+        return after is None or (before is not None and after > before)
+    if field in _HIGHER_IS_STRICTER:
+        return bool(after < before)
+    return True
+
+
+def refuse_expired(options: Options, now: datetime) -> None:
+    """Refuse overrides whose time is over."""
+    problems = tuple(
+        f"override of {override.field} by {override.owner or 'nobody'} expired at "
+        f"{override.expires_at.isoformat()}"
+        for override in options.overrides
+        if override.expires_at is not None and override.expires_at.astimezone(UTC) <= now
+    )
+    if problems:
+        raise BadInputError(problems)
+
+
+def judging_policy(options: Options) -> Policy:
+    """The rules, with every setting and every override beside them."""
+    settings = resolve(options)
+    return Policy(
+        name="overhead",
+        rules=tuple(_rules(settings, noise=options.noise)),
+        settings={
+            "profile": options.profile,
+            **msgspec.to_builtins(settings),
+            **_told_overrides(options),
+            "contract.ppl": "guarded / bare - 1 of exp(token-weighted mean loss); lower is better",
+            "contract.accuracy": "bare - guarded share of correct answers; higher is better",
+            "contract.version": 1,
+        },
+    )
+
+
+def _rules(settings: Settings, *, noise: bool) -> list[Rule]:
+    is_interval = settings.mode == "interval"
+    against: Against = "interval" if is_interval else "value"
+    windows = max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1)
+    rules = [
+        Rule("overhead.pairing", DEFECTS, "<=", 0.0, severity="hold"),
+        Rule(
+            "overhead.quality",
+            OVERHEAD,
+            "<=",
+            settings.budget + settings.tolerance,
+            against=against,
+            min_n=windows,
+            on_unmeasured=settings.on_unmeasured,
+        ),
+        Rule(
+            "overhead.plausible",
+            IMPROVEMENT,
+            "<=",
+            settings.improvement_max,
+            # Too few windows hold the verdict even where the rule above may pass softly.
+            min_n=windows,
+            severity="hold",
+        ),
+    ]
+    for rule_id, metric, bound in (
+        ("overhead.tail_p95", P95, settings.tail_p95_max),
+        ("overhead.tail_worst", WORST, settings.tail_worst_max),
+        ("overhead.memory", MEMORY, settings.memory_budget),
+    ):
+        if bound is not None:
+            rules.append(Rule(rule_id, metric, "<=", bound))
+    if settings.latency_budget is not None:
+        bound = settings.latency_budget
+        rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=against))
+    if noise:
+        rules.append(Rule("overhead.noise", NOISE, "<=", settings.budget, severity="hold"))
+    return rules
+
+
+def _told_overrides(options: Options) -> dict[str, str | float | int | bool | None]:
+    base = PROFILES[options.profile]
+    told: dict[str, str | float | int | bool | None] = {}
+    for override in options.overrides:
+        name = f"override.{override.field}"
+        told[f"{name}.from"] = getattr(base, override.field)
+        told[f"{name}.to"] = override.value
+        for word in ("reason", "owner", "evidence"):
+            if text := getattr(override, word):
+                told[f"{name}.{word}"] = text
+        if override.expires_at is not None:
+            told[f"{name}.expires_at"] = override.expires_at.astimezone(UTC).isoformat()
+    return told

@@ -1,0 +1,98 @@
+"""Finding the target that a configuration names: one that ships, or a user's own function."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.exams.overhead.targets.foreign_code import TargetCode
+from gatemark.exams.overhead.targets.port import OverheadTarget, Seeds
+
+EXAMPLES: Final[Mapping[str, str]] = {"numpy_lm": "gatemark.exams.overhead.targets.numpy_lm:build"}
+_REFERENCE: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", re.ASCII)
+_MEMBERS: Final = (
+    *("kind", "device", "seq_len", "stride", "guards"),
+    *("windows", "snapshot", "restore", "fingerprint", "toggle", "evaluate"),
+)
+
+Builder = Callable[[Mapping[str, Any], Seeds], OverheadTarget]
+
+
+def build_target(
+    spec: Mapping[str, str], options: Mapping[str, Any], seeds: Seeds, folder: Path
+) -> OverheadTarget:
+    """The target of ``{"example": NAME}`` or ``{"python": "module:function"}``.
+
+    A function is looked up in ``folder`` first. It gets the options and the seeds.
+    """
+    if set(spec) == {"example"}:
+        if spec["example"] not in EXAMPLES:
+            known = ", ".join(EXAMPLES)
+            raise UsageError(f"no example target is called {spec['example']!r} (known: {known})")
+        reference = EXAMPLES[spec["example"]]
+    elif set(spec) == {"python"}:
+        reference = spec["python"]
+    else:
+        raise UsageError(f"target must name an example or a python function, got {dict(spec)}")
+    with _importable(folder):
+        builder = _load(reference)
+        with TargetCode(f"{reference}(options, seeds)"):
+            target = builder(options, seeds)
+    missing = [name for name in _MEMBERS if not hasattr(target, name)]
+    if missing:
+        raise BadInputError(
+            f"overhead target: {reference} must return a target, got {type(target).__name__} "
+            f"without {', '.join(missing)}"
+        )
+    return target
+
+
+def _load(reference: str) -> Builder:
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise UsageError(f"target must look like 'module:function', got {reference!r}")
+    module_name, function_name = match.groups()
+    try:
+        with TargetCode(f"importing {module_name}"):
+            module = _imported(module_name)
+    except BadInputError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError):
+            raise UsageError(f"overhead target: {reference}: {cause}") from error
+        raise
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise UsageError(f"overhead target: {module_name} has no function {function_name!r}")
+    builder: Builder = function
+    return builder
+
+
+def _imported(module_name: str) -> Any:
+    importlib.invalidate_caches()
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        return importlib.import_module(module_name)
+    finally:
+        sys.dont_write_bytecode = before
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Modules of the folder can be imported, and are forgotten again afterwards."""
+    place = str(folder.resolve())
+    known = set(sys.modules)
+    sys.path.insert(0, place)
+    try:
+        yield
+    finally:
+        sys.path.remove(place)
+        for name in set(sys.modules) - known:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file and Path(file).resolve().is_relative_to(place):
+                del sys.modules[name]

@@ -1,0 +1,177 @@
+"""A small language model in numpy, trained in seconds, with a real guard chain to measure.
+
+It predicts the next word from the three before it: embeddings, one hidden layer, softmax.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.errors import BadInputError
+from gatemark.exams.overhead.targets.corpus import VOCABULARY, make_tokens
+from gatemark.exams.overhead.targets.numpy_guards import (
+    PRESETS,
+    GuardSettings,
+    Preset,
+    capped,
+    clipped,
+    steadied,
+)
+from gatemark.exams.overhead.targets.port import Loss, MetricKind, Seeds, Window
+
+Floats = NDArray[np.float64]
+Tokens = NDArray[np.int64]
+Weights = dict[str, Floats]
+
+CONTEXT: Final = 3
+EMBEDDED: Final = 16
+HIDDEN: Final = 64
+BATCH: Final = 64
+"""Small enough that no matrix product is worth a second thread."""
+LEARNING_RATE: Final = 0.01
+_DECAYS: Final = (0.9, 0.999)
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a configuration may say about the example."""
+
+    guard: Preset | GuardSettings = "harmless"
+    windows: Annotated[int, Meta(ge=2, le=100_000)] = 200
+    seq_len: Annotated[int, Meta(ge=CONTEXT + 1, le=4_096)] = 64
+    train_tokens: Annotated[int, Meta(ge=1_000, le=1_000_000)] = 40_000
+    steps: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+
+
+def build(options: Mapping[str, Any], seeds: Seeds) -> NumpyLm:
+    """Train the model and put its guards around it."""
+    try:
+        settings = msgspec.convert(dict(options), Settings)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"numpy_lm: {error}") from error
+    rng = np.random.default_rng(seeds.numpy or 0)
+    weights = _train(settings, rng)
+    held_out = make_tokens(settings.windows * settings.seq_len, rng)
+    guards = PRESETS[settings.guard] if isinstance(settings.guard, str) else settings.guard
+    return NumpyLm(weights, held_out.reshape(settings.windows, settings.seq_len), guards)
+
+
+class NumpyLm:
+    """The trained model as a target: its state are the weights that guards may change."""
+
+    kind: MetricKind = "ppl_causal"
+    device = "cpu"
+
+    def __init__(self, weights: Weights, windows: Tokens, guards: GuardSettings) -> None:
+        self.seq_len = self.stride = windows.shape[1]
+        self.guards = guards.names
+        self._weights = weights
+        self._windows = windows
+        self._settings = guards
+        self._guarded = False
+        self._trained_norm = float(np.linalg.norm(weights["out"], 2))
+        spreads = [float(self._hidden(row).std()) for row in windows[:16]]
+        self._calibrated = float(np.median(spreads))
+
+    def windows(self) -> Sequence[Window]:
+        return tuple(Window(row.astype("<i8").tobytes(), row) for row in self._windows)
+
+    def snapshot(self) -> Weights:
+        return {name: array.copy() for name, array in self._weights.items()}
+
+    def restore(self, snapshot: Weights) -> None:
+        self._guarded = False
+        self._weights = {name: array.copy() for name, array in snapshot.items()}
+
+    def fingerprint(self) -> str:
+        found = hashlib.sha256()
+        for name, array in sorted(self._weights.items()):
+            found.update(f"{name}{array.shape}".encode())
+            found.update(array.astype("<f8").tobytes())
+        return DIGEST_PREFIX + found.hexdigest()
+
+    def toggle(self, *, guarded: bool) -> None:
+        self._guarded = guarded
+        share = self._settings.spectral_cap
+        if guarded and share is not None:
+            self._weights["out"] = capped(self._weights["out"], share * self._trained_norm)
+
+    def evaluate(self, window: Window) -> Loss:
+        row: Tokens = window.data
+        hidden = self._hidden(row)
+        if self._guarded and self._settings.variance is not None:
+            hidden = steadied(hidden, self._calibrated, self._settings.variance)
+        logits = hidden @ self._weights["out"] + self._weights["out_bias"]
+        losses = _losses(logits, row[CONTEXT:])
+        return Loss(tokens=losses.size, loss=float(losses.mean()))
+
+    def _hidden(self, row: Tokens) -> Floats:
+        before = self._weights["embed"][_contexts(row)].reshape(-1, CONTEXT * EMBEDDED)
+        active = before @ self._weights["hidden"] + self._weights["hidden_bias"]
+        if self._guarded and self._settings.clip is not None:
+            active = clipped(active, self._settings.clip)
+        return np.tanh(active)
+
+
+def _contexts(row: Tokens) -> Tokens:
+    return np.lib.stride_tricks.sliding_window_view(row[:-1], CONTEXT)
+
+
+def _losses(logits: Floats, wanted: Tokens) -> Floats:
+    highest = logits.max(axis=1, keepdims=True)
+    total = np.log(np.exp(logits - highest).sum(axis=1)) + highest[:, 0]
+    return np.asarray(total - logits[np.arange(wanted.size), wanted])
+
+
+def _train(settings: Settings, rng: np.random.Generator) -> Weights:
+    """Adam with a falling rate; a few hundred small batches are enough for this corpus."""
+    words = len(VOCABULARY)
+    tokens = make_tokens(settings.train_tokens, rng)
+    contexts, wanted = _contexts(tokens), tokens[CONTEXT:]
+    weights: Weights = {
+        "embed": rng.normal(0, 0.1, (words, EMBEDDED)),
+        "hidden": rng.normal(0, 0.2, (CONTEXT * EMBEDDED, HIDDEN)),
+        "hidden_bias": np.zeros(HIDDEN),
+        "out": rng.normal(0, 0.1, (HIDDEN, words)),
+        "out_bias": np.zeros(words),
+    }
+    means = {name: np.zeros_like(array) for name, array in weights.items()}
+    squares = {name: np.zeros_like(array) for name, array in weights.items()}
+    for step in range(1, settings.steps + 1):
+        rate = LEARNING_RATE * (1 - (step - 1) / settings.steps)
+        picked = rng.integers(0, wanted.size, BATCH)
+        gradients = _gradients(weights, contexts[picked], wanted[picked])
+        for name, slope in gradients.items():
+            means[name] += (1 - _DECAYS[0]) * (slope - means[name])
+            squares[name] += (1 - _DECAYS[1]) * (slope**2 - squares[name])
+            mean = means[name] / (1 - _DECAYS[0] ** step)
+            spread = np.sqrt(squares[name] / (1 - _DECAYS[1] ** step)) + 1e-8
+            weights[name] -= rate * mean / spread
+    return weights
+
+
+def _gradients(weights: Weights, contexts: Tokens, wanted: Tokens) -> Weights:
+    before = weights["embed"][contexts].reshape(-1, CONTEXT * EMBEDDED)
+    hidden = np.tanh(before @ weights["hidden"] + weights["hidden_bias"])
+    logits = hidden @ weights["out"] + weights["out_bias"]
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    shares[np.arange(wanted.size), wanted] -= 1
+    shares /= wanted.size
+    back = (shares @ weights["out"].T) * (1 - hidden**2)
+    embed = np.zeros_like(weights["embed"])
+    np.add.at(embed, contexts.ravel(), (back @ weights["hidden"].T).reshape(-1, EMBEDDED))
+    return {
+        "embed": embed,
+        "hidden": before.T @ back,
+        "hidden_bias": back.sum(axis=0),
+        "out": hidden.T @ shares,
+        "out_bias": shares.sum(axis=0),
+    }

@@ -1,0 +1,279 @@
+"""Running both arms over the same windows from the same state.
+
+(1) Check what the target says of itself, and name the windows by their content and the plan.
+(2) Take a snapshot and its hash. (3) Pass over all windows four times: bare, guarded, guarded,
+bare. Before each pass the state is restored and its hash compared, and every random stream is
+seeded anew; after it the same again. (4) Look at memory in short passes of their own, because
+watching memory costs time.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.errors import BadInputError, IncomparableError
+from gatemark.exams.overhead.targets.answers import (
+    MAX_TEXT,
+    check_facts,
+    checked_memory,
+    checked_outcome,
+)
+from gatemark.exams.overhead.targets.foreign_code import TargetCode
+from gatemark.exams.overhead.targets.port import (
+    ArmName,
+    Counts,
+    Loss,
+    MemoryMeter,
+    OverheadTarget,
+    Reseedable,
+    Seeds,
+    Window,
+)
+
+ORDER: Final[tuple[ArmName, ...]] = ("bare", "guarded", "guarded", "bare")
+MEMORY_WINDOWS: Final = 8
+MAX_WINDOWS: Final = 1_000_000
+SHORTEST_MS: Final = 1e-6
+"""Clocks may be too coarse to see a window at all; a time is still above zero."""
+
+Clock = Callable[[], float]
+Progress = Callable[[int, int], None]
+"""Called with (windows done, windows in all)."""
+
+
+class NamedWindow(msgspec.Struct, frozen=True):
+    """A window under the name that the arm files use."""
+
+    window_id: str
+    content_hash: str
+    window: Window
+
+
+class PassRun(msgspec.Struct, frozen=True):
+    """One pass: an outcome and a time per window, and the hashes around it."""
+
+    arm: ArmName
+    outcomes: tuple[Loss | Counts, ...]
+    latency_ms: tuple[float, ...]
+    before: str
+    after: str
+    restored: str
+
+
+class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was seen. ``memory`` is bytes at the peak, or a reason, per arm."""
+
+    kind: str
+    device: str
+    seq_len: int
+    stride: int
+    guards: tuple[str, ...]
+    seeds: Seeds
+    snapshot_hash: str
+    windows: tuple[NamedWindow, ...]
+    passes: tuple[PassRun, ...]
+    memory: dict[ArmName, int | str]
+
+
+def run_arms(
+    target: OverheadTarget,
+    seeds: Seeds,
+    *,
+    clock: Clock,
+    on_progress: Progress | None = None,
+) -> OverheadRun:
+    """Measure a target with its guards off and on."""
+    # Step 1.
+    check_facts(target)
+    windows = name_windows(target)
+    # Step 2.
+    runner = _Runner(target, seeds, windows, clock)
+    # Step 3.
+    total = len(ORDER) * len(windows)
+    passes = []
+    for number, arm in enumerate(ORDER):
+
+        def tick(done: int, before: int = number * len(windows)) -> None:
+            if on_progress is not None:
+                on_progress(before + done, total)
+
+        passes.append(runner.run_pass(arm, tick))
+    # Step 4.
+    memory: dict[ArmName, int | str] = {
+        "bare": runner.peak_memory("bare"),
+        "guarded": runner.peak_memory("guarded"),
+    }
+    return OverheadRun(
+        kind=target.kind,
+        device=target.device,
+        seq_len=target.seq_len,
+        stride=target.stride,
+        guards=tuple(target.guards),
+        seeds=seeds,
+        snapshot_hash=runner.state_hash,
+        windows=windows,
+        passes=tuple(passes),
+        memory=memory,
+    )
+
+
+def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
+    """Windows named by content, place and plan, so that no two plans share a name."""
+    with TargetCode("windows()"):
+        windows = tuple(target.windows())
+    if not windows:
+        raise BadInputError("overhead target: windows() must give at least one window, got none")
+    if len(windows) > MAX_WINDOWS:
+        raise BadInputError(f"overhead target: windows() gave more than {MAX_WINDOWS} windows")
+    plan = {"seq_len": target.seq_len, "stride": target.stride, "windows": len(windows)}
+    named = []
+    for place, window in enumerate(windows):
+        if not isinstance(getattr(window, "content", None), bytes):
+            raise BadInputError(
+                f"overhead target: windows() must give Window(content=bytes, data=…), "
+                f"got {type(window).__name__} at {place} without content in bytes"
+            )
+        content = digest_bytes(window.content)
+        name = digest({"plan": plan, "place": place, "content": content})
+        named.append(NamedWindow(f"w{place:06d}-{name[7:19]}", content, window))
+    return tuple(named)
+
+
+class _Runner:
+    """One target, its snapshot and the hash that every restore must give back."""
+
+    def __init__(
+        self, target: OverheadTarget, seeds: Seeds, windows: Sequence[NamedWindow], clock: Clock
+    ) -> None:
+        self._target = target
+        self._seeds = seeds
+        self._windows = windows
+        self._clock = clock
+        self.state_hash = self._fingerprint()
+        with TargetCode("snapshot()"):
+            self._snapshot = target.snapshot()
+        self._restore("the snapshot")
+        self._warm_up()
+
+    def run_pass(self, arm: ArmName, tick: Callable[[int], None]) -> PassRun:
+        """Evaluate every window once with the guards off or on."""
+        before = self._restore(f"the {arm} arm")
+        self._prepare(arm)
+        outcomes: list[Loss | Counts] = []
+        times: list[float] = []
+        for done, window in enumerate(self._windows, start=1):
+            started = self._clock()
+            outcome = self._evaluate(arm, window)
+            elapsed_ms = (self._clock() - started) * 1000.0
+            outcomes.append(
+                checked_outcome(self._target.kind, outcome, f"{window.window_id} in the {arm} arm")
+            )
+            times.append(max(elapsed_ms, SHORTEST_MS))
+            tick(done)
+        after = self._fingerprint()
+        return PassRun(
+            arm=arm,
+            outcomes=tuple(outcomes),
+            latency_ms=tuple(times),
+            before=before,
+            after=after,
+            restored=self._restore(f"the {arm} arm"),
+        )
+
+    def peak_memory(self, arm: ArmName) -> int | str:
+        """Bytes at the peak over a few windows, or the reason why nobody can tell."""
+        self._restore(f"the memory pass of the {arm} arm")
+        self._prepare(arm)
+        shown = self._windows[:MEMORY_WINDOWS]
+        target = self._target
+        if isinstance(target, MemoryMeter):
+            with TargetCode("start_memory()"):
+                target.start_memory()
+            for window in shown:
+                self._evaluate(arm, window)
+            with TargetCode("peak_memory()"):
+                peak = target.peak_memory()
+            return checked_memory(peak)
+        tracemalloc.start()
+        try:
+            for window in shown:
+                self._evaluate(arm, window)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    def _warm_up(self) -> None:
+        """First calls pay for what later ones find ready; they must not pay in one arm alone."""
+        for arm in ("bare", "guarded"):
+            self._prepare(arm)
+            self._evaluate(arm, self._windows[0])
+            self._restore("warming up")
+
+    def _prepare(self, arm: Any) -> None:
+        self._reseed()
+        with TargetCode(f"toggle(guarded={arm == 'guarded'})"):
+            self._target.toggle(guarded=arm == "guarded")
+
+    def _restore(self, around: str) -> str:
+        with TargetCode("restore()"):
+            self._target.toggle(guarded=False)
+            self._target.restore(self._snapshot)
+        found = self._fingerprint()
+        if found != self.state_hash:
+            raise IncomparableError(
+                f"overhead target: restore() around {around} did not bring the state back: "
+                f"hash was {self.state_hash}, is {found}"
+            )
+        return found
+
+    def _fingerprint(self) -> str:
+        with TargetCode("fingerprint()"):
+            found = str(self._target.fingerprint())
+        if not found.strip() or len(found) > MAX_TEXT:
+            raise BadInputError(
+                f"overhead target: fingerprint() must give a text of 1 to {MAX_TEXT} characters, "
+                f"got {len(found)}"
+            )
+        return found
+
+    def _reseed(self) -> None:
+        """Seed every stream that evaluating may draw from."""
+        seeds = self._seeds
+        if seeds.python is not None:
+            random.seed(seeds.python)
+        if seeds.numpy is not None:
+            np.random.seed(seeds.numpy % 2**32)
+        torch = sys.modules.get("torch")
+        if seeds.torch is not None and torch is not None:
+            torch.manual_seed(seeds.torch)
+        if isinstance(self._target, Reseedable):
+            with TargetCode("reseed()"):
+                self._target.reseed(seeds)
+
+    def _evaluate(self, arm: Any, window: NamedWindow) -> Loss | Counts:
+        with TargetCode(f"evaluate() of window {window.window_id} in the {arm} arm"):
+            return self._target.evaluate(window.window)
+
+
+def largest_repeat_shift(run: OverheadRun, arm: ArmName) -> float | None:
+    """How far any window moved between two passes of one arm; null when a value is missing."""
+    passes = [found.outcomes for found in run.passes if found.arm == arm]
+    shifts = [
+        abs(_value(first) - _value(again))
+        for first, again in zip(passes[0], passes[-1], strict=True)
+    ]
+    largest = max(shifts)
+    return largest if math.isfinite(largest) else None
+
+
+def _value(outcome: Loss | Counts) -> float:
+    return outcome.loss if isinstance(outcome, Loss) else float(outcome.correct)

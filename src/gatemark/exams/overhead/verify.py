@@ -1,0 +1,330 @@
+"""Recomputing a guard-overhead report from its windows; stored verdicts are never believed.
+
+(1) The report must be of the closed schema. (2) Its policy must hash to its digests and must be
+what its profile and overrides make, or what the verifier's own file says. (3) Everything is
+computed anew from the arms. (4) Each value that differs is a disagreement under a stable check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.exits import ExitCode
+from gatemark.core.verdict import EXIT_BY_OUTCOME, Outcome
+from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
+from gatemark.exams.overhead.run_exam import examine_overhead
+from gatemark.flow.evidence import digest_source
+from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.score import judge_exam
+from gatemark.intake.source import inspect_source
+from gatemark.intake.strict_json import parse_strictly, shown
+
+if TYPE_CHECKING:
+    from gatemark.exams.overhead.document import OverheadReport
+
+MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
+RELATIVE: Final = 1e-9
+ABSOLUTE: Final = 1e-12
+SCHEMA_CHECK: Final = "report.schema"
+OVERRIDES_CHECK: Final = "policy.overrides"
+PREFIXES: Final[tuple[tuple[str, str], ...]] = (
+    ("guard_overhead.evaluated", "flag.evaluated"),
+    ("guard_overhead.passed", "flag.passed"),
+    ("guard_overhead.overhead_threshold", "policy.budget"),
+    ("guard_overhead.threshold_percent", "policy.budget"),
+    ("guard_overhead.tolerance", "policy.budget"),
+    ("guard_overhead.mode", "policy.mode"),
+    ("guard_overhead.interval", "value.interval"),
+    ("guard_overhead.tail", "value.tail"),
+    ("guard_overhead.noise", "value.noise"),
+    ("guard_overhead.checks", "findings"),
+    ("guard_overhead.errors", "pairing"),
+    ("guard_overhead.warnings", "words"),
+    ("guard_overhead.schedule_digest", "pairing"),
+    ("guard_overhead.overhead_ratio", "value.ratio"),
+    ("guard_overhead.overhead_percent", "value.ratio"),
+    ("guard_overhead.delta_pp", "value.ratio"),
+    ("guard_overhead.overhead", "value.ratio"),
+    ("guard_overhead.bare_", "value.bare"),
+    ("guard_overhead.guarded_", "value.guarded"),
+    ("guard_overhead", "value.other"),
+    ("validation", "flag.guard_overhead_acceptable"),
+    ("verdict", "verdict"),
+    ("score", "value.score"),
+    ("axes.quality", "axis.quality"),
+    ("axes.latency", "axis.latency"),
+    ("axes.memory", "axis.memory"),
+    ("meta.bare", "arm.bare"),
+    ("meta.guarded", "arm.guarded"),
+    ("meta.noise", "arm.noise"),
+    ("meta.costs", "costs"),
+    ("meta", "meta"),
+    ("resolved_policy", "policy.resolved"),
+    ("policy_provenance.policy_digest", "policy.digest"),
+    ("auto.policy_digest", "policy.digest"),
+    ("policy_digest", "policy.digest"),
+    ("policy_provenance", "policy.provenance"),
+    ("auto", "policy.provenance"),
+    ("findings", "findings"),
+    ("blockers", "words"),
+    ("caveats", "words"),
+    ("checks", "words"),
+    ("schema", SCHEMA_CHECK),
+)
+"""Which check a path of the report belongs to; the first that fits decides."""
+CHECKS: Final = tuple(
+    dict.fromkeys((SCHEMA_CHECK, OVERRIDES_CHECK, *(check for _, check in PREFIXES)))
+)
+NOT_COMPARED: Final = frozenset({"result_id"})
+"""The name of the sealed result covers the runtime; ``gatemark show`` checks that seal."""
+EXACT: Final = ("budget", "bound", "level")
+"""Keys whose numbers are copied and not computed, so that no rounding excuses a difference."""
+
+MISSING: Final = "(no such key)"
+
+State = Literal["pass", "fail", "not checked"]
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """One value of the report that is not what the windows give."""
+
+    check: str
+    path: str
+    stored: Any
+    recomputed: Any
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What verification found. Its fields are the keys of the JSON document."""
+
+    schema: Literal["gatemark.overhead-verify/1"] = "gatemark.overhead-verify/1"
+    report: str
+    agrees: bool
+    stored_verdict: str | None
+    verdict: Outcome | None
+    exit_code: int
+    policy_source: Literal["report", "file", "profile"]
+    checks: dict[str, State]
+    disagreements: tuple[Disagreement, ...]
+    overrides: tuple[dict[str, Any], ...]
+
+
+class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which report, which files, and whose policy."""
+
+    report: str
+    paths: Mapping[str, str | None]
+    policy: PolicyRequest
+    accept_overrides: bool = False
+
+
+def verify_overhead(house: House, request: VerifyRequest, choices: ReadingChoices) -> Verified:
+    """Compute a report anew and list every disagreement."""
+    document = _read(request.report)
+    # Step 1.
+    stored, schema_problem = _typed(document)
+    if stored is None:
+        found = [Disagreement(SCHEMA_CHECK, "$", schema_problem, "the closed schema")]
+        return _verified(request, found, None, None)
+    paths = _all_paths(request, stored)
+    # Step 2.
+    options, found = _options(house, request, stored)
+    # Step 3.
+    started_at = house.clock()
+    examined = examine_overhead(paths, options, choices)
+    summary = judge_exam("overhead", examined, house, started_at=started_at).summary
+    # Step 4.
+    found.extend(_policy_digests(stored))
+    for path, left, right in _differences(document, _plain(summary), ""):
+        if not any(known.path == path for known in found):
+            found.append(Disagreement(_check_of(path), path, left, right))
+    return _verified(request, found, stored, summary["verdict"])
+
+
+def _read(path: str) -> dict[str, Any]:
+    source = inspect_source(path)
+    if source.byte_count > MAX_REPORT_BYTES:
+        raise BadInputError(f"{path}: is larger than {MAX_REPORT_BYTES} bytes")
+    value, problems = parse_strictly(Path(path).read_bytes(), max_depth=64)
+    if problems:
+        raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
+    if not isinstance(value, dict):
+        raise BadInputError(f"{path}: a report is an object, got {shown(value)}")
+    try:
+        msgspec.json.encode(value)
+    except (UnicodeError, OverflowError) as error:
+        raise BadInputError(f"{path}: holds what no JSON writer can write: {error}") from error
+    return value
+
+
+def _typed(document: dict[str, Any]) -> tuple[OverheadReport | None, str | None]:
+    # Loaded here, so that every other command lives on without this plugin.
+    from gatemark.exams.overhead.document import OverheadReport  # noqa: PLC0415
+
+    try:
+        return msgspec.convert(document, OverheadReport), None
+    except msgspec.ValidationError as error:
+        return None, str(error)
+
+
+def _all_paths(request: VerifyRequest, stored: OverheadReport) -> dict[str, str | None]:
+    """The files to recompute from; those beside the arms are found by name and digest."""
+    paths = dict(request.paths)
+    meta = stored.meta
+    for role, arm in (("bare", meta.bare), ("guarded", meta.guarded)):
+        if arm.digest is not None and paths.get(role) is None:
+            raise UsageError(f"the report rests on a {role} arm; give the file with --{role}")
+    for role, part, told in (
+        ("noise", meta.noise, "rests on a second bare run"),
+        ("costs", meta.costs, "tells of time or memory"),
+    ):
+        if part is None or paths.get(role) is not None:
+            continue
+        paths[role] = _beside(request, part.file, part.digest)
+        if paths[role] is None:
+            raise UsageError(f"the report {told}; give the file with --{role}")
+    return paths
+
+
+def _beside(request: VerifyRequest, name: str, wanted: str | None) -> str | None:
+    """A file of that name in the folder of the report or of an arm, best of that digest.
+
+    A file that is there but has another digest is used too: then the report disagrees with it. One
+    that was already missing when the report was made is missing again.
+    """
+    neighbours = (request.report, request.paths.get("bare"), request.paths.get("guarded"))
+    folders = [Path(neighbour).parent for neighbour in neighbours if neighbour is not None]
+    candidates = [folder / Path(name).name for folder in folders]
+    if wanted is None:
+        return str(candidates[0])
+    files = [str(candidate) for candidate in candidates if candidate.is_file()]
+    right = (file for file in files if digest_source(inspect_source(file)).digest == wanted)
+    return next(right, next(iter(files), None))
+
+
+def _options(
+    house: House, request: VerifyRequest, stored: OverheadReport
+) -> tuple[dict[str, Any], list[Disagreement]]:
+    """The options to recompute with, and what is wrong with the report's own."""
+    if request.policy.file is not None or request.policy.profile is not None:
+        return overhead_options(request.policy, house.clock()), []
+    from gatemark.exams.overhead.policy import Options, refuse_expired  # noqa: PLC0415
+
+    told = stored.policy_provenance.overrides
+    loosening = [override.field for override in told if override.loosens]
+    found = []
+    if loosening and not request.accept_overrides:
+        found.append(
+            Disagreement(
+                OVERRIDES_CHECK,
+                "policy_provenance.overrides",
+                loosening,
+                "no override that loosens the profile, unless it is accepted",
+            )
+        )
+    plain = {"profile": stored.policy_provenance.profile, "overrides": _told(stored)}
+    try:
+        options = msgspec.convert(plain, Options)
+        refuse_expired(options, house.clock())
+    except (msgspec.ValidationError, InvalidValueError, BadInputError) as error:
+        found.append(
+            Disagreement(OVERRIDES_CHECK, "policy_provenance.overrides", _told(stored), str(error))
+        )
+        return overhead_options(PolicyRequest(), house.clock()), found
+    return msgspec.to_builtins(options), found
+
+
+def _told(stored: OverheadReport) -> list[dict[str, Any]]:
+    return [
+        {
+            name: getattr(override, name)
+            for name in ("field", "value", "reason", "owner", "evidence", "expires_at")
+        }
+        for override in stored.policy_provenance.overrides
+    ]
+
+
+def _policy_digests(stored: OverheadReport) -> Iterator[Disagreement]:
+    """The stored policy must hash to the stored digests, whatever the right policy is."""
+    try:
+        own = digest(stored.resolved_policy)
+    except InvalidValueError as error:
+        yield Disagreement("policy.digest", "resolved_policy", stored.policy_digest, str(error))
+        return
+    for path, value in (
+        ("policy_digest", stored.policy_digest),
+        ("auto.policy_digest", stored.auto.policy_digest),
+        ("policy_provenance.policy_digest", stored.policy_provenance.policy_digest),
+    ):
+        if value != own:
+            yield Disagreement("policy.digest", path, value, own)
+
+
+def _plain(summary: Mapping[str, Any]) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(summary))
+
+
+def _check_of(path: str) -> str:
+    return next((check for prefix, check in PREFIXES if path.startswith(prefix)), SCHEMA_CHECK)
+
+
+def _differences(stored: Any, found: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    """Every leaf that differs; numbers within rounding are the same number."""
+    if isinstance(stored, dict) and isinstance(found, dict):
+        for key in dict.fromkeys((*stored, *found)):
+            inner = f"{path}.{key}" if path else key
+            # Where a file lies says nothing about what was measured.
+            is_file = inner.startswith("meta.") and key == "file"
+            if inner not in NOT_COMPARED and not is_file:
+                yield from _differences(stored.get(key, MISSING), found.get(key, MISSING), inner)
+    elif isinstance(stored, list) and isinstance(found, list) and len(stored) == len(found):
+        for place, (left, right) in enumerate(zip(stored, found, strict=True)):
+            yield from _differences(left, right, f"{path}[{place}]")
+    elif not _same(stored, found, is_exact=_is_exact(path)):
+        yield path, stored, found
+
+
+def _is_exact(path: str) -> bool:
+    return _check_of(path).startswith("policy.") or path.endswith(EXACT)
+
+
+def _same(left: Any, right: Any, *, is_exact: bool) -> bool:
+    numbers = (int, float)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    are_whole = isinstance(left, int) and isinstance(right, int)
+    if isinstance(left, numbers) and isinstance(right, numbers) and not (is_exact or are_whole):
+        return math.isclose(left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+    return bool(left == right)
+
+
+def _verified(
+    request: VerifyRequest,
+    found: list[Disagreement],
+    stored: OverheadReport | None,
+    verdict: Outcome | None,
+) -> Verified:
+    failed = {disagreement.check for disagreement in found}
+    good: State = "not checked" if stored is None else "pass"
+    checks: dict[str, State] = {check: "fail" if check in failed else good for check in CHECKS}
+    is_true = not found and verdict is not None
+    profile = "report" if request.policy.profile is None else "profile"
+    return Verified(
+        report=request.report,
+        agrees=is_true,
+        stored_verdict=None if stored is None else stored.verdict,
+        verdict=verdict,
+        exit_code=EXIT_BY_OUTCOME[verdict] if is_true and verdict else ExitCode.INTEGRITY,
+        policy_source="file" if request.policy.file is not None else profile,  # type: ignore[arg-type]
+        checks=checks,
+        disagreements=tuple(found),
+        overrides=() if stored is None else tuple(_told(stored)),
+    )

@@ -1,0 +1,232 @@
+"""What a reader sees of guard overhead: the arms side by side, the axes, the windows that moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from gatemark.core.exhibit import Cell, Exhibit, ShiftBin, Shifts, Table
+from gatemark.core.measurement import Measurement
+from gatemark.exams.overhead.arms import SHOWN_IDS, TOLD_IDS, Defect
+from gatemark.exams.overhead.costs import Spent
+from gatemark.exams.overhead.document import ArmPart, CostsPart
+from gatemark.exams.overhead.estimates import PairedOverhead
+from gatemark.exams.overhead.measurements import BARE, GUARDED, OVERHEAD, Basis, Resampling
+from gatemark.exams.overhead.policy import LATENCY, MEMORY, PROFILES, Options, resolve
+
+SHOWN_BINS: Final = 240
+SHOWN_HASH: Final = 20
+
+
+class Worst(msgspec.Struct, frozen=True):
+    """A window that the guards hurt, with both values."""
+
+    window_id: str
+    bare: float
+    guarded: float
+    shift: float
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the summary and the exhibits need besides the measurements."""
+
+    kind: str | None
+    basis: Basis | None
+    arms: dict[str, ArmPart]
+    defects: tuple[Defect, ...]
+    schedule: str | None
+    spent: Spent
+    windows: int
+    weight: int
+    worst: tuple[Worst, ...]
+    resampling: Resampling
+    noise: Measurement | None
+    noise_overhead: float | None
+    costs: CostsPart | None
+
+
+def exhibits_of(
+    facts: Facts, numbers: Sequence[Measurement], options: Options, found: PairedOverhead | None
+) -> tuple[Exhibit, ...]:
+    """Everything there is to show; what would be empty is left out."""
+    by_name = {number.name: number for number in numbers}
+    shown: list[Exhibit | None] = [
+        _defects(facts),
+        _bad_windows(facts),
+        _arms(facts, by_name),
+        _axes(facts, by_name, options),
+        _overrides(options),
+        None if found is None else _shifts(facts, found, options),
+        _worst(facts),
+    ]
+    return tuple(exhibit for exhibit in shown if exhibit is not None)
+
+
+def _defects(facts: Facts) -> Table | None:
+    rows = tuple((found.check, found.message, found.count) for found in facts.defects)
+    if not rows:
+        return None
+    return Table("What is wrong with the arms", ("check", "finding", "count"), rows, len(rows))
+
+
+def _bad_windows(facts: Facts) -> Table | None:
+    rows = tuple(
+        (found.check, ", ".join(found.window_ids))
+        for found in facts.defects
+        if len(found.window_ids) > TOLD_IDS
+    )
+    if not rows:
+        return None
+    columns = ("check", f"the first {SHOWN_IDS} windows")
+    return Table("Which windows are wrong", columns, rows, len(rows))
+
+
+def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
+    sides = [facts.arms[role] for role in ("bare", "guarded") if role in facts.arms]
+    if len(sides) < 2:
+        return None
+    values = [numbers[name].value for name in (BARE, GUARDED)]
+    costs = (facts.spent.bare, facts.spent.guarded)
+    quality = "accuracy" if facts.kind == "accuracy" else "perplexity"
+    rows: dict[str, Sequence[Any]] = {
+        quality: values,
+        "windows": [side.windows for side in sides],
+        "metric": [side.metric_kind for side in sides],
+        "guards": [_guards(side) for side in sides],
+        "device": [side.device for side in sides],
+        "seeds": [
+            _listed(side.seeds, ("python", "numpy", "torch", "bootstrap"), named=True)
+            for side in sides
+        ],
+        "length, stride, windows": [
+            _listed(side.plan, ("seq_len", "stride", "windows")) for side in sides
+        ],
+        "snapshot": [_cut(side.snapshot_hash) for side in sides],
+        "latency p50, ms": [cost.latency_ms_p50 for cost in costs],
+        "latency p95, ms": [cost.latency_ms_p95 for cost in costs],
+        "peak memory, bytes": [cost.peak_memory_bytes for cost in costs],
+        "file": [side.file for side in sides],
+        "digest": [_cut(side.digest) for side in sides],
+    }
+    told = tuple((name, *map(_told, pair), _apart(*pair)) for name, pair in rows.items())
+    return Table("Arms side by side", ("", "bare", "guarded", "difference"), told, len(told))
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "not measured"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:#.6g}" if isinstance(value, float) else str(value)
+
+
+def _apart(bare: Any, guarded: Any) -> str:
+    """How far two cells are apart, or whether they say the same."""
+    if bare is None or guarded is None:
+        return "unknown"
+    if bare == guarded:
+        return "none"
+    is_number = isinstance(bare, float | int) and isinstance(guarded, float | int)
+    return f"{guarded - bare:+,.6g}" if is_number else "differs"
+
+
+def _cut(name: str | None) -> str | None:
+    """The start of a long hash; the JSON report has all of it."""
+    return name if name is None or len(name) <= SHOWN_HASH else name[: SHOWN_HASH - 1] + "…"
+
+
+def _guards(side: ArmPart) -> str | None:
+    if side.guards is None:
+        return "not told"
+    return ", ".join(side.guards) or "none"
+
+
+def _listed(
+    values: dict[str, Any] | None, names: Sequence[str], *, named: bool = False
+) -> str | None:
+    if values is None:
+        return None
+    known = ((name, values[name]) for name in names)
+    if named:
+        return ", ".join(f"{name} {value}" for name, value in known if value is not None) or "none"
+    return ", ".join(str(value) for _, value in known)
+
+
+def _axes(facts: Facts, numbers: dict[str, Measurement], options: Options) -> Table:
+    settings = resolve(options)
+    rows: list[tuple[Cell, ...]] = []
+    for axis, name, budget in (
+        ("quality", OVERHEAD, settings.budget),
+        ("latency", LATENCY, settings.latency_budget),
+        ("memory", MEMORY, settings.memory_budget),
+    ):
+        number = numbers[name]
+        interval = (
+            "none"
+            if number.interval is None
+            else f"[{number.interval.low:+.3%}, {number.interval.high:+.3%}]"
+        )
+        told = "not measured" if number.value is None else f"{number.value:+.3%}"
+        limit = "not gated" if budget is None else f"{budget:.2%}"
+        rows.append((axis, told, interval, limit, number.reason or ""))
+    unit = "points of accuracy" if facts.basis == "count" else "of perplexity"
+    title = f"Three axes (quality in percent {unit})"
+    cells = tuple((*row[:4], row[4] or "measured") for row in rows)
+    return Table(title, ("axis", "overhead", "interval", "budget", "note"), cells, len(cells))
+
+
+def _overrides(options: Options) -> Table | None:
+    base = PROFILES[options.profile]
+    rows = tuple(
+        (
+            override.field,
+            str(getattr(base, override.field)),
+            str(override.value),
+            override.reason or "stricter than the profile",
+            override.owner or "not named",
+            override.evidence or "none needed",
+        )
+        for override in options.overrides
+    )
+    if not rows:
+        return None
+    columns = ("setting", f"profile {options.profile}", "here", "reason", "owner", "evidence")
+    return Table("Overrides of the profile", columns, rows, len(rows))
+
+
+def _shifts(facts: Facts, found: PairedOverhead, options: Options) -> Shifts:
+    size = -(-found.shifts.size // SHOWN_BINS)
+    bins = []
+    for start in range(0, found.shifts.size, size):
+        part = np.sort(found.shifts[start : start + size])
+        bins.append(
+            ShiftBin(
+                first=start + 1,
+                last=start + part.size,
+                low=float(part[0]),
+                middle=float(part[(part.size - 1) // 2]),
+                high=float(part[-1]),
+            )
+        )
+    budget = resolve(options).budget
+    is_loss = facts.basis == "loss"
+    return Shifts(
+        title="Shift of every window",
+        axis="guarded minus bare, nats per token" if is_loss else "drop of accuracy",
+        bins=tuple(bins),
+        mean=math.log1p(found.overhead) if is_loss else found.overhead,
+        bound=math.log1p(budget) if is_loss else budget,
+    )
+
+
+def _worst(facts: Facts) -> Table | None:
+    rows = tuple((w.window_id, w.bare, w.guarded, w.shift) for w in facts.worst)
+    if not rows:
+        return None
+    unit = "shift, nats" if facts.basis == "loss" else "drop of accuracy"
+    values = ("bare loss", "guarded loss") if facts.basis == "loss" else ("bare", "guarded")
+    return Table("Worst windows", ("window", *values, unit), rows, len(rows))

@@ -1,5 +1,0 @@
-"""The guard-overhead exam: what guards cost, proved on the same windows."""
-
-from gatemark.suites.overhead.exam import SUITE
-
-__all__ = ["SUITE"]

@@ -1,0 +1,382 @@
+"""The runner: order, restored state, seeds, costs, and targets that misbehave."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gatemark.core.errors import BadInputError, IncomparableError, UsageError
+from gatemark.exams.overhead.run import write_run
+from gatemark.exams.overhead.targets.loading import build_target
+from gatemark.exams.overhead.targets.port import Counts, Loss, OverheadTarget, Seeds, Window
+from gatemark.exams.overhead.targets.runner import (
+    ORDER,
+    largest_repeat_shift,
+    name_windows,
+    run_arms,
+)
+
+Run = Callable[..., Any]
+
+SEEDS = Seeds(python=5, numpy=6, torch=None, bootstrap=7)
+
+
+class Toy:
+    """A target whose loss comes from its weight, and whose guards change that weight."""
+
+    kind: Any = "ppl_causal"
+    device = "cpu"
+    seq_len = stride = 4
+    guards: tuple[str, ...] = ("double",)
+
+    def __init__(self, count: int = 5) -> None:
+        self.weight = 1.0
+        self.calls: list[str] = []
+        self.rows = [bytes([place]) * 4 for place in range(count)]
+
+    def windows(self) -> Sequence[Window]:
+        return [Window(row, row) for row in self.rows]
+
+    def snapshot(self) -> float:
+        return self.weight
+
+    def restore(self, snapshot: float) -> None:
+        self.weight = snapshot
+
+    def fingerprint(self) -> str:
+        return f"weight {self.weight}"
+
+    def toggle(self, *, guarded: bool) -> None:
+        self.calls.append("on" if guarded else "off")
+        if guarded:
+            self.weight *= 2
+
+    def evaluate(self, window: Window) -> Any:
+        self.calls.append("evaluate")
+        return Loss(tokens=3, loss=self.weight + window.data[0])
+
+
+def ticking() -> Callable[[], float]:
+    """A clock on which everything takes exactly two milliseconds."""
+
+    def steps() -> Iterator[float]:
+        moment = 0.0
+        while True:
+            yield moment
+            moment += 0.002
+
+    return steps().__next__
+
+
+def run(target: Any) -> Any:
+    return run_arms(target, SEEDS, clock=ticking())
+
+
+def test_the_order_is_bare_guarded_guarded_bare() -> None:
+    seen: list[tuple[int, int]] = []
+    found = run_arms(
+        Toy(), SEEDS, clock=ticking(), on_progress=lambda done, total: seen.append((done, total))
+    )
+    assert ORDER == ("bare", "guarded", "guarded", "bare")
+    assert tuple(one.arm for one in found.passes) == ORDER
+    assert seen == [(done, 20) for done in range(1, 21)]
+    assert [round(ms, 6) for ms in found.passes[0].latency_ms] == [2.0] * 5
+
+
+def test_guards_that_change_the_state_do_not_reach_the_next_pass() -> None:
+    found = run(Toy())
+    losses = [[outcome.loss for outcome in one.outcomes] for one in found.passes]
+    assert losses[0] == losses[3] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert losses[1] == losses[2] == [2.0, 3.0, 4.0, 5.0, 6.0]
+    assert {one.before for one in found.passes} == {"weight 1.0"}
+    assert {one.restored for one in found.passes} == {"weight 1.0"}
+    after = [one.after for one in found.passes]
+    assert after == ["weight 1.0", "weight 2.0", "weight 2.0", "weight 1.0"]
+    assert largest_repeat_shift(found, "guarded") == 0
+
+
+def test_a_restore_that_does_not_restore_is_noticed() -> None:
+    class Sticky(Toy):
+        def restore(self, snapshot: float) -> None:
+            pass
+
+    with pytest.raises(IncomparableError, match=r"hash was weight 1\.0, is weight 2\.0"):
+        run(Sticky())
+
+
+def test_every_pass_starts_from_the_same_random_streams() -> None:
+    class Dicey(Toy):
+        def evaluate(self, window: Window) -> Loss:
+            return Loss(3, 1 + random.random() + float(np.random.random()))
+
+    found = run(Dicey())
+    assert len({one.outcomes for one in found.passes}) == 1
+    assert len({outcome.loss for outcome in found.passes[0].outcomes}) == 5
+
+
+def test_a_target_with_streams_of_its_own_is_told_the_seeds() -> None:
+    told: list[Seeds] = []
+
+    class Own(Toy):
+        def reseed(self, seeds: Seeds) -> None:
+            told.append(seeds)
+
+    run(Own())
+    assert set(told) == {SEEDS}
+    assert len(told) >= len(ORDER)
+
+
+def test_what_is_left_of_the_noise_is_told() -> None:
+    class Drifting(Toy):
+        evaluated = 0
+
+        def evaluate(self, window: Window) -> Loss:
+            self.evaluated += 1
+            return Loss(3, 1 + self.evaluated / 1000)
+
+    assert largest_repeat_shift(run(Drifting()), "bare") == pytest.approx(0.015)
+
+
+def test_names_of_windows_follow_content_place_and_plan() -> None:
+    one, other = Toy(), Toy()
+    names = [window.window_id for window in name_windows(one)]
+    assert len(set(names)) == 5
+    assert [window.window_id for window in name_windows(other)] == names
+    other.stride = 2
+    assert not {window.window_id for window in name_windows(other)} & set(names)
+    twice = Toy()
+    twice.rows = [b"same"] * 3
+    found = name_windows(twice)
+    assert len({window.window_id for window in found}) == 3
+    assert len({window.content_hash for window in found}) == 1
+
+
+def test_memory_of_the_guards_is_seen() -> None:
+    class Hungry(Toy):
+        def evaluate(self, window: Window) -> Loss:
+            kept = bytes(4_000_000 if self.weight > 1 else 1_000_000)
+            return Loss(3, 1.0 + len(kept) % 7)
+
+    memory = run(Hungry()).memory
+    assert 1_000_000 <= memory["bare"] < 1_500_000
+    assert 4_000_000 <= memory["guarded"] < 4_500_000
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ({"windows": lambda self: []}, "at least one window"),
+        ({"windows": lambda self: 1 / 0}, "windows() raised ZeroDivisionError"),
+        ({"snapshot": lambda self: self.nothing}, "snapshot() raised AttributeError"),
+        ({"fingerprint": lambda self: {}["x"]}, "fingerprint() raised KeyError"),
+        ({"toggle": lambda self, *, guarded: 1 / (not guarded)}, "toggle(guarded=True) raised"),
+        ({"evaluate": lambda self, window: None}, "must give Loss for kind ppl_causal"),
+        ({"evaluate": lambda self, window: Counts(1, 2)}, "got Counts"),
+        ({"evaluate": lambda self, window: window.nothing}, "of window w000000-"),
+        ({"evaluate": lambda self, window: Loss(3, None)}, "loss must be a number, got None"),
+        ({"evaluate": lambda self, window: Loss(3, "2")}, "loss must be a number, got '2'"),
+        ({"evaluate": lambda self, window: Loss(3, loss=True)}, "loss must be a number, got True"),
+        ({"evaluate": lambda self, window: Loss(2.5, 2)}, "tokens must be a whole number >= 0"),
+        ({"evaluate": lambda self, window: Loss(-1, 2)}, "tokens must be a whole number >= 0"),
+        ({"evaluate": lambda self, window: Loss(2**64, 2)}, "tokens must be a whole number >= 0"),
+        ({"kind": "accuracy", "evaluate": lambda self, window: Counts(2.7, 4)}, "correct must be"),
+        ({"kind": "bleu"}, "kind must be one of ppl_causal, ppl_mlm, ppl_seq2seq, accuracy"),
+        ({"device": None}, "device must be a text, got None"),
+        ({"device": " "}, "device must be a text"),
+        ({"seq_len": 0}, "seq_len must be a whole number >= 1, got 0"),
+        ({"stride": "4"}, "stride must be a whole number >= 1, got '4'"),
+        ({"guards": "clip"}, "guards must be a tuple of names, got 'clip'"),
+        ({"guards": None}, "guards must be a tuple of names"),
+        ({"fingerprint": lambda self: " "}, "fingerprint() must give a text of 1 to 512"),
+        ({"windows": lambda self: [1, 2]}, "must give Window(content=bytes, data=…), got int at 0"),
+        ({"windows": lambda self: [Window("text", 1)]}, "without content in bytes"),
+        (
+            {"start_memory": lambda self: None, "peak_memory": lambda self: -1},
+            "peak_memory() must be bytes as a whole number >= 0, or a reason, got -1",
+        ),
+        ({"start_memory": lambda self: None, "peak_memory": lambda self: " "}, "peak_memory()"),
+    ],
+)
+def test_a_target_that_breaks_is_named_with_what_it_was_asked(broken: Any, words: str) -> None:
+    target: Any = type("Broken", (Toy,), broken)()
+    with pytest.raises(BadInputError) as caught:
+        run(target)
+    assert words in str(caught.value)
+
+
+def test_numbers_of_numpy_become_plain_ones(tmp_path: Path) -> None:
+    class Typed(Toy):
+        def evaluate(self, window: Window) -> Loss:
+            loss: Any = 10**400 if window.data[0] == 1 else np.float32(2.5)
+            return Loss(int(np.int64(3)) if window.data[0] else np.int64(3), loss)  # type: ignore[arg-type]
+
+    found = run(Typed())
+    assert found.passes[0].outcomes[:2] == (Loss(3, 2.5), Loss(3, math.inf))
+    write_run(found, tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "bare.jsonl").read_text().splitlines()]
+    assert [row.get("loss") for row in rows[1:4]] == [2.5, None, 2.5]
+
+
+def test_counts_and_missing_values_are_written_as_strict_json(tmp_path: Path) -> None:
+    class Counting(Toy):
+        kind = "accuracy"
+
+        def evaluate(self, window: Window) -> Counts:
+            return Counts(correct=int(3 - self.weight), total=3)
+
+    class Failing(Toy):
+        def evaluate(self, window: Window) -> Loss:
+            return Loss(3, math.nan if window.data[0] == 2 else 1.0)
+
+    write_run(run(Counting()), tmp_path / "c")
+    write_run(run(Failing()), tmp_path / "f")
+    text = (tmp_path / "c" / "guarded.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert (rows[1]["correct"], rows[1]["total"], rows[0]["metric_kind"]) == (1, 3, "accuracy")
+    text = (tmp_path / "f" / "bare.jsonl").read_text()
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
+    assert [row.get("loss") for row in rows[1:]] == [1.0, 1.0, None, 1.0, 1.0]
+
+
+def test_a_toy_keeps_the_port() -> None:
+    assert isinstance(Toy(), OverheadTarget)
+
+
+# The command.
+
+OWN = """
+from gatemark.exams.overhead.targets.port import Loss, Window
+
+class Own:
+    kind, device, seq_len, stride, guards = "ppl_causal", "cpu", 4, 4, ("g",)
+    def __init__(self, cost): self.cost, self.on = cost, False
+    def windows(self): return [Window(bytes([i]) * 4, i) for i in range(12)]
+    def snapshot(self): return None
+    def restore(self, snapshot): self.on = False
+    def fingerprint(self): return "constant"
+    def toggle(self, *, guarded): self.on = guarded
+    def evaluate(self, window):
+        print("a target may print")
+        return Loss(4, 2 + window.data / 10 + self.cost * self.on)
+
+def build(options, seeds):
+    return Own(options["cost"])
+"""
+
+
+@pytest.fixture
+def own(gatemark: Run, tmp_path: Path) -> Run:
+    """Run a target of one's own with some lines of configuration."""
+    (tmp_path / "own_target.py").write_text(OWN)
+
+    def go(config: str, *arguments: object) -> Any:
+        path = tmp_path / "overhead.yaml"
+        path.write_text(f"gatemark_overhead: 1\n{config}")
+        return gatemark("overhead", "run", path, "--json", *arguments)
+
+    return go
+
+
+@pytest.mark.parametrize(("cost", "code"), [(0.005, 0), (0.02, 1), (0.0, 0), ("nan", 3)])
+def test_a_target_of_ones_own_is_measured(own: Run, tmp_path: Path, cost: Any, code: int) -> None:
+    value = ".nan" if cost == "nan" else cost
+    ran = own(f"target: {{python: 'own_target:build'}}\noptions: {{cost: {value}}}\n")
+    assert ran.code == code
+    names = {"bare.jsonl", "guarded.jsonl", "noise.jsonl", "costs.json", "report.json"}
+    assert {path.name for path in (tmp_path / "overhead").iterdir()} == names
+    assert ran.json["guard_overhead"]["noise"]["given"] is True
+    assert ran.json["axes"]["latency"]["state"] == ("not gated" if code < 3 else "not measured")
+    assert ran.json == json.loads((tmp_path / "overhead" / "report.json").read_text())
+    assert "a target may print" in ran.err
+
+
+def test_a_run_can_be_verified_with_what_lies_beside_it(
+    own: Run, gatemark: Run, tmp_path: Path
+) -> None:
+    own("target: {python: 'own_target:build'}\noptions: {cost: 0.001}\nout: here\n")
+    here = tmp_path / "here"
+    arms = ("--bare", here / "bare.jsonl", "--guarded", here / "guarded.jsonl")
+    assert gatemark("overhead", "verify", here / "report.json", *arms).code == 0
+    costs = json.loads((here / "costs.json").read_text())
+    costs["arms"]["guarded"]["latency_ms"][0][0] *= 9
+    (here / "edited.json").write_text(json.dumps(costs))
+    ran = gatemark(
+        *("overhead", "verify", here / "report.json", *arms, "--json"),
+        *("--costs", here / "edited.json"),
+    )
+    assert (ran.code, ran.json["checks"]["costs"]) == (4, "fail")
+
+
+def test_time_and_memory_have_budgets_of_their_own(own: Run, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "overrides:\n- {field: latency_budget, value: 10}\n- {field: memory_budget, value: 10}\n"
+    )
+    config = "target: {python: 'own_target:build'}\noptions: {cost: 0.0}\npolicy: policy.yaml\n"
+    ran = own(config)
+    axes = ran.json["axes"]
+    assert ran.code == 0
+    assert (axes["latency"]["state"], axes["memory"]["state"]) == ("pass", "pass")
+    assert (axes["latency"]["budget"], axes["memory"]["budget"]) == (10, 10)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("target: {example: nope}\n", "no example target is called 'nope'"),
+        ("target: {python: 'gone:build'}\n", "No module named 'gone'"),
+        ("target: {python: 'own_target:nope'}\n", "has no function 'nope'"),
+        ("target: {python: 'os;system'}\n", "must look like 'module:function'"),
+        ("target: {python: 'own_target:build'}\n", "raised KeyError: 'cost'"),
+        ("target: {python: 'own_target:Own'}\noptions: {}\n", "raised TypeError"),
+        ("target: {}\n", "target must name an example"),
+        ("target: {example: numpy_lm}\nbudget: 99\n", "unknown field `budget`"),
+        ("target: {example: numpy_lm}\noptions: {guard: 7}\n", "numpy_lm: Expected"),
+        ("target: {example: numpy_lm}\nseeds: {luck: 7}\n", "unknown field `luck`"),
+        ("target: {example: numpy_lm}\nseeds: {python: -1}\n", "Expected `int` >= 0"),
+        ("target: {example: numpy_lm}\nseeds: {numpy: 9007199254740992}\n", "9007199254740991"),
+        ("target: {example: numpy_lm}\nseeds: {numpy: true}\n", "got `bool`"),
+        ("target: {example: numpy_lm}\npolicy: gone.yaml\n", "gone.yaml: No such file"),
+        ("target: {example: numpy_lm}\ntarget: {example: x}\n", "appears more than once"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused(
+    own: Run, tmp_path: Path, config: str, words: str
+) -> None:
+    ran = own(config)
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+    assert not (tmp_path / "overhead").exists()
+
+
+def test_what_cannot_be_judged_or_written_is_refused_before_the_model_runs(
+    own: Run, tmp_path: Path
+) -> None:
+    config = "target: {python: 'own_target:build'}\noptions: {cost: 0.0}\n"
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    for arguments, words in (
+        (["--budget", "0.3"], "needs a reason, an owner and an evidence reference"),
+        (["--policy", tmp_path / "gone.yaml"], "gone.yaml: No such file"),
+        (["--out", taken], "taken is not a folder"),
+    ):
+        ran = own(config, *arguments)
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+        assert "a target may print" not in ran.err
+        assert not (tmp_path / "overhead").exists()
+
+
+def test_what_a_builder_returns_must_be_a_target(tmp_path: Path) -> None:
+    (tmp_path / "odd_target.py").write_text("def build(options, seeds): return 7\n")
+    with pytest.raises(BadInputError, match="must return a target, got int without kind"):
+        build_target({"python": "odd_target:build"}, {}, SEEDS, tmp_path)
+    (tmp_path / "needy_target.py").write_text("import a_package_nobody_has\n")
+    with pytest.raises(UsageError, match="a_package_nobody_has"):
+        build_target({"python": "needy_target:build"}, {}, SEEDS, tmp_path)

@@ -1,0 +1,215 @@
+"""The PyTorch adapter on a tiny transformer with random weights, on the CPU."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip(
+    "torch", reason="torch is not installed here; CI installs it and runs this file"
+)
+
+from gatemark.core.errors import BadInputError, IncomparableError  # noqa: E402
+from gatemark.exams.overhead.run import write_run  # noqa: E402
+from gatemark.exams.overhead.targets.port import MemoryMeter, OverheadTarget, Reseedable, Seeds  # noqa: E402
+from gatemark.exams.overhead.targets.runner import run_arms  # noqa: E402
+from gatemark.exams.overhead.targets.torch_adapter import (  # noqa: E402
+    ActivationClip,
+    CausalLm,
+    SpectralCap,
+    deterministic,
+)
+
+WORDS, WIDTH, LENGTH = 40, 32, 16
+SEEDS = Seeds(python=3, numpy=3, torch=3, bootstrap=3)
+
+
+class TinyLm(torch.nn.Module):  # type: ignore[name-defined,misc]
+    """Two transformer layers with a causal mask, and a buffer that evaluating does not change."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.embed = torch.nn.Embedding(WORDS, WIDTH)
+        self.place = torch.nn.Embedding(LENGTH, WIDTH)
+        layer = torch.nn.TransformerEncoderLayer(
+            WIDTH, 4, dim_feedforward=64, dropout=dropout, batch_first=True
+        )
+        self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.out = torch.nn.Linear(WIDTH, WORDS)
+        self.register_buffer("seen", torch.zeros(1, dtype=torch.bfloat16))
+
+    def forward(self, ids: Any) -> Any:
+        hidden = self.embed(ids) + self.place(torch.arange(ids.shape[1]))
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.out(self.layers(hidden, mask=mask, is_causal=True))
+
+
+def target(guards: Any = (), **more: Any) -> CausalLm:
+    torch.manual_seed(1)
+    tokens = torch.randint(0, WORDS, (30 * LENGTH,)).tolist()
+    return CausalLm(TinyLm(), tokens, seq_len=LENGTH, guards=guards, **more)
+
+
+def run(found: CausalLm) -> Any:
+    with deterministic():
+        return run_arms(found, SEEDS, clock=time.perf_counter)
+
+
+def perplexity(found: Any, place: int) -> float:
+    outcomes = found.passes[place].outcomes
+    total = sum(outcome.tokens for outcome in outcomes)
+    return math.exp(sum(outcome.tokens * outcome.loss for outcome in outcomes) / total)
+
+
+def test_the_adapter_keeps_the_port() -> None:
+    found = target()
+    assert isinstance(found, OverheadTarget)
+    assert isinstance(found, Reseedable)
+    assert isinstance(found, MemoryMeter)
+
+
+def test_the_loss_is_that_of_torch_on_shifted_tokens() -> None:
+    found = target()
+    window = found.windows()[0]
+    with torch.no_grad():
+        logits = found._model(window.data.unsqueeze(0))[0]
+        shares = torch.log_softmax(logits[:-1], dim=-1)
+        expected = -shares[torch.arange(LENGTH - 1), window.data[1:]].mean()
+    outcome = found.evaluate(window)
+    assert outcome.tokens == LENGTH - 1
+    assert outcome.loss == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_a_wide_clip_changes_nothing_and_a_tight_one_does() -> None:
+    wide, tight = run(target([ActivationClip(1e6)])), run(target([ActivationClip(0.01)]))
+    # Hooks switch off torch's fused layers, so the last digits may differ.
+    assert perplexity(wide, 1) == pytest.approx(perplexity(wide, 0), rel=1e-6)
+    assert perplexity(tight, 0) == perplexity(wide, 0)
+    assert perplexity(tight, 1) != pytest.approx(perplexity(tight, 0), rel=1e-3)
+
+
+def test_a_guard_that_changes_weights_is_undone_by_the_restore() -> None:
+    found = run(target([SpectralCap(0.3), ActivationClip(5.0)]))
+    assert [one.arm for one in found.passes] == ["bare", "guarded", "guarded", "bare"]
+    for one in found.passes:
+        assert one.before == one.restored == found.snapshot_hash
+        assert (one.after != found.snapshot_hash) is (one.arm == "guarded")
+    assert found.passes[0].outcomes == found.passes[3].outcomes
+    assert found.passes[1].outcomes == found.passes[2].outcomes
+    assert found.guards == ("spectral_cap", "clip")
+
+
+def test_the_same_seeds_write_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_run(run(target([SpectralCap(0.5)])), tmp_path / name)
+    for file in ("bare.jsonl", "guarded.jsonl", "noise.jsonl"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_model_that_changes_itself_outside_its_state_dict_is_noticed() -> None:
+    class Leaky(TinyLm):
+        def state_dict(self, *arguments: Any, **more: Any) -> Any:
+            state = super().state_dict(*arguments, **more)
+            state["calls"] = torch.tensor(self.__dict__.setdefault("calls", 0))
+            self.__dict__["calls"] += 1
+            return state
+
+        def load_state_dict(self, state: Any, strict: bool = True, assign: bool = False) -> Any:
+            return super().load_state_dict(
+                {name: value for name, value in state.items() if name != "calls"}, strict=strict
+            )
+
+    leaky = CausalLm(Leaky(), list(range(WORDS)) * 4, seq_len=LENGTH)
+    with pytest.raises(IncomparableError, match="did not bring the state back"):
+        run(leaky)
+
+
+def test_buffers_that_are_not_saved_are_restored_too() -> None:
+    class Counting(TinyLm):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()), persistent=False)
+
+        def forward(self, ids: Any) -> Any:
+            self.calls += 1
+            return super().forward(ids) * (1 + self.calls / 100)
+
+    torch.manual_seed(1)
+    found = run(CausalLm(Counting(), list(range(WORDS)) * 4, seq_len=LENGTH))
+    assert found.passes[0].outcomes == found.passes[3].outcomes
+    assert found.passes[0].after != found.snapshot_hash == found.passes[0].restored
+
+
+TRAINED = """
+import torch
+from gatemark.exams.overhead.targets.torch_adapter import ActivationClip, CausalLm
+
+WORDS = 20
+
+def build(options, seeds):
+    torch.manual_seed(seeds.torch)
+    tokens = [place % WORDS for place in range(640)]
+    model = torch.nn.Sequential(torch.nn.Embedding(WORDS, 16), torch.nn.Linear(16, WORDS))
+    steps = torch.optim.Adam(model.parameters(), lr=0.05)
+    ids = torch.tensor(tokens)
+    for _ in range(40):
+        steps.zero_grad()
+        torch.nn.functional.cross_entropy(model(ids[:-1]), ids[1:]).backward()
+        steps.step()
+    return CausalLm(model, tokens, seq_len=32, guards=[ActivationClip(options["limit"])])
+"""
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1e6, 0), (0.5, 1)])
+def test_a_trained_model_is_judged_by_its_perplexity(
+    gatemark: Any, tmp_path: Path, limit: float, code: int
+) -> None:
+    (tmp_path / "trained_target.py").write_text(TRAINED)
+    config = tmp_path / "overhead.yaml"
+    config.write_text(
+        "gatemark_overhead: 1\ntarget: {python: 'trained_target:build'}\n"
+        f"options: {{limit: {limit}}}\nseeds: {{torch: 3}}\nout: run\n"
+    )
+    ran = gatemark("overhead", "run", config, "--json")
+    assert ran.code == code, ran.err
+    assert ran.json["meta"]["seeds"]["torch"] == 3
+    assert ran.json["guard_overhead"]["bare_ppl"] < 3
+    arms = ("--bare", tmp_path / "run" / "bare.jsonl", "--guarded", tmp_path / "run/guarded.jsonl")
+    assert gatemark("overhead", "verify", tmp_path / "run" / "report.json", *arms).code == code
+
+
+def test_an_answer_with_logits_is_understood_and_the_cpu_tells_no_memory() -> None:
+    class Wrapped(torch.nn.Module):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = TinyLm()
+
+        def forward(self, ids: Any) -> Any:
+            class Answer:
+                logits = self.inner(ids)
+
+            return Answer()
+
+    found = run(CausalLm(Wrapped(), list(range(WORDS)) * 4, seq_len=LENGTH, max_windows=3))
+    assert len(found.windows) == 3
+    assert found.memory["bare"] == "torch tells no peak of memory on cpu"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: CausalLm(TinyLm(), [1, 2, 3], seq_len=16),
+        lambda: CausalLm(TinyLm(), list(range(40)), seq_len=1),
+        lambda: CausalLm(TinyLm(), list(range(40)), seq_len=16, stride=0),
+        lambda: CausalLm(TinyLm(), list(range(40)), seq_len=16, max_windows=0),
+        lambda: ActivationClip(0),
+        lambda: SpectralCap(-1),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(make: Any) -> None:
+    with pytest.raises(BadInputError):
+        make()

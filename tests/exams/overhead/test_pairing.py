@@ -1,0 +1,139 @@
+"""The proof that two arms are about the same windows."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemark.exams.overhead.arms import SHOWN_IDS, Arm, Hole
+from gatemark.exams.overhead.costs import schedule_digest
+from gatemark.exams.overhead.pairing import CHECKS, prove
+
+from .arms import meta
+
+
+def arm(role: str = "bare", count: int = 6, **more: Any) -> Arm:
+    return Arm(
+        role=role,  # type: ignore[arg-type]
+        name=f"folder/{role}.jsonl",
+        meta=meta(role, windows=count),
+        ids=[f"w{i}" for i in range(count)],
+        contents=[f"h{i}" for i in range(count)],
+        weights=[10 + i for i in range(count)],
+        values=[2.0] * count,
+        **more,
+    )
+
+
+def changed(found: Arm, **fields: Any) -> Arm:
+    return msgspec.structs.replace(copy.deepcopy(found), **fields)
+
+
+def checks(bare: Arm, guarded: Arm) -> list[str]:
+    return [found.check for found in prove(bare, guarded).defects]
+
+
+def test_equal_arms_pair() -> None:
+    assert prove(arm(), arm("guarded")) == ((), 6, 6, 0)
+
+
+GUARDED = arm("guarded")
+BROKEN: dict[str, tuple[Arm, Arm]] = {
+    "arm.missing": (arm(), Arm(role="guarded", name="x", absent="no file was given")),
+    "arm.role": (arm(), arm("bare")),
+    "arm.guards": (changed(arm(), meta=meta(windows=6, guards=["clip"])), GUARDED),
+    "arm.damaged": (arm(), changed(GUARDED, damage="gzip data is damaged")),
+    "arm.unusable_window": (
+        arm(),
+        changed(
+            GUARDED,
+            ids=GUARDED.ids[:-1],
+            contents=GUARDED.contents[:-1],
+            weights=GUARDED.weights[:-1],
+            holes=[Hole(7, "w5", "not JSON")],
+            hole_count=1,
+        ),
+    ),
+    "arm.duplicate_window": (arm(), changed(GUARDED, ids=["w0", "w0", "w2", "w3", "w4", "w5"])),
+    "arm.window_count": (arm(), changed(GUARDED, meta=meta("guarded", windows=7))),
+    "pair.kind": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, metric_kind="ppl_mlm"))),
+    "pair.plan": (arm(), changed(GUARDED, meta=meta("guarded", windows=7))),
+    "pair.seeds": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, seeds={}))),
+    "pair.device": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, device="npu"))),
+    "pair.snapshot": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, snapshot_hash="b"))),
+    "pair.windows": (arm(), changed(GUARDED, ids=[*GUARDED.ids[:-1], "other"])),
+    "pair.order": (
+        arm(),
+        changed(
+            GUARDED,
+            ids=GUARDED.ids[::-1],
+            contents=GUARDED.contents[::-1],
+            weights=GUARDED.weights[::-1],
+        ),
+    ),
+    "pair.content": (arm(), changed(GUARDED, contents=["h0", "x", *GUARDED.contents[2:]])),
+    "pair.weight": (arm(), changed(GUARDED, weights=[1, *GUARDED.weights[1:]])),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_every_check_can_fail(check: str) -> None:
+    assert check in checks(*BROKEN[check])
+    assert set(BROKEN) == set(CHECKS)
+
+
+def test_what_only_one_arm_has_is_told_with_its_side() -> None:
+    short = arm("guarded", 4)
+    found = {d.check: d for d in prove(arm(), short).defects}
+    assert found["pair.windows"].message == "only the bare arm, not the guarded, has: w4, w5"
+    assert found["pair.windows"].window_ids == ("w4", "w5")
+
+
+def test_long_lists_of_ids_are_cut_and_counted() -> None:
+    bare, guarded = arm(count=100), arm("guarded", 100)
+    found = prove(bare, changed(guarded, contents=["x"] * 100)).defects[0]
+    assert (len(found.window_ids), found.count) == (SHOWN_IDS, 100)
+    assert found.message.endswith(": w0, w1, w2 and 97 more")
+
+
+def test_a_bad_line_is_named_without_its_folder() -> None:
+    (found,) = (d for d in prove(*BROKEN["arm.unusable_window"]).defects if "unusable" in d.check)
+    assert "w5 (guarded.jsonl:7: not JSON)" in found.message
+
+
+def test_the_schedule_names_content_weights_and_plan() -> None:
+    first = schedule_digest(arm())
+    others = [
+        changed(arm(), contents=["x"] * 6),
+        changed(arm(), weights=[1] * 6),
+        changed(arm(), ids=[f"v{i}" for i in range(6)]),
+        changed(arm(), meta=meta(windows=6, plan={"seq_len": 8, "stride": 4, "windows": 6})),
+    ]
+    assert len({first, *(schedule_digest(other) for other in others)}) == 5
+    assert schedule_digest(changed(arm(), values=[9.0] * 6)) == first
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(["ids", "contents", "weights"]),
+    st.integers(0, 5),
+    st.sampled_from(["change", "drop", "twice", "swap"]),
+)
+def test_no_change_of_a_window_goes_unnoticed(column: str, place: int, act: str) -> None:
+    guarded = arm("guarded")
+    columns = {name: list(getattr(guarded, name)) for name in ("ids", "contents", "weights")}
+    if act == "change":
+        columns[column][place] = 999 if column == "weights" else "changed"
+    elif act == "swap":
+        other = (place + 1) % 6
+        values = columns[column]
+        values[place], values[other] = values[other], values[place]
+    else:
+        for values in columns.values():
+            values[place : place + 1] = values[place : place + 1] * (0 if act == "drop" else 2)
+    assert checks(arm(), changed(guarded, **columns))

@@ -1,0 +1,702 @@
+"""``gatemark overhead verify``: edited reports, other files, other policies."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import rfc8785
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gatemark.core.canonical import digest
+from gatemark.exams.overhead import plain_check
+from gatemark.exams.overhead.arm_files import read_arm
+from gatemark.exams.overhead.costs import schedule_digest
+from gatemark.exams.overhead.policy_file import PolicyRequest
+from gatemark.exams.overhead.verify import CHECKS, VerifyRequest, verify_overhead
+from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+
+from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
+
+Run = Callable[..., Any]
+Edit = Callable[[dict[str, Any]], Any]
+
+
+NO, YES = False, True
+
+
+def put(path: str, value: Any) -> Edit:
+    """An edit that sets one value, by a dotted path."""
+
+    def edit(report: dict[str, Any]) -> None:
+        *way, last = path.split(".")
+        place: Any = report
+        for step in way:
+            place = place[int(step)] if step.isdigit() else place[step]
+        place[last] = value
+
+    return edit
+
+
+@pytest.fixture
+def made(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """A true report over two noisy arms, and the arms as arguments."""
+    draw = np.random.default_rng(4)
+    bare = draw.gamma(40, 0.06, 40)
+    guarded = bare + draw.normal(0.004, 0.002, 40)
+    arms: list[Any] = [
+        *("--bare", loss_arm(tmp_path / "bare.jsonl", "bare", bare.tolist())),
+        *("--guarded", loss_arm(tmp_path / "guarded.jsonl", "guarded", guarded.tolist())),
+    ]
+    ran = gatemark("score", "overhead", *arms, "--json")
+    assert ran.code == 0
+    return ran.json, arms
+
+
+@pytest.fixture
+def verify(gatemark: Run, tmp_path: Path) -> Run:
+    def run(report: Any, *arguments: object) -> Any:
+        path = tmp_path / "report.json"
+        path.write_text(report if isinstance(report, str) else json.dumps(report))
+        return gatemark("overhead", "verify", path, "--json", *arguments)
+
+    return run
+
+
+def test_a_true_report_agrees(made: Any, verify: Run) -> None:
+    report, arms = made
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["agrees"], ran.json["verdict"]) == (0, True, "pass")
+    assert set(ran.json["checks"]) == set(CHECKS)
+    assert set(ran.json["checks"].values()) == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "check"),
+    [
+        (put("guard_overhead.overhead_ratio", 1.0), "value.ratio"),
+        (put("guard_overhead.overhead_ratio", None), "value.ratio"),
+        (put("guard_overhead.overhead_percent", 0.0), "value.ratio"),
+        (put("guard_overhead.bare_ppl", 20.0), "value.bare"),
+        (put("guard_overhead.guarded_ppl", 1.0), "value.guarded"),
+        (put("guard_overhead.passed", NO), "flag.passed"),
+        (put("guard_overhead.evaluated", NO), "flag.evaluated"),
+        (put("validation.guard_overhead_acceptable", NO), "flag.guard_overhead_acceptable"),
+        (put("verdict", "fail"), "verdict"),
+        (put("guard_overhead.overhead_threshold", 0.05), "policy.budget"),
+        (put("guard_overhead.tolerance", 0.1), "policy.budget"),
+        (put("guard_overhead.mode", "interval"), "policy.mode"),
+        (put("resolved_policy.settings.budget", 0.05), "policy.resolved"),
+        (put("resolved_policy.rules.1.bound", 0.5), "policy.resolved"),
+        (put("policy_digest", "sha256:" + "0" * 64), "policy.digest"),
+        (put("auto.policy_digest", "sha256:" + "0" * 64), "policy.digest"),
+        (put("policy_provenance.policy_digest", "x"), "policy.digest"),
+        (put("policy_provenance.profile", "dev"), "policy.resolved"),
+        (put("guard_overhead.interval.high", 0.001), "value.interval"),
+        (put("guard_overhead.tail.worst", []), "value.tail"),
+        (put("guard_overhead.errors", [{"check": "x", "message": "y"}]), "pairing"),
+        (put("guard_overhead.schedule_digest", "sha256:00"), "pairing"),
+        (put("meta.bare.snapshot_hash", "other"), "arm.bare"),
+        (put("meta.guarded.digest", "sha256:00"), "arm.guarded"),
+        (put("meta.device", "cuda"), "meta"),
+        (put("axes.quality.overhead", 0.0), "axis.quality"),
+        (put("axes.latency.state", "pass"), "axis.latency"),
+        (put("axes.memory.reason", "quiet"), "axis.memory"),
+        (put("score", 1.0), "value.score"),
+        (put("findings.2.observed", 0.0), "findings"),
+        (put("blockers", ["none"]), "words"),
+        (put("guard_overhead.noise.reason", "quiet"), "value.noise"),
+        (put("guard_overhead.windows", 400), "value.other"),
+        (put("guard_overhead", "garbage"), "report.schema"),
+        (put("guard_overhead.overhead_ratio", "banana"), "report.schema"),
+        (put("skipped", YES), "report.schema"),
+        (lambda report: report.pop("validation"), "report.schema"),
+    ],
+)
+def test_an_edited_report_is_caught_under_a_stable_name(
+    made: Any, verify: Run, edit: Edit, check: str
+) -> None:
+    report, arms = made
+    edit(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["agrees"]) == (4, False)
+    assert ran.json["checks"][check] == "fail"
+    assert check in {found["check"] for found in ran.json["disagreements"]}
+
+
+def test_every_name_of_a_check_can_fail(made: Any) -> None:
+    tried = {
+        mark.args[1][index][1]
+        for mark in test_an_edited_report_is_caught_under_a_stable_name.pytestmark  # type: ignore[attr-defined]
+        for index in range(len(mark.args[1]))
+    }
+    elsewhere = {"policy.overrides", "policy.provenance", "arm.noise", "costs"}
+    assert tried | elsewhere == set(CHECKS)
+
+
+def test_a_budget_edited_together_with_every_digest_is_caught(made: Any, verify: Run) -> None:
+    report, arms = made
+    report["resolved_policy"]["settings"]["budget"] = 0.4
+    report["resolved_policy"]["rules"][1]["bound"] = 0.4 + 1e-12
+    report["guard_overhead"]["overhead_threshold"] = 0.4
+    forged = digest(report["resolved_policy"])
+    for edit in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
+        put(edit, forged)(report)
+    ran = verify(report, *arms)
+    assert ran.code == 4
+    assert ran.json["checks"]["policy.budget"] == ran.json["checks"]["policy.resolved"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("guarded", "ending"), [(10.05, (0, "pass")), (10.2, (1, "fail")), (5.0, (3, "inconclusive"))]
+)
+def test_a_true_report_ends_as_its_recomputed_verdict(
+    gatemark: Run, verify: Run, tmp_path: Path, guarded: float, ending: Any
+) -> None:
+    arms = ppl_pair(tmp_path, 10, guarded)
+    ran = verify(gatemark("score", "overhead", *arms, "--json").json, *arms)
+    assert (ran.code, ran.json["verdict"]) == ending
+    assert ran.json["agrees"] is True
+
+
+@pytest.mark.parametrize(
+    ("edit", "check"),
+    [
+        (put("axes.memory.overhead", 0.0), "axis.memory"),
+        (put("guard_overhead.noise.given", YES), "value.noise"),
+        (put("guard_overhead.noise.floor", 0.0), "value.noise"),
+        (put("guard_overhead.tolerance", 0.0), "policy.budget"),
+        (put("guard_overhead.tolerance", 2e-12), "policy.budget"),
+        (put("findings.2.bound", 0.01), "findings"),
+        (put("axes.quality.budget", 0.01 + 1e-13), "axis.quality"),
+        (put("guard_overhead.tokens", 401), "value.other"),
+    ],
+)
+def test_small_and_invented_numbers_are_caught_too(
+    made: Any, verify: Run, edit: Edit, check: str
+) -> None:
+    report, arms = made
+    edit(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"][check]) == (4, "fail")
+
+
+def test_costs_are_found_beside_the_report_or_asked_for(
+    gatemark: Run, made: Any, verify: Run, tmp_path: Path
+) -> None:
+    _, arms = made
+    costs = tmp_path / "costs.json"
+    costs.write_text(json.dumps({"schedule_digest": "sha256:00", "passes": [], "arms": {}}))
+    report = gatemark("score", "overhead", *arms, "--costs", costs, "--json").json
+    assert verify(report, *arms).code == 0
+    put("meta.costs.digest", "sha256:00")(report)
+    forged = verify(report, *arms)
+    assert (forged.code, forged.json["checks"]["costs"]) == (4, "fail")
+    costs.unlink()
+    ran = verify(report, *arms)
+    assert (ran.code, ran.out) == (2, "")
+    assert "the report tells of time or memory; give the file with --costs" in ran.err
+
+
+def test_a_budget_of_time_without_costs_can_be_verified(
+    gatemark: Run, made: Any, verify: Run, tmp_path: Path
+) -> None:
+    _, arms = made
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("overrides: [{field: latency_budget, value: 0.5}]\n")
+    scored = gatemark("score", "overhead", *arms, "--policy", policy, "--json")
+    ran = verify(scored.json, *arms)
+    assert (scored.code, ran.code, ran.json["agrees"]) == (3, 3, True)
+
+
+def test_a_report_about_a_missing_arm_can_be_verified(
+    gatemark: Run, made: Any, verify: Run, tmp_path: Path
+) -> None:
+    whole, arms = made
+    report = gatemark("score", "overhead", *arms[:2], "--json").json
+    ran = verify(report, *arms[:2])
+    assert (ran.code, ran.json["agrees"], ran.json["verdict"]) == (3, True, "inconclusive")
+    assert verify(report, *arms).code == 4
+    for one_arm, lacking in ((arms[:2], "guarded"), (arms[2:], "bare")):
+        refused = verify(whole, *one_arm)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"rests on a {lacking} arm; give the file with --{lacking}" in refused.err
+    gone = gatemark("score", "overhead", *arms, "--noise", tmp_path / "gone.jsonl", "--json")
+    ran = verify(gone.json, *arms)
+    assert (gone.code, ran.code, ran.json["agrees"]) == (3, 3, True)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The place of every value in a document that holds no other values."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    found: list[tuple[Any, ...]] = []
+    for key, item in inner:
+        if isinstance(item, dict | list) and item:
+            found.extend(leaves(item, (*path, key)))
+        else:
+            found.append((*path, key))
+    return found
+
+
+def another(value: Any) -> Any:
+    """A value of the same type that says something else."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, str):
+        return value + "x"
+    return 0.5 if value is None else [*value, "x"] if isinstance(value, list) else {"x": 1}
+
+
+@pytest.fixture
+def rich(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+    """A report that fills as many fields as one report can, and the files it rests on."""
+    draw = np.random.default_rng(4)
+    bare = draw.gamma(40, 0.06, 9)
+    guarded = bare + draw.normal(0.004, 0.002, 9)
+    files = {
+        "bare": loss_arm(tmp_path / "b.jsonl", "bare", bare.tolist()),
+        "guarded": loss_arm(tmp_path / "g.jsonl", "guarded", guarded.tolist(), guards=["clip"]),
+        "noise": loss_arm(tmp_path / "n.jsonl", "bare", (bare + 1e-6).tolist()),
+        "costs": tmp_path / "c.json",
+    }
+    schedule = schedule_digest(read_arm("bare", str(files["bare"]), ReadingChoices()))
+    arm = {"latency_ms": [[2.0] * 9], "memory_reason": None, "repeat_shift_max": 0.0}
+    sides = {"bare": arm | {"peak_memory_bytes": 9}, "guarded": arm | {"peak_memory_bytes": 10}}
+    files["costs"].write_text(
+        json.dumps({"schedule_digest": schedule, "passes": [], "arms": sides})
+    )
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "profile: dev\noverrides:\n- {field: budget, value: 0.06, reason: r, owner: o, "
+        "evidence: e, expires_at: 2999-01-01T00:00:00Z}\n- {field: latency_budget, value: 1}\n"
+    )
+    flags = [text for role, path in files.items() for text in (f"--{role}", path)]
+    return gatemark("score", "overhead", *flags, "--policy", policy, "--json").json, files
+
+
+@pytest.mark.slow
+def test_no_value_of_a_report_can_be_changed_or_left_out_unnoticed(
+    rich: Any, tmp_path: Path
+) -> None:
+    report, files = rich
+    path = tmp_path / "r.json"
+    request = VerifyRequest(
+        report=str(path),
+        paths={role: str(file) for role, file in files.items()},
+        policy=PolicyRequest(),
+        accept_overrides=True,
+    )
+
+    def exit_code(document: Any) -> int:
+        path.write_text(json.dumps(document))
+        return verify_overhead(House(), request, ReadingChoices()).exit_code
+
+    assert exit_code(report) == 0
+    places = [
+        place
+        for place in leaves(report)
+        if place != ("result_id",) and (place[0], place[-1]) != ("meta", "file")
+    ]
+    assert len(places) > 200
+    unnoticed = []
+    for place in places:
+        for is_removed in (False, True):
+            edited = copy.deepcopy(report)
+            inner = edited
+            for step in place[:-1]:
+                inner = inner[step]
+            if is_removed:
+                del inner[place[-1]]
+            else:
+                inner[place[-1]] = another(inner[place[-1]])
+            if exit_code(edited) != 4:
+                unnoticed.append((*place, "removed" if is_removed else "changed"))
+    assert unnoticed == []
+
+
+def test_a_failed_report_that_claims_to_pass_is_caught(
+    gatemark: Run, verify: Run, tmp_path: Path
+) -> None:
+    arms = ppl_pair(tmp_path, 10, 20)
+    report = gatemark("score", "overhead", *arms, "--json").json
+    for edit in (
+        put("verdict", "pass"),
+        put("guard_overhead.passed", YES),
+        put("validation.guard_overhead_acceptable", YES),
+        put("guard_overhead.overhead_ratio", 1.0),
+    ):
+        edit(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["verdict"], ran.json["stored_verdict"]) == (4, "fail", "pass")
+
+
+def test_a_report_over_other_windows_is_caught(made: Any, verify: Run, tmp_path: Path) -> None:
+    report, arms = made
+    text = arms[3].read_text()
+    changed = write(tmp_path / "other.jsonl", list(text.splitlines()[:-1]))
+    ran = verify(report, *arms[:2], "--guarded", changed)
+    assert (ran.code, ran.json["checks"]["arm.guarded"]) == (4, "fail")
+    assert ran.json["verdict"] == "inconclusive"
+
+
+def test_an_unpaired_report_can_be_true(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms: list[Any] = [
+        *("--bare", loss_arm(tmp_path / "b.jsonl", "bare", [2.0] * 3)),
+        *("--guarded", loss_arm(tmp_path / "g.jsonl", "guarded", [2.0] * 4)),
+    ]
+    report = gatemark("score", "overhead", *arms, "--json").json
+    moved = [shutil.move(arms[at], tmp_path / f"moved{at}.jsonl") for at in (1, 3)]
+    (tmp_path / "elsewhere").mkdir()
+    places = [
+        shutil.move(path, tmp_path / "elsewhere" / name)
+        for path, name in zip(moved, ("b.jsonl", "g.jsonl"), strict=True)
+    ]
+    ran = verify(report, "--bare", places[0], "--guarded", places[1])
+    assert (ran.code, ran.json["agrees"]) == (3, True)
+
+
+def test_the_verifier_may_bring_its_own_policy(made: Any, verify: Run, tmp_path: Path) -> None:
+    report, arms = made
+    own = tmp_path / "own.yaml"
+    own.write_text("profile: release\n")
+    same = verify(report, *arms, "--policy", own)
+    assert (same.code, same.json["policy_source"]) == (0, "file")
+    own.write_text("overrides: [{field: budget, value: 0.001}]\n")
+    stricter = verify(report, *arms, "--policy", own)
+    assert (stricter.code, stricter.json["verdict"]) == (4, "fail")
+    assert stricter.json["checks"]["policy.budget"] == "fail"
+    profiled = verify(report, *arms, "--profile", "release")
+    assert (profiled.code, profiled.json["policy_source"]) == (0, "profile")
+    assert verify(report, *arms, "--profile", "dev").code == 4
+
+
+def test_overrides_are_refused_unless_accepted(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.2)
+    why = ["--reason", "pilot", "--owner", "ada", "--evidence", "runs/7"]
+    report = gatemark("score", "overhead", *arms, "--budget", 0.03, *why, "--json").json
+    assert report["verdict"] == "pass"
+    refused, accepted = verify(report, *arms), verify(report, *arms, "--accept-overrides")
+    assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
+    assert (accepted.code, accepted.json["agrees"]) == (0, True)
+    assert refused.json["overrides"][0]["owner"] == "ada"
+    put("policy_provenance.overrides.0.reason", "")(report)
+    bare_word = verify(report, *arms, "--accept-overrides")
+    assert (bare_word.code, bare_word.json["checks"]["policy.overrides"]) == (4, "fail")
+    put("policy_provenance.overrides.0.reason", "another")(report)
+    edited = verify(report, *arms, "--accept-overrides")
+    assert (edited.code, edited.json["checks"]["policy.resolved"]) == (4, "fail")
+
+
+def test_an_edited_provenance_is_caught(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    report = gatemark("score", "overhead", *arms, "--budget", 0.005, "--json").json
+    assert verify(report, *arms).code == 0
+    put("policy_provenance.overrides.0.profile_value", 0.02)(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"]["policy.provenance"]) == (4, "fail")
+
+
+def test_a_second_bare_run_is_verified_too(gatemark: Run, verify: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.05)
+    noise = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 1e-5] * 12)
+    report = gatemark("score", "overhead", *arms, "--noise", noise, "--json").json
+    assert verify(report, *arms).code == 0
+    moved = shutil.move(noise, tmp_path / "moved.jsonl")
+    without = verify(report, *arms)
+    assert (without.code, without.out) == (2, "")
+    assert "give the file with --noise" in without.err
+    assert verify(report, *arms, "--noise", moved).code == 0
+    louder = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 2e-5] * 12)
+    ran = verify(report, *arms, "--noise", louder)
+    assert (ran.code, ran.json["checks"]["arm.noise"]) == (4, "fail")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "[1]", '{"a": NaN}', '{"a": 1, "a": 2}', '{"a": "\\ud800"}', "1" * 5000],
+)
+def test_what_is_no_report_is_refused(made: Any, verify: Run, text: str) -> None:
+    ran = verify(text, *made[1])
+    assert (ran.code, ran.out) == (2, "")
+
+
+def test_people_read_what_disagrees(gatemark: Run, made: Any, tmp_path: Path) -> None:
+    report, arms = made
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    ran = gatemark("overhead", "verify", path, *arms)
+    assert ran.out == "AGREES  recomputed verdict PASS, policy from the report\n"
+    report["guard_overhead"]["overhead_ratio"] = 1
+    path.write_text(json.dumps(report))
+    ran = gatemark("overhead", "verify", path, *arms, "-o", tmp_path / "v.json")
+    assert ran.out.startswith("DISAGREES  recomputed verdict PASS")
+    assert "value.ratio: guard_overhead.overhead_ratio: stored 1, recomputed 1.00" in ran.out
+    assert json.loads((tmp_path / "v.json").read_text())["agrees"] is False
+
+
+def test_people_read_why_a_report_is_not_of_the_schema(
+    gatemark: Run, made: Any, tmp_path: Path
+) -> None:
+    report, arms = made
+    put("guard_overhead.overhead_ratio", "banana")(report)
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(report))
+    ran = gatemark("overhead", "verify", path, *arms)
+    assert ran.code == 4
+    assert "DISAGREES  recomputed verdict not computed" in ran.out
+    assert "report.schema: not of the closed schema: Expected `float | null`, got `str`" in ran.out
+    assert "$.guard_overhead.overhead_ratio" in ran.out
+    assert "not checked: policy.overrides" in ran.out
+
+
+@pytest.mark.parametrize("value", [2**70, 10**400, 1e308])
+def test_a_number_beyond_any_policy_is_a_disagreement(made: Any, verify: Run, value: float) -> None:
+    report, arms = made
+    put("resolved_policy.settings.budget", value)(report)
+    ran = verify(report, *arms)
+    assert (ran.code, ran.json["checks"]["policy.digest"]) == (4, "fail")
+
+
+def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verify: Run) -> None:
+    _, arms = made
+    report = gatemark("score", "overhead", *arms, "--mode", "interval", "--json").json
+    assert (verify(report, *arms).code, report["guard_overhead"]["mode"]) == (0, "interval")
+    document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+    assert (document["exit_code"], document["agrees"]) == (3, True)
+    put("guard_overhead.interval.low", -1.0)(report)
+    assert verify(report, *arms).json["checks"]["value.interval"] == "fail"
+
+
+# The checker that stands alone.
+
+
+def plain(*arguments: object) -> tuple[int, Any]:
+    """Run a copy of the one file, without any installed package."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", plain_check.__file__, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+
+@pytest.fixture
+def plainly(gatemark: Run, tmp_path: Path) -> Run:
+    """Both opinions on one pair of arms, after an edit of the report."""
+
+    def run(arms: list[Any], edit: Edit | None = None) -> tuple[int, Any]:
+        report = gatemark("score", "overhead", *arms, "--json").json
+        if edit is not None:
+            edit(report)
+        document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+        return document["exit_code"], document
+
+    return run
+
+
+def test_the_checker_runs_on_the_standard_library_alone(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.2)
+    report = tmp_path / "r.json"
+    report.write_text(gatemark("score", "overhead", *arms, "--json").out)
+    code, document = plain(report, arms[1], arms[3])
+    assert (code, document["agrees"], document["outcome_of_quality"]) == (1, True, "fail")
+    assert plain(report, arms[1], arms[3], "--budget", 0.03)[0] == 4
+    assert plain(report, report, arms[3])[0] == 2
+    imports = [
+        line.split()[1].partition(".")[0]
+        for line in Path(plain_check.__file__).read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    ]
+    assert set(imports) <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize(
+    ("values", "code"), [((8.7, 8.787), 0), ((10, 10.2), 1), ((10, 5.0), 3), ((10, 9.99), 0)]
+)
+def test_two_programs_agree_on_perplexity(
+    plainly: Run, tmp_path: Path, values: Any, code: int
+) -> None:
+    assert plainly(ppl_pair(tmp_path, *values))[0] == code
+
+
+def test_two_programs_agree_on_accuracy(plainly: Run, tmp_path: Path) -> None:
+    assert plainly(accuracy_pair(tmp_path, [(9, 10)] * 9, [(4, 10)] * 9))[0] == 1
+    assert plainly(accuracy_pair(tmp_path, [(80, 100)], [(82, 100)]))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        put("guard_overhead.overhead_ratio", 1.0),
+        put("guard_overhead.bare_ppl", 20.0),
+        put("guard_overhead.passed", YES),
+        put("validation.guard_overhead_acceptable", YES),
+        put("verdict", "pass"),
+        put("resolved_policy.settings.budget", 0.05),
+        put("guard_overhead.overhead_threshold", 0.05),
+        put("policy_digest", "sha256:00"),
+        put("guard_overhead.evaluated", NO),
+    ],
+)
+def test_the_checker_catches_edits_by_itself(plainly: Run, tmp_path: Path, edit: Edit) -> None:
+    assert plainly(ppl_pair(tmp_path, 10, 10.2), edit)[0] == 4
+
+
+def test_the_checker_proves_the_pairing_by_itself(plainly: Run, tmp_path: Path) -> None:
+    start = ppl_pair(tmp_path, 10, 10)[:3]
+    same = [math.log(10)] * 12
+    cases: dict[str, list[Any]] = {
+        "pair.snapshot": [
+            *start,
+            loss_arm(tmp_path / "o.jsonl", "guarded", same, snapshot_hash="sha256:bb"),
+        ],
+        "pair.windows": [*start, loss_arm(tmp_path / "p.jsonl", "guarded", [2.0] * 3)],
+        "arm.unusable_window": [
+            *start,
+            loss_arm(tmp_path / "q.jsonl", "guarded", [math.nan] * 12),
+        ],
+    }
+    for check, arms in cases.items():
+        code, document = plainly(arms)
+        assert code == 3, (check, document)
+        assert check in document["defects"]
+        assert plainly(arms, put("verdict", "pass"))[0] == 4
+
+
+LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":10,"loss":2.0}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        LINE.replace("2.0}", '9.0,"loss":2.0}'),
+        LINE.replace("2.0}", '2.0,"skipped":true}'),
+        LINE.replace("2.0", "1" + "0" * 400),
+        LINE.replace("2.0", "1e999"),
+        LINE.replace("2.0", "1e307"),
+        LINE.replace("2.0", "NaN"),
+        LINE.replace("2.0", "true"),
+        LINE.replace("2.0", "\N{ARABIC-INDIC DIGIT TWO}"),
+        LINE.replace(":10,", ":9007199254740992,"),
+        LINE.replace('"w1"', '["w1"]'),
+        LINE.replace('"w1"', '"w\\n1"'),
+        LINE.replace('"w1"', '"w0"'),
+        LINE.replace('"w1"', '" "'),
+        LINE.replace('"h1"', '"h\N{LINE SEPARATOR}1"'),
+        LINE.replace('"h1"', "null"),
+        "[" * 2_000,
+        "[]",
+        LINE[:-9],
+        LINE,
+    ],
+)
+def test_two_programs_agree_on_hostile_lines(
+    gatemark: Run, plainly: Run, tmp_path: Path, line: str
+) -> None:
+    start = [math.log(10), 2.0, math.log(10)]
+    bare = loss_arm(tmp_path / "b.jsonl", "bare", start)
+    rows = loss_arm(tmp_path / "g.jsonl", "guarded", start).read_text().splitlines()
+    arms = ["--bare", bare, "--guarded", write(tmp_path / "g.jsonl", [*rows[:2], line, rows[3]])]
+    ours = gatemark("score", "overhead", *arms, "--json")
+    code, document = plainly(arms)
+    assert (code, document["agrees"]) == (ours.code, True), document
+    assert ours.code == (0 if line == LINE else 3)
+
+
+def test_two_programs_agree_on_policies(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.05)
+    noise = loss_arm(tmp_path / "n.jsonl", "bare", [2.0] * 3)
+    why = "reason: r, owner: o, evidence: e"
+    for overrides, more, code in (
+        ("{field: min_windows, value: 99}", [], 3),
+        ("{field: min_windows, value: 99}, {field: on_unmeasured, value: fail}", [], 1),
+        (f"{{field: budget, value: 0.002}}, {{field: level, value: 0.9, {why}}}", [], 1),
+        (f"{{field: budget, value: 0.2, {why}}}", [], 0),
+        # The second bare run does not pair, which this program cannot see.
+        ("", ["--noise", noise], 0),
+    ):
+        policy = tmp_path / "policy.yaml"
+        policy.write_text(f"overrides: [{overrides}]\n")
+        report = gatemark("score", "overhead", *arms, "--policy", policy, *more, "--json").json
+        document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
+        assert (document["exit_code"], document["agrees"]) == (code, True), document
+        assert set(document["overrides"]) == {
+            override["field"] for override in report["policy_provenance"]["overrides"]
+        }
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"verdict": "pass", "validation.guard_overhead_acceptable": YES},
+        {"verdict": "pass"},
+        {"guard_overhead.passed": YES},
+        {"guard_overhead.passed": "yes"},
+        {"verdict": "banana"},
+    ],
+)
+def test_the_checker_catches_a_forged_pass_of_an_improvement(
+    plainly: Run, tmp_path: Path, edits: dict[str, Any]
+) -> None:
+    def edit(report: dict[str, Any]) -> None:
+        for path, value in edits.items():
+            put(path, value)(report)
+
+    assert plainly(ppl_pair(tmp_path, 10, 5), edit)[0] == 4
+
+
+def test_the_checker_knows_the_budgets_of_the_profiles(plainly: Run, tmp_path: Path) -> None:
+    def forge(report: dict[str, Any]) -> None:
+        put("resolved_policy.settings.budget", 0.4)(report)
+        put("resolved_policy.rules.1.bound", 0.4 + 1e-12)(report)
+        put("guard_overhead.overhead_threshold", 0.4)(report)
+        for path in ("policy_digest", "auto.policy_digest", "policy_provenance.policy_digest"):
+            put(path, digest(report["resolved_policy"]))(report)
+
+    code, document = plainly(ppl_pair(tmp_path, 10, 10.05), forge)
+    assert (code, document["checks"]["policy.budget"]) == (4, False)
+    assert document["checks"]["policy.digest"] is True
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{}", '{"a": NaN}', '{"a": 1, "a": 2}', "\0"])
+def test_the_checker_refuses_what_is_no_report(tmp_path: Path, text: str) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    report = tmp_path / "r.json"
+    report.write_text(text)
+    assert plain_check.main([str(report), str(arms[1]), str(arms[3])]) == 2
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.text(max_size=6)
+        | st.integers(-(2**53) + 1, 2**53 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),
+        max_leaves=8,
+    )
+)
+def test_the_checker_writes_canonical_json(value: Any) -> None:
+    assert plain_check.canonical(value).encode() == rfc8785.dumps(value)
+
+
+def test_counts_can_be_checked_against_their_meta(tmp_path: Path) -> None:
+    arm = count_arm(tmp_path / "a.jsonl", "bare", [(9, 10), (11, 10)])
+    found = set(plain_check.pairing_defects(plain_check._arm(arm), (meta("guarded"), [])))
+    assert {"arm.unusable_window", "pair.kind", "pair.windows"} <= found
