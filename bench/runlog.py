@@ -13,14 +13,14 @@ import jsonschema
 import msgspec
 
 from bench.measure import Line, gatemark, run
+from gatemark.exams.runlog.make_traces import TracesRequest, make_traces
+from gatemark.exams.runlog.replay.run import RunRequest, run_cases
+from gatemark.exams.runlog.traces.synthetic import SyntheticSettings
 from gatemark.flow.house import House
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.runlog_run import RunRequest, run_cases
-from gatemark.flow.runlog_traces import TracesRequest, make_traces
 from gatemark.flow.validate import validate_files
 from gatemark.intake.json_schema import schema_document
-from gatemark.runlog.synthetic import SyntheticSettings
 
 CASES = 1_000
 LOGS = 200

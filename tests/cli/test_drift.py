@@ -377,7 +377,7 @@ def test_points_are_derived_from_advisory_decisions_once(drift: Run, write_jsonl
 
 
 def test_points_are_derived_from_a_run_log(drift: Run, write_jsonl: Write) -> None:
-    from gatemark.records.exaid_run import _FILE
+    from gatemark.exams.runlog.records.run_schema import _FILE
 
     rows = [
         {**row, "timestamp": "2026-03-01T01:00:00.000Z"} if "timestamp" in row else row

@@ -12,10 +12,10 @@ from gatemark.cli.runlog_options import processes_option
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
+from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, calibrate
+from gatemark.exams.runlog.make_traces import read_case_list
+from gatemark.exams.runlog.replay.chunk_files import write_chunk_report
 from gatemark.flow.house import House
-from gatemark.flow.runlog_calibrate import CalibrateRequest, calibrate
-from gatemark.flow.runlog_chunks import write_chunk_report
-from gatemark.flow.runlog_traces import read_case_list
 
 
 @click.command("calibrate")

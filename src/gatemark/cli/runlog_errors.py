@@ -14,8 +14,8 @@ from gatemark.cli.runlog_options import (
     stoplists_option,
 )
 from gatemark.cli.screen import print_json
+from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
 from gatemark.flow.outputs import write_attachments
-from gatemark.flow.runlog_errors import ERRORS_FILE, ErrorsRequest, analyse_errors
 
 
 @click.command("errors")

@@ -25,9 +25,9 @@ from gatemark.cli.runlog_options import (
 from gatemark.cli.screen import count_progress, print_json, wants_color
 from gatemark.core.errors import UsageError
 from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_formats, write_attachments, write_reports
-from gatemark.flow.runlog_metrics import MetricsRequest, OnBadCase, score_runlog
 from gatemark.flow.score import keep
 from gatemark.report.terminal import first_table, verdict_table
 

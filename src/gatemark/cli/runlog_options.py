@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from gatemark.cli.options import FiniteRange
-from gatemark.core.runlog.names import moment_text
-from gatemark.flow.concepts import ExtractorSpec, extractor_spec
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractor_spec
+from gatemark.exams.runlog.records.names import moment_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 

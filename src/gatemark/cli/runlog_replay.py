@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.runlog_replay import TraceView, TurnLine, view_trace
+from gatemark.exams.runlog.replay.view import TraceView, TurnLine, view_trace
 from gatemark.report.words import one_line
 
 SHOWN_EVENTS = 40

@@ -12,10 +12,10 @@ from gatemark.cli.runlog_options import processes_option, source_date
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
-from gatemark.core.runlog.fields import EVAL_RUN_PATTERN, fits, is_moment
+from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
+from gatemark.exams.runlog.replay.models import model_choice
+from gatemark.exams.runlog.replay.run import RunDone, RunRequest, run_cases
 from gatemark.flow.house import House
-from gatemark.flow.runlog_models import model_choice
-from gatemark.flow.runlog_run import RunDone, RunRequest, run_cases
 
 MODEL_HELP = "rules, a recording (.jsonl), or the settings of a target (.yaml)."
 

@@ -15,9 +15,9 @@ from gatemark.cli.runlog_options import (
     source_date,
 )
 from gatemark.cli.screen import count_progress, print_json
+from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
 from gatemark.flow.house import House
 from gatemark.flow.outputs import write_attachments
-from gatemark.flow.runlog_stoplists import StoplistRequest, make_stoplists
 
 
 @click.command("stoplists")

@@ -11,8 +11,7 @@ from gatemark.cli.options import json_option
 from gatemark.cli.runlog_options import processes_option
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
-from gatemark.flow.house import House
-from gatemark.flow.runlog_traces import (
+from gatemark.exams.runlog.make_traces import (
     CaseChoice,
     TracesRequest,
     make_traces,
@@ -20,6 +19,7 @@ from gatemark.flow.runlog_traces import (
     read_case_list,
     read_synthetic_settings,
 )
+from gatemark.flow.house import House
 
 
 @click.command("traces")

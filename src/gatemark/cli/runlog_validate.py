@@ -11,8 +11,8 @@ from gatemark.cli.options import document_option, json_option, max_errors_option
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
+from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
 from gatemark.flow.outputs import write_documents
-from gatemark.flow.runlog_validate import RunlogReport, ValidateRequest, validate_runlogs
 
 
 @click.command("validate")

@@ -40,7 +40,7 @@ _SITTINGS: Final = {
     "advisory": "gatemark.exams.advisory.journey:sit_advisory",
     "agreement": "gatemark.exams.agreement.journey:sit_agreement",
     "overhead": "gatemark.exams.overhead.run_exam:sit_overhead",
-    "runlog": "gatemark.flow.runlog_rows:sit_runlog",
+    "runlog": "gatemark.exams.runlog.read_rows:sit_runlog",
 }
 
 

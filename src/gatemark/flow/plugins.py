@@ -10,7 +10,7 @@ from gatemark.core.fold import Measure
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.core.scoring import Scorer
-from gatemark.runlog.concepts.port import ExtractorPlugin
+from gatemark.exams.runlog.concepts.port import ExtractorPlugin
 
 if TYPE_CHECKING:
     from gatemark.watch.detector import Detector
@@ -69,7 +69,7 @@ def extractors() -> Registry[ExtractorPlugin]:
     """The concept extractors."""
     return Registry(
         kind="extractor",
-        package="gatemark.runlog.concepts.extractors",
+        package="gatemark.exams.runlog.concepts.extractors",
         attribute="EXTRACTOR",
         plugin_type=ExtractorPlugin,
         name_of=lambda extractor: extractor.name,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from gatemark.core.runlog.run import RunLog
 from gatemark.exams.advisory.decision import Decision
+from gatemark.exams.runlog.records.run import RunLog
 
 CONFIDENCE_BINS: Final = 10
 CALIBRATION_BINS: Final = 15

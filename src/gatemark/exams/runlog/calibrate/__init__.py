@@ -1,0 +1,1 @@
+"""Choose the settings of the token gate from traces."""

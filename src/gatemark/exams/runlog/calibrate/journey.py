@@ -1,0 +1,202 @@
+"""Choosing the token gate's settings: every policy on every case, then the best that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.disk.atomic import write_whole
+from gatemark.engines.port import Engine
+from gatemark.exams.runlog.calibrate.choice import choose
+from gatemark.exams.runlog.calibrate.report_files import (
+    Calibration,
+    calibration_files,
+    calibration_id,
+)
+from gatemark.exams.runlog.calibrate.sweep import (
+    CaseSweep,
+    Policy,
+    SweepCase,
+    SweepConfig,
+    at_share,
+    case_sweep,
+    judged,
+    policies,
+    policy_sweep,
+    sweep_case,
+    sweep_config,
+    time_to_words,
+)
+from gatemark.exams.runlog.records.manifest import Manifest
+from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, json_hash
+from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
+from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest, read_trace
+from gatemark.intake.settings_file import parse_settings, read_settings
+
+BATCH_POLICIES = 100
+
+
+class CalibrateRequest(msgspec.Struct, frozen=True):
+    """Which traces to calibrate on, how, and where the files go."""
+
+    traces: str
+    output: str
+    manifest: str | None = None
+    config: str | None = None
+    compat: str | None = None
+    allow_stub: bool = False
+    code_commit: str = UNKNOWN_COMMIT
+
+
+class _SweepJob(msgspec.Struct, frozen=True):
+    config: SweepConfig
+    entries: tuple[tuple[str, str], ...]
+    allow_stub: bool
+
+
+def read_sweep_config(path: str | None, compat: str | None = None) -> SweepConfig:
+    """The configuration of a file, or the shipped one."""
+    if path is None:
+        place = "calibration.yaml"
+        text = files("gatemark.exams.runlog.replay").joinpath("defaults", place).read_text("utf-8")
+        raw = parse_settings(text, place)
+    else:
+        place, raw = path, read_settings(path)
+    if isinstance(raw, dict) and compat is not None:
+        raw = {**raw, "compat": compat}
+    return sweep_config(raw, place)
+
+
+def calibrate(
+    engine: Engine,
+    request: CalibrateRequest,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[Path, Calibration]:
+    """Sweep, judge, choose, and write what was found into a folder of its own."""
+    config = read_sweep_config(request.config, request.compat)
+    folder = find_traces(request.traces)[0].parent
+    path = find_manifest(request.manifest, folder, folder.parent / "manifests", folder.parent)
+    if path is None:
+        raise BadInputError(f"{request.traces}: has no manifest near it; name one with --manifest")
+    manifest = read_manifest(str(path))
+    cases, failed = _read_cases(manifest, folder, allow_stub=request.allow_stub)
+    _refuse_many_failures(failed, len(manifest.entries), config)
+    valid, invalid = policies(config.grid)
+    if not valid:
+        raise BadInputError("the grid holds no valid policy")
+    entries = tuple((case.case_id, str(folder / _file(manifest, case.case_id))) for case in cases)
+    job = _SweepJob(config, entries, request.allow_stub)
+    found: list[CaseSweep] = []
+    for data in engine.run(partial(_sweep, job), _batches(valid)):
+        found.extend(msgspec.msgpack.decode(data, type=list[CaseSweep]))
+        if on_progress is not None:
+            on_progress(len(found) // max(1, len(cases)), len(valid))
+    calibration = _calibration(
+        request, config, manifest, _Swept(cases, failed, valid, invalid, found)
+    )
+    place = Path(request.output) / calibration.run_id
+    for name, data in calibration_files(calibration).items():
+        write_whole(place / name, [data])
+    return place, calibration
+
+
+def _batches(valid: Sequence[Policy]) -> list[Sequence[Policy]]:
+    """Many policies at a time, because every batch reads all traces anew."""
+    size = max(1, min(BATCH_POLICIES, len(valid) // 4))
+    return [valid[start : start + size] for start in range(0, len(valid), size)]
+
+
+def _file(manifest: Manifest, case_id: str) -> str:
+    return next(Path(one.file).name for one in manifest.entries if one.case_id == case_id)
+
+
+def _read_cases(
+    manifest: Manifest, folder: Path, *, allow_stub: bool
+) -> tuple[list[SweepCase], dict[str, str]]:
+    cases: list[SweepCase] = []
+    failed: dict[str, str] = {}
+    for entry in manifest.entries:
+        try:
+            read = read_trace(str(folder / Path(entry.file).name), allow_stub=allow_stub)
+            if read.content_hash != entry.sha256:
+                raise BadInputError(f"{entry.file}: is not the trace of the manifest")
+            cases.append(sweep_case(read.trace))
+        except GatemarkError as error:
+            failed[entry.case_id] = error.lines()[0]
+    return cases, failed
+
+
+def _refuse_many_failures(failed: dict[str, str], total: int, config: SweepConfig) -> None:
+    limit = config.constraints.failed_cases_max_rate
+    if len(failed) > limit * total:
+        reasons = tuple(f"{case_id}: {reason}" for case_id, reason in sorted(failed.items()))
+        raise BadInputError(
+            (
+                f"{len(failed)} of {total} cases cannot be replayed, at most {limit:.0%} may fail",
+                *reasons[:20],
+            )
+        )
+
+
+def _sweep(job: _SweepJob, batch: Sequence[Policy]) -> bytes:
+    """Some policies on every case; a worker reads the traces anew, which is cheap beside that."""
+    cases = [
+        sweep_case(read_trace(path, allow_stub=job.allow_stub).trace) for _, path in job.entries
+    ]
+    return msgspec.msgpack.encode(
+        [case_sweep(case, policy, job.config) for policy in batch for case in cases]
+    )
+
+
+class _Swept(NamedTuple):
+    """What a sweep was over and what came out of it."""
+
+    cases: list[SweepCase]
+    failed: dict[str, str]
+    valid: list[Policy]
+    invalid: list[str]
+    found: list[CaseSweep]
+
+
+def _calibration(
+    request: CalibrateRequest, config: SweepConfig, manifest: Manifest, swept: _Swept
+) -> Calibration:
+    by_policy: dict[str, list[CaseSweep]] = {}
+    for one in sorted(swept.found, key=lambda one: (one.policy_id, one.case_id)):
+        by_policy.setdefault(one.policy_id, []).append(one)
+    reach = {low: _reach_p95_ms(swept.cases, low) for low in config.grid.min_words}
+    judged_policies = [
+        judged(
+            policy_sweep(policy, by_policy[policy.policy_id]),
+            config,
+            reach[policy.settings.min_words],
+        )
+        for policy in swept.valid
+    ]
+    dataset_hash = manifest_dataset_hash(manifest)
+    config_hash = json_hash(msgspec.to_builtins(config))
+    return Calibration(
+        run_id=calibration_id(dataset_hash, config_hash, request.code_commit),
+        config=config,
+        trace_dataset_hash=dataset_hash,
+        config_hash=config_hash,
+        code_commit=request.code_commit,
+        mas_run_id=manifest.meta.mas_run_id,
+        case_count=len(swept.cases),
+        failed_cases=swept.failed,
+        invalid_policies=swept.invalid,
+        policies=judged_policies,
+        cases=[one for many in by_policy.values() for one in many],
+        choice=choose([one for one in judged_policies if not one.violations], config.weights),
+    )
+
+
+def _reach_p95_ms(cases: Sequence[SweepCase], words: int) -> float | None:
+    times = sorted(t for case in cases if (t := time_to_words(case, words)) is not None)
+    return at_share(times, 0.95)

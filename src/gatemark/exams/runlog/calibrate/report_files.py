@@ -1,0 +1,205 @@
+"""What a calibration leaves behind: tables for machines, settings to use, a page for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from gatemark.exams.runlog.calibrate.choice import Choice
+from gatemark.exams.runlog.calibrate.sweep import CaseSweep, PolicySweep, SweepConfig
+from gatemark.exams.runlog.records.names import SHORT, short_hash
+from gatemark.exams.runlog.writer import json_lines, plain_json
+
+NOBODY: Final = "none"
+_TOP: Final = 5
+_COLUMNS: Final = (
+    "ttff_p50_ms",
+    "ttff_p95_ms",
+    "ttff_trace_p50_ms",
+    "flushes_mean",
+    "chunk_p50",
+    "chunk_p90",
+    "chunk_p95",
+    "chunk_max",
+    "wait_p95_ms",
+    "wait_max_ms",
+    "spam_rate",
+    "timer_rate",
+    "timer_under_min_rate",
+)
+
+
+class Calibration(Struct, frozen=True):
+    """Everything that a calibration found, and what it was made from."""
+
+    run_id: str
+    config: SweepConfig
+    trace_dataset_hash: str
+    config_hash: str
+    code_commit: str
+    mas_run_id: str
+    case_count: int
+    failed_cases: Mapping[str, str]
+    invalid_policies: Sequence[str]
+    policies: Sequence[PolicySweep]
+    cases: Sequence[CaseSweep]
+    choice: Choice | None
+
+    @property
+    def survivors(self) -> list[PolicySweep]:
+        """The policies that break no constraint."""
+        return [found for found in self.policies if not found.violations]
+
+
+def calibration_id(trace_dataset_hash: str, config_hash: str, commit: str) -> str:
+    """The name of a calibration: what was swept, how, and by which code."""
+    parts = (short_hash(trace_dataset_hash), short_hash(config_hash), commit[:SHORT])
+    return "_".join(("calib", *parts))
+
+
+def calibration_files(found: Calibration) -> dict[str, bytes]:
+    """Every file of a calibration by its name; settings only when a policy was chosen."""
+    files = {
+        "calibration_results.csv": _results(found),
+        "calibration_per_case.jsonl": json_lines(found.cases),
+        "calibration_summary.json": plain_json(_summary(found)),
+        "calibration_config.yaml": plain_json(found.config),
+        "calibration_report.md": _report(found).encode(),
+        "spam_sensitivity.json": plain_json(_sensitivity(found)),
+    }
+    if found.choice is not None:
+        files["chosen_tokengate_params.yaml"] = _chosen(found.choice)
+    return files
+
+
+def _results(found: Calibration) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    settings = ("min_words", "max_words", "silence_ms", "max_wait_ms")
+    writer.writerow(("policy_id", *settings, *_COLUMNS, "constraint_violations", "weighted_score"))
+    scores = {} if found.choice is None else found.choice.scores
+    for policy in found.policies:
+        name = policy.policy.policy_id
+        writer.writerow(
+            (
+                name,
+                *(getattr(policy.policy.settings, key) for key in settings),
+                *(_cell(getattr(policy, column)) for column in _COLUMNS),
+                "; ".join(policy.violations),
+                _cell(scores.get(name)),
+            )
+        )
+    return text.getvalue().encode()
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _summary(found: Calibration) -> dict[str, Any]:
+    choice = found.choice
+    return {
+        "calibration_run_id": found.run_id,
+        "trace_dataset_hash": found.trace_dataset_hash,
+        "config_hash": found.config_hash,
+        "code_commit": found.code_commit,
+        "mas_run_id": found.mas_run_id,
+        "compat": found.config.compat,
+        "case_count": found.case_count,
+        "failed_cases": dict(found.failed_cases),
+        "policy_count": len(found.policies),
+        "invalid_policy_count": len(found.invalid_policies),
+        "survivor_count": len(found.survivors),
+        "violation_counts": _violation_counts(found),
+        "selection_method": NOBODY if choice is None else choice.method,
+        "selected": None if choice is None else msgspec.to_builtins(choice.chosen),
+        "bounds": None if choice is None else msgspec.to_builtins(choice.bounds),
+        "dropped_objectives": [] if choice is None else list(choice.dropped),
+        "pareto": [] if choice is None else list(choice.pareto),
+    }
+
+
+def _violation_counts(found: Calibration) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for policy in found.policies:
+        for name in {violation.split(" ", maxsplit=1)[0] for violation in policy.violations}:
+            counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _sensitivity(found: Calibration) -> dict[str, dict[str, float]]:
+    """The share of small pieces by where "small" begins, for the best few policies."""
+    choice = found.choice
+    if choice is None:
+        return {}
+    near = sorted(choice.distances, key=lambda name: (choice.distances[name], name))
+    high = sorted(choice.scores, key=lambda name: (-choice.scores[name], name))
+    wanted = {choice.chosen.policy.policy_id, *near[:_TOP], *high[:_TOP]}
+    sums: dict[str, dict[str, list[float]]] = {name: {} for name in sorted(wanted)}
+    for case in found.cases:
+        if case.policy_id in sums:
+            for alpha, rate in case.spam_rates.items():
+                sums[case.policy_id].setdefault(alpha, []).append(rate)
+    return {
+        name: {alpha: sum(rates) / len(rates) for alpha, rates in by_alpha.items()}
+        for name, by_alpha in sums.items()
+    }
+
+
+def _chosen(choice: Choice) -> bytes:
+    """The settings in the words of a variant's configuration."""
+    settings = choice.chosen.policy.settings
+    lines = (
+        f"# {choice.chosen.policy.policy_id}, chosen by {choice.method}",
+        "token_gate:",
+        "  enabled: true",
+        f"  min_words: {settings.min_words}",
+        f"  max_words: {settings.max_words}",
+        f"  silence_timer: {settings.silence_ms / 1000:g}",
+        f"  max_wait_timeout: {settings.max_wait_ms / 1000:g}",
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _report(found: Calibration) -> str:
+    return "\n".join(_report_lines(found)) + "\n"
+
+
+def _report_lines(found: Calibration) -> Iterator[str]:
+    yield f"# Token gate calibration {found.run_id}"
+    yield ""
+    yield f"- traces: `{found.trace_dataset_hash}`, {found.case_count} cases"
+    yield f"- code: {found.code_commit}, timers as in {found.config.compat}"
+    yield f"- policies: {len(found.policies)} tried, {len(found.survivors)} hold every constraint"
+    if found.failed_cases:
+        yield f"- cases that could not be replayed: {', '.join(sorted(found.failed_cases))}"
+    yield ""
+    counts = _violation_counts(found)
+    if counts:
+        yield "| Constraint | Policies that break it |"
+        yield "|---|---|"
+        for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+            yield f"| {name} | {count} |"
+        yield ""
+    choice = found.choice
+    if choice is None:
+        yield "No policy holds every constraint, so none was chosen."
+        return
+    settings = choice.chosen.policy.settings
+    yield f"## Chosen: {choice.chosen.policy.policy_id}"
+    yield ""
+    yield f"By {choice.method}, from a Pareto set of {len(choice.pareto)}."
+    if choice.dropped:
+        yield f"Objectives that hardly differ were left out: {', '.join(choice.dropped)}."
+    yield ""
+    yield "| Setting | Value |"
+    yield "|---|---|"
+    for name in ("min_words", "max_words", "silence_ms", "max_wait_ms"):
+        yield f"| {name} | {getattr(settings, name)} |"
+    for column in _COLUMNS:
+        yield f"| {column} | {_cell(getattr(choice.chosen, column)) or 'not measured'} |"

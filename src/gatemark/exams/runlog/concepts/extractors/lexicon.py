@@ -1,0 +1,161 @@
+"""``lexicon``: concepts by name from JSON Lines files, or from the small list that is built in.
+
+Names are found whole words at a time, whatever their case, the longest first; one automaton looks
+for all of them in one pass.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.exams.runlog.concepts.port import (
+    CANDIDATES_MAX,
+    Candidate,
+    ExtractorPlugin,
+    Mention,
+    SourceChoices,
+    SourceDescription,
+)
+
+BUNDLED: Final = "lexicon.jsonl"
+ENTRIES_MAX: Final = 1_000_000
+FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+PROBLEMS_MAX: Final = 20
+
+Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\w")]
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One concept: its id, its name and other names for it."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
+    name: Name
+    aliases: tuple[Name, ...] = ()
+
+
+def read_lexicon(data: bytes, place: str) -> list[Entry]:
+    """The entries of a lexicon; everything wrong with it is listed with its line."""
+    decode = msgspec.json.Decoder(Entry).decode
+    entries: list[Entry] = []
+    problems: list[str] = []
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entries.append(decode(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            problems.append(f"{place}:{number}: {error}")
+    if len(entries) > ENTRIES_MAX:
+        problems.append(f"{place}: holds {len(entries)} entries, at most {ENTRIES_MAX} are allowed")
+    if not entries and not problems:
+        problems.append(f"{place}: holds no entries")
+    if problems:
+        hidden = max(0, len(problems) - PROBLEMS_MAX)
+        raise BadInputError(tuple(problems[:PROBLEMS_MAX]), unlisted_count=hidden)
+    return entries
+
+
+class LexiconSource:
+    """Mentions of the names of a lexicon; each stands for its concepts with score 1."""
+
+    def __init__(self, entries: Sequence[Entry], *, is_bundled: bool) -> None:
+        import ahocorasick  # noqa: PLC0415 - only this source pays for it
+
+        names: dict[str, set[str]] = {}
+        for entry in entries:
+            for name in (entry.name, *entry.aliases):
+                names.setdefault(_plain(name), set()).add(entry.id)
+        self._automaton: Any = ahocorasick.Automaton()
+        for name, ids in names.items():
+            found = tuple(Candidate(each, 1.0) for each in sorted(ids)[:CANDIDATES_MAX])
+            self._automaton.add_word(name, Mention(name, found))
+        self._automaton.make_automaton()
+        self._description = SourceDescription(
+            name="lexicon",
+            version=1,
+            libraries={"pyahocorasick": version("pyahocorasick")},
+            linker="bundled_lexicon" if is_bundled else "user_lexicon",
+            knowledge_version=None,
+            knowledge_digest=digest([msgspec.to_builtins(entry) for entry in entries]),
+            concept_count=len({entry.id for entry in entries}),
+            alias_count=len(names),
+        )
+
+    def describe(self) -> SourceDescription:
+        return self._description
+
+    def find(self, text: str) -> Sequence[Mention]:
+        return list(_longest(self._automaton, _plain(text)))
+
+
+def _plain(text: str) -> str:
+    """Small letters, one blank between words."""
+    return " ".join(text.lower().split())
+
+
+def _longest(automaton: Any, text: str) -> Iterator[Mention]:
+    """The mentions that stand at word edges; of overlapping ones the first and longest."""
+    found = []
+    for last, mention in automaton.iter(text):
+        start, end = last + 1 - len(mention.surface), last + 1
+        if _is_edge(text, start) and _is_edge(text, end):
+            found.append((start, -end, mention))
+    found.sort(key=lambda match: match[:2])
+    taken_until = 0
+    for start, minus_end, mention in found:
+        if start >= taken_until:
+            taken_until = -minus_end
+            yield mention
+
+
+def _is_edge(text: str, place: int) -> bool:
+    """Whether no word runs across this place."""
+    return place in (0, len(text)) or not (_in_word(text[place - 1]) and _in_word(text[place]))
+
+
+def _in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+def _load(choices: SourceChoices) -> LexiconSource:
+    if choices.model:
+        raise UsageError("extractor lexicon takes no model")
+    if importlib.util.find_spec("ahocorasick") is None:
+        raise UsageError(
+            "extractor lexicon needs pyahocorasick, which is not installed: "
+            "pip install 'gatemark[concepts]'"
+        )
+    entries: list[Entry] = []
+    for path in choices.lexicons:
+        entries += read_lexicon(_bounded_bytes(path), path)
+    if not choices.lexicons:
+        bundled = files("gatemark.exams.runlog.concepts").joinpath(BUNDLED)
+        entries = read_lexicon(bundled.read_bytes(), BUNDLED)
+    return LexiconSource(entries, is_bundled=not choices.lexicons)
+
+
+def _bounded_bytes(path: str) -> bytes:
+    try:
+        size = Path(path).stat().st_size
+        if size > FILE_BYTES_MAX:
+            raise BadInputError(f"{path}: holds more than {FILE_BYTES_MAX} bytes")
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
+
+
+EXTRACTOR = ExtractorPlugin(
+    name="lexicon",
+    summary="Names from JSON Lines files, or from a small built-in list (extra: concepts).",
+    load=_load,
+)

@@ -1,0 +1,115 @@
+"""The journey of ``gatemark runlog stoplists``: what nearly every trace says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.exams.runlog.clock import refuse_no_moment
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor, load_extractor
+from gatemark.exams.runlog.concepts.port import extractor_provenance
+from gatemark.exams.runlog.concepts.stoplists import (
+    DEFAULT_THRESHOLD,
+    count_frequencies,
+    stoplist_files,
+)
+from gatemark.exams.runlog.records.names import moment_text
+from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.traces.files import find_traces, read_trace
+from gatemark.exams.runlog.traces.text import canonical_text
+from gatemark.flow.house import House
+
+FEW_TRACES = 50
+
+Progress = Callable[[int, int], None]
+"""Called with (traces done, traces in all)."""
+
+
+class StoplistRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which traces to look at, and how common a concept must be to be stopped."""
+
+    traces: str
+    threshold: float = DEFAULT_THRESHOLD
+    extractor: ExtractorSpec = ExtractorSpec()
+    compat: Compat = "gatemark"
+    allow_stub: bool = False
+    generated_at: str | None = None
+    commit: str | None = None
+
+
+class StoplistsMade(msgspec.Struct, frozen=True):
+    """What was found, and the files that say it."""
+
+    case_count: int
+    cutoff: int
+    threshold: float
+    stopped: dict[str, list[str]]
+    counted: int
+    extractor: dict[str, Any]
+    files: dict[str, bytes]
+
+
+class _Found(msgspec.Struct, frozen=True):
+    case_id: str
+    cuis: list[str]
+    surfaces: list[str]
+    end_ms: int
+    extractor: dict[str, Any]
+
+
+def make_stoplists(
+    house: House, request: StoplistRequest, on_progress: Progress | None = None
+) -> StoplistsMade:
+    """Count in how many traces each concept occurs, with every stoplist off."""
+    if request.extractor.stoplists is not None:
+        raise UsageError("stoplists are made with stoplists off; leave --stoplists out")
+    refuse_no_moment(request.generated_at, "--generated-at")
+    find_extractor(request.extractor)
+    paths = [str(path) for path in find_traces(request.traces)]
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    end_ms = 0
+    extractor: dict[str, Any] = {}
+    engine = house.engine_for(len(paths), FEW_TRACES)
+    for data in engine.run(partial(_look, request), paths):
+        case = msgspec.msgpack.decode(data, type=_Found)
+        if case.case_id in found:
+            raise BadInputError(f"{request.traces}: holds two traces of {case.case_id}")
+        found[case.case_id] = (case.cuis, case.surfaces)
+        end_ms = max(end_ms, case.end_ms)
+        extractor = case.extractor
+        if on_progress is not None:
+            on_progress(len(found), len(paths))
+    counted = count_frequencies(found, request.threshold)
+    return StoplistsMade(
+        case_count=counted.case_count,
+        cutoff=counted.cutoff,
+        threshold=counted.threshold,
+        stopped={"cuis": counted.stopped("CUI"), "entities": counted.stopped("SURFACE")},
+        counted=len(counted.rows),
+        extractor=extractor,
+        files=stoplist_files(
+            counted,
+            generated_at=request.generated_at or moment_text(end_ms),
+            commit=request.commit,
+        ),
+    )
+
+
+def _look(request: StoplistRequest, path: str) -> bytes:
+    read = read_trace(path, allow_stub=request.allow_stub)
+    text = canonical_text(read.trace, request.compat)
+    extractor = load_extractor(request.extractor)
+    cuis, surfaces = extractor.cuis_and_surfaces(text)
+    return msgspec.msgpack.encode(
+        _Found(
+            case_id=read.trace.meta.case_id,
+            cuis=sorted(cuis),
+            surfaces=sorted(surfaces),
+            end_ms=read.trace.end_ms,
+            extractor=extractor_provenance(extractor),
+        )
+    )

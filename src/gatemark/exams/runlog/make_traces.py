@@ -1,0 +1,225 @@
+"""Making synthetic traces: cases chosen, traces written, and a manifest that pins them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError
+from gatemark.disk.atomic import write_whole
+from gatemark.engines.port import Engine
+from gatemark.exams.runlog.records.manifest import TraceEntry
+from gatemark.exams.runlog.records.names import (
+    UNKNOWN_COMMIT,
+    compact_json,
+    config_hash,
+    moment_text,
+    trace_file_name,
+)
+from gatemark.exams.runlog.replay.case import in_batches
+from gatemark.exams.runlog.traces.dataset import (
+    SUBSET_COUNT,
+    SUBSET_SEED,
+    CaseList,
+    Selection,
+    case_list,
+    make_manifest,
+    manifest_dataset_hash,
+    manifest_records,
+    select_cases,
+    trace_entry,
+)
+from gatemark.exams.runlog.traces.files import CASE_LIST_END, MANIFEST_END
+from gatemark.exams.runlog.traces.script import Origin
+from gatemark.exams.runlog.traces.synthetic import (
+    BASE_MS,
+    FORK,
+    SyntheticSettings,
+    case_ids,
+    origin_of,
+    stub_case_ids,
+    stub_trace,
+    synthetic_settings,
+    synthetic_trace,
+)
+from gatemark.exams.runlog.writer import json_lines, packed
+from gatemark.intake.settings_file import read_settings
+from gatemark.intake.source import inspect_source
+
+
+class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of the known cases: all, those on a list, or a seeded sample."""
+
+    mode: Selection = "all"
+    cases: tuple[str, ...] = ()
+    count: int = SUBSET_COUNT
+    seed: int = SUBSET_SEED
+
+
+class TracesRequest(msgspec.Struct, frozen=True):
+    """Which traces to make, and where to put them.
+
+    ``is_overruled`` says that the settings are not those of the configuration files alone.
+    """
+
+    output: str
+    manifests: str
+    settings: SyntheticSettings = SyntheticSettings()
+    config_files: tuple[str, ...] = ()
+    is_overruled: bool = False
+    choice: CaseChoice = CaseChoice()
+    limit: int | None = None
+    stub: bool = False
+    dry_run: bool = False
+    created_at: str | None = None
+    exaid_commit: str = UNKNOWN_COMMIT
+
+
+class TracesMade(msgspec.Struct, frozen=True):
+    """What was written; without traces after a dry run."""
+
+    dataset_id: str
+    mas_run_id: str
+    case_list: str
+    case_list_hash: str
+    manifest: str | None
+    trace_dataset_hash: str | None
+    cases: int
+    deltas: int
+    turns: int
+
+
+class _TraceJob(msgspec.Struct, frozen=True):
+    settings: SyntheticSettings
+    origin: Origin
+    output: str
+    stub: bool
+
+
+def read_synthetic_settings(path: str | None, **given: object) -> SyntheticSettings:
+    """Settings from a file, each of them overruled by what was given beside it."""
+    raw = {} if path is None else read_settings(path)
+    if not isinstance(raw, dict):
+        raise BadInputError(f"{path}: is no mapping of settings")
+    chosen = {key: value for key, value in given.items() if value is not None}
+    return synthetic_settings({**raw, **chosen}, path or "options")
+
+
+def read_case_choice(path: str | None) -> CaseChoice:
+    """Which cases a file asks for; all of them without one."""
+    if path is None:
+        return CaseChoice()
+    try:
+        return msgspec.convert(read_settings(path), CaseChoice)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error
+
+
+def read_case_list(path: str) -> tuple[str, ...]:
+    """The cases of a list: lines with a ``case_id``, or bare names."""
+    source = inspect_source(path)
+    names = []
+    text = Path(source.path).read_text(encoding="utf-8-sig")
+    for number, line in enumerate(text.splitlines(), start=1):
+        plain = line.strip()
+        if plain.startswith("{"):
+            try:
+                plain = msgspec.json.decode(plain, type=_CaseLine).case_id
+            except msgspec.MsgspecError as error:
+                raise BadInputError(f"{path}:{number}: {error}") from error
+        if plain:
+            names.append(plain)
+    if not names:
+        raise BadInputError(f"{path}: lists no cases")
+    return tuple(names)
+
+
+class _CaseLine(msgspec.Struct, frozen=True):
+    case_id: str
+
+
+def make_traces(
+    engine: Engine,
+    request: TracesRequest,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> TracesMade:
+    """Choose cases and write their list, their traces and their manifest."""
+    known = stub_case_ids() if request.stub else case_ids(request.settings)
+    choice = request.choice
+    chosen = select_cases(
+        known, choice.mode, wanted=choice.cases, count=choice.count, seed=choice.seed
+    )[: request.limit]
+    cases = case_list(chosen)
+    origin = origin_of(request.settings, cases.hash, request.exaid_commit)
+    entries = () if request.dry_run else _write_traces(engine, request, cases, origin, on_progress)
+    manifest = make_manifest(
+        origin,
+        cases,
+        entries,
+        created_at=request.created_at or moment_text(BASE_MS),
+        config_hash=_config_hash(request),
+        fork_url=FORK,
+        stub=request.stub,
+    )
+    stem = Path(request.manifests) / manifest.meta.dataset_id
+    list_path = stem.with_name(stem.name + CASE_LIST_END)
+    write_whole(list_path, [cases.data])
+    manifest_path = None
+    if not request.dry_run:
+        manifest_path = stem.with_name(stem.name + MANIFEST_END)
+        write_whole(manifest_path, [json_lines(manifest_records(manifest), ascii_only=True)])
+    return TracesMade(
+        dataset_id=manifest.meta.dataset_id,
+        mas_run_id=origin.mas_run_id,
+        case_list=str(list_path),
+        case_list_hash=cases.hash,
+        manifest=None if manifest_path is None else str(manifest_path),
+        trace_dataset_hash=None if request.dry_run else manifest_dataset_hash(manifest),
+        cases=len(chosen),
+        deltas=manifest.summary.total_deltas,
+        turns=manifest.summary.total_turns,
+    )
+
+
+def _write_traces(
+    engine: Engine,
+    request: TracesRequest,
+    cases: CaseList,
+    origin: Origin,
+    on_progress: Callable[[int, int], None] | None,
+) -> tuple[TraceEntry, ...]:
+    job = _TraceJob(request.settings, origin, request.output, request.stub)
+    entries: dict[str, TraceEntry] = {}
+    for data in engine.run(partial(_write_some, job), in_batches(cases.case_ids)):
+        for entry in msgspec.msgpack.decode(data, type=list[TraceEntry]):
+            entries[entry.case_id] = entry
+        if on_progress is not None:
+            on_progress(len(entries), len(cases.case_ids))
+    return tuple(entries[case_id] for case_id in cases.case_ids)
+
+
+def _write_some(job: _TraceJob, names: tuple[str, ...]) -> bytes:
+    return msgspec.msgpack.encode([_write_trace(job, case_id) for case_id in names])
+
+
+def _write_trace(job: _TraceJob, case_id: str) -> TraceEntry:
+    if job.stub:
+        records = stub_trace(case_id, job.origin)
+    else:
+        records = synthetic_trace(case_id, job.settings, job.origin)
+    data = json_lines(records, ascii_only=True)
+    file = trace_file_name(case_id)
+    write_whole(Path(job.output) / file, [packed(data)])
+    return trace_entry(case_id, file, digest_bytes(data), records)
+
+
+def _config_hash(request: TracesRequest) -> str:
+    """Of the configuration files in the order of their paths, and of settings they do not hold."""
+    files = [Path(path).read_bytes() for path in sorted(request.config_files)]
+    if not files or request.is_overruled:
+        files.append(compact_json(msgspec.to_builtins(request.settings)))
+    return config_hash(files)

@@ -1,0 +1,248 @@
+"""Every metric of one case under one variant, from its log, its trace's text and an extractor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from gatemark.exams.runlog.metrics.coverage import (
+    Concepts,
+    consecutive_jaccards,
+    covered,
+    covered_within,
+    mean,
+    threshold_rates,
+    union,
+    unsupported,
+)
+from gatemark.exams.runlog.metrics.pace import flush_intervals_ms, per_second, reason_counts, share
+from gatemark.exams.runlog.records.metrics import METRICS_VERSION, Distribution, PerCaseMetrics
+from gatemark.exams.runlog.records.names import ctu, plain_case_id
+from gatemark.exams.runlog.records.run import BufferDecision, RunLog, SummaryEvent
+from gatemark.statistics.distribution import distribution
+
+NOTHING: Concepts = frozenset()
+
+Extract = Callable[[str], Concepts]
+
+
+class TraceText(Protocol):
+    """What the metrics need to know about a trace."""
+
+    @property
+    def whole(self) -> str:
+        """The canonical text."""
+        ...
+
+    @property
+    def duration_ms(self) -> int:
+        """Virtual time between the first and the last delta."""
+        ...
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the trace was made without the system it stands for."""
+        ...
+
+    def window(self, start_seq: int, end_seq: int) -> str:
+        """The text of the deltas from one seq to another, both included."""
+        ...
+
+
+def case_metrics(
+    log: RunLog,
+    trace: TraceText,
+    extract: Extract,
+    *,
+    tokengate_config_hash_match: bool,
+    dataset_manifest_hash_valid: bool,
+) -> PerCaseMetrics:
+    """All metrics of one case; outliers can only be told when all cases are there."""
+    log = _in_order(log)
+    trace_concepts = extract(trace.whole)
+    said = tuple(
+        extract(event.summary_semantics_text) if event.schema_ok else NOTHING
+        for event in log.events
+    )
+    return PerCaseMetrics(
+        schema_name="exaid.metrics",
+        schema_version=METRICS_VERSION,
+        outlier_flags=[],
+        outlier_latency_spike=False,
+        outlier_excessive_flushes=False,
+        outlier_low_coverage=False,
+        case_id=plain_case_id(log.meta.case_id),
+        variant_id=log.meta.variant_id,
+        tokengate_config_hash_match=tokengate_config_hash_match,
+        dataset_manifest_hash_valid=dataset_manifest_hash_valid,
+        stub_trace_detected=trace.is_stub,
+        **_counts(log),
+        **_content(log, said, trace_concepts),
+        **_faithfulness(log, said, trace, extract),
+        **_usage(log),
+        **_pace(log, trace),
+    )
+
+
+def _in_order(log: RunLog) -> RunLog:
+    """The log with each kind of record in the order of its index."""
+    return msgspec.structs.replace(
+        log,
+        flushes=tuple(sorted(log.flushes, key=lambda flush: flush.flush_index)),
+        decisions=tuple(sorted(log.decisions, key=lambda decision: decision.decision_index)),
+        events=tuple(sorted(log.events, key=lambda event: event.event_index)),
+    )
+
+
+def size_of(event: SummaryEvent) -> int:
+    """The recorded size, or the size of the text where an older log has none."""
+    recorded: object = event.summary_ctu
+    return recorded if isinstance(recorded, int) else ctu(event.summary_semantics_text)
+
+
+def _counts(log: RunLog) -> dict[str, Any]:
+    """M1, M2 and M10; failed summaries count, because somebody got them."""
+    failures = sum(not event.schema_ok for event in log.events)
+    rate = failures / len(log.events) if log.events else 0.0
+    return {
+        "m1_update_count": len(log.events),
+        "m2_output_ctu": sum(size_of(event) for event in log.events),
+        "m10_schema_failure_count": failures,
+        "m10_schema_failure_rate": rate,
+        "m10_compliance_rate": 1.0 - rate,
+    }
+
+
+def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[str, Any]:
+    """M3, M4, M5 and M7b; a failed summary says nothing, which costs recall."""
+    everything = union(said)
+    jaccards = consecutive_jaccards(said)
+    per_summary = [
+        unsupported(concepts, trace)
+        for event, concepts in zip(log.events, said, strict=True)
+        if event.schema_ok and concepts
+    ]
+    return {
+        "m3_redundancy_jaccard_mean": mean(jaccards),
+        "m3_redundancy_threshold_rates": threshold_rates(jaccards),
+        "m3_jaccards": list(jaccards),
+        "m4_trace_coverage": covered(everything, trace),
+        "m4_trace_cui_count": len(trace),
+        "m4_summary_cui_count": len(everything),
+        "m5_unsupported_global_rate": unsupported(everything, trace),
+        "m5_unsupported_per_summary_mean": mean(per_summary),
+        "m7b_coverage_by_budget": covered_within(
+            [size_of(event) for event in log.events], said, trace
+        ),
+    }
+
+
+def _faithfulness(
+    log: RunLog, said: tuple[Concepts, ...], trace: TraceText, extract: Extract
+) -> dict[str, Any]:
+    """M6a against the window alone, M6b against the window and the summary before it."""
+    by_id = {event.event_id: event for event in log.events}
+    alone: list[float] = []
+    with_latest: list[float] = []
+    for event, concepts in zip(log.events, said, strict=True):
+        if not event.schema_ok:
+            continue
+        if not concepts:
+            # Nothing said needs no support; the texts need not even be looked at.
+            alone.append(0.0)
+            with_latest.append(0.0)
+            continue
+        window = trace.window(event.start_seq, event.end_seq)
+        alone.append(unsupported(concepts, extract(window)))
+        with_latest.append(unsupported(concepts, extract(support_text(window, event, by_id))))
+    return {
+        "m6a_mean": mean(alone),
+        "m6b_mean": mean(with_latest),
+        "faithfulness_valid_event_count": len(alone),
+        "excluded_from_faithfulness_count": len(log.events) - len(alone),
+    }
+
+
+def support_text(window: str, event: SummaryEvent, by_id: dict[str, SummaryEvent]) -> str:
+    """What an event may rest on: its window and the summary before it.
+
+    An id that names no event adds nothing; a failed summary counts like any other.
+    """
+    latest = event.latest_summary_event_id
+    if not isinstance(latest, str) or latest not in by_id:
+        return window
+    return f"{window} {by_id[latest].summary_semantics_text}"
+
+
+def _usage(log: RunLog) -> dict[str, Any]:
+    """M8 and M9."""
+    summary = _latencies(log.events)
+    decision = _latencies(log.decisions)
+    records: tuple[SummaryEvent | BufferDecision, ...] = (*log.events, *log.decisions)
+    # Older logs may lack the usage as a whole, and any log may lack a part of it.
+    prompt = sum(_number(getattr(record.llm_usage, "prompt_ctu", None)) for record in records)
+    completion = sum(
+        _number(getattr(record.llm_usage, "completion_ctu", None)) for record in records
+    )
+    return {
+        "m8_summary_latency_ms_mean": mean(summary),
+        "m8_buffer_decision_latency_ms_mean": mean(decision),
+        "m8_summary_latency_distribution_ms": _spread(summary),
+        "m8_buffer_decision_latency_distribution_ms": _spread(decision),
+        "m8_summary_latencies_ms": list(summary),
+        "m8_buffer_decision_latencies_ms": list(decision),
+        "m9_prompt_ctu_total": prompt,
+        "m9_completion_ctu_total": completion,
+        "m9_total_llm_ctu": prompt + completion,
+        "m9_buffer_decision_count": len(log.decisions),
+        "m9_buffer_decision_ctu": sum(_number(d.input_ctu) for d in log.decisions),
+        "m9_decision_counts": dict(sorted(Counter(d.decision for d in log.decisions).items())),
+    }
+
+
+def _spread(values: Sequence[float]) -> Distribution | None:
+    found = distribution(values)
+    return None if found is None else msgspec.convert(found, Distribution)
+
+
+def _latencies(records: Iterable[SummaryEvent | BufferDecision]) -> tuple[float, ...]:
+    return tuple(
+        float(record.latency_ms)
+        for record in records
+        if isinstance(record.latency_ms, (int, float))
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _pace(log: RunLog, trace: TraceText) -> dict[str, Any]:
+    """Flushes, throughput in virtual time, and the split of the latency."""
+    sizes = tuple(flush.accumulated_ctu for flush in log.flushes)
+    intervals, dropped = flush_intervals_ms(log.flushes)
+    trace_ctu = ctu(trace.whole)
+    output = sum(size_of(event) for event in log.events)
+    control = sum(_latencies(log.decisions))
+    content = sum(_latencies(log.events))
+    return {
+        "flush_count": len(log.flushes),
+        "flush_reason_counts": reason_counts(log.flushes),
+        "flush_accumulated_ctu_distribution": _spread(sizes),
+        "flush_interval_ms_distribution": _spread(intervals),
+        "flush_accumulated_ctus": list(sizes),
+        "flush_intervals_ms": list(intervals),
+        "flush_intervals_dropped_count": dropped,
+        "virtual_time_duration_ms": trace.duration_ms,
+        "trace_ctu": trace_ctu,
+        "trace_ctu_per_s": per_second(trace_ctu, trace.duration_ms),
+        "summary_ctu_per_s": per_second(output, trace.duration_ms),
+        "control_plane_latency_ms": control,
+        "content_plane_latency_ms": content,
+        "total_plane_latency_ms": control + content,
+        "control_plane_latency_pct": share(control, control + content),
+        "content_plane_latency_pct": share(content, control + content),
+    }

@@ -1,0 +1,132 @@
+"""What happened in a case that stands out: excerpts, decisions and outputs, ready to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from gatemark.exams.runlog.metrics.case import Extract, support_text
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics
+from gatemark.exams.runlog.records.run import RunLog, SummaryEvent
+
+DEFAULT_EXCERPT_CHARS = 500
+
+
+class WindowText(Protocol):
+    """The text of a trace by window."""
+
+    @property
+    def whole(self) -> str:
+        """The canonical text."""
+        ...
+
+    def window(self, start_seq: int, end_seq: int) -> str:
+        """The text of the deltas from one seq to another, both included."""
+        ...
+
+
+def case_analysis(
+    row: PerCaseMetrics,
+    log: RunLog,
+    trace: WindowText,
+    *,
+    excerpt_chars: int = DEFAULT_EXCERPT_CHARS,
+    extract: Extract | None = None,
+) -> dict[str, Any]:
+    """One line of an error analysis. With an extractor it also names the concepts at fault."""
+    found = {
+        "case_id": row.case_id,
+        "variant_id": row.variant_id,
+        "outlier_flags": row.outlier_flags,
+        "outlier_latency_spike": row.outlier_latency_spike,
+        "outlier_excessive_flushes": row.outlier_excessive_flushes,
+        "outlier_low_coverage": row.outlier_low_coverage,
+        "metrics": {
+            "m1_update_count": row.m1_update_count,
+            "m4_trace_coverage": row.m4_trace_coverage,
+            "m6a_mean": row.m6a_mean,
+            "m6b_mean": row.m6b_mean,
+            "m8_summary_latency_ms_mean": row.m8_summary_latency_ms_mean,
+            "m10_schema_failure_count": row.m10_schema_failure_count,
+        },
+        "trace_excerpts": [
+            {
+                "event_id": event.event_id,
+                "start_seq": event.start_seq,
+                "end_seq": event.end_seq,
+                "text": excerpt(trace.window(event.start_seq, event.end_seq), excerpt_chars),
+            }
+            for event in log.events
+        ],
+        "gate_decisions": [*_flushes(log), *_decisions(log)],
+        "summary_outputs": [_output(event, excerpt_chars) for event in log.events],
+    }
+    if extract is not None:
+        found["concepts"] = _concepts(log, trace, extract)
+    return found
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The beginning of a text; one that was cut ends in an ellipsis."""
+    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
+
+
+def _flushes(log: RunLog) -> Iterator[dict[str, Any]]:
+    for flush in log.flushes:
+        yield {
+            "kind": "tokengate_flush",
+            "index": flush.flush_index,
+            "timestamp": flush.timestamp,
+            "start_seq": flush.start_seq,
+            "end_seq": flush.end_seq,
+            "trigger_reason": _plain(flush.trigger_reason),
+            "accumulated_ctu": flush.accumulated_ctu,
+        }
+
+
+def _decisions(log: RunLog) -> Iterator[dict[str, Any]]:
+    for decision in log.decisions:
+        yield {
+            "kind": "buffer_decision",
+            "index": decision.decision_index,
+            "timestamp": decision.timestamp,
+            "decision": decision.decision,
+            "filter_results": _plain(decision.filter_results),
+            "input_ctu": _plain(decision.input_ctu),
+            "latency_ms": _plain(decision.latency_ms),
+        }
+
+
+def _output(event: SummaryEvent, limit: int) -> dict[str, Any]:
+    return {
+        "event_id": event.event_id,
+        "schema_ok": event.schema_ok,
+        "failure_mode": _plain(event.failure_mode),
+        "schema_error": _plain(event.schema_error),
+        "latency_ms": _plain(event.latency_ms),
+        "summary_ctu": _plain(event.summary_ctu),
+        "text": excerpt(event.summary_semantics_text, limit),
+    }
+
+
+def _concepts(log: RunLog, trace: WindowText, extract: Extract) -> dict[str, Any]:
+    """What the trace says and no summary does, and what each summary says without support."""
+    by_id = {event.event_id: event for event in log.events}
+    said: set[str] = set()
+    unsupported = []
+    for event in log.events:
+        if not event.schema_ok:
+            continue
+        concepts = extract(event.summary_semantics_text)
+        said |= concepts
+        window = trace.window(event.start_seq, event.end_seq)
+        missing = concepts - extract(support_text(window, event, by_id))
+        if missing:
+            unsupported.append({"event_id": event.event_id, "concepts": sorted(missing)})
+    return {"missed": sorted(extract(trace.whole) - said), "unsupported": unsupported}
+
+
+def _plain(value: Any) -> Any:
+    return None if value is msgspec.UNSET else msgspec.to_builtins(value)

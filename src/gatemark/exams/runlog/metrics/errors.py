@@ -1,0 +1,97 @@
+"""The journey of ``gatemark runlog errors``: the cases that stand out, laid open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
+from gatemark.exams.runlog.metrics.error_analysis import DEFAULT_EXCERPT_CHARS, case_analysis
+from gatemark.exams.runlog.metrics.measure_case import find_logs
+from gatemark.exams.runlog.metrics.traced import TracedCase
+from gatemark.exams.runlog.read_rows import read_rows
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics
+from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_id
+from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.traces.files import find_traces, read_run_log, read_trace
+from gatemark.flow.reading import ReadingChoices
+from gatemark.intake.source import inspect_source
+
+ERRORS_FILE = "error_analysis.jsonl"
+
+
+class ErrorsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which metrics to look through, and where the logs and traces behind them lie."""
+
+    metrics: str
+    runs: str
+    traces: str
+    compat: Compat = "gatemark"
+    excerpt_chars: int = DEFAULT_EXCERPT_CHARS
+    extractor: ExtractorSpec | None = None
+
+
+class ErrorsFound(msgspec.Struct, frozen=True):
+    """One analysis per case that stands out."""
+
+    case_count: int
+    analyses: tuple[dict[str, Any], ...]
+
+    def lines(self) -> bytes:
+        """The analyses as JSON Lines."""
+        encode = msgspec.json.Encoder(order="sorted").encode
+        return b"".join(encode(analysis) + b"\n" for analysis in self.analyses)
+
+
+def analyse_errors(request: ErrorsRequest) -> ErrorsFound:
+    """Lay open every case that the metrics flag."""
+    rows = read_rows(inspect_source(request.metrics), ReadingChoices())
+    flagged = [row for row in rows if row.outlier_flags]
+    traces = {case_of_trace_file(path.name): str(path) for path in find_traces(request.traces)}
+    logs = find_logs(request.runs, tuple(sorted({row.variant_id for row in flagged})))
+    analyses = tuple(_analysed(request, row, logs, traces) for row in flagged)
+    return ErrorsFound(case_count=len(rows), analyses=analyses)
+
+
+def _analysed(
+    request: ErrorsRequest,
+    row: PerCaseMetrics,
+    logs: dict[str, dict[str, str]],
+    traces: dict[str | None, str],
+) -> dict[str, Any]:
+    log_path = logs.get(row.variant_id, {}).get(row.case_id)
+    trace_path = traces.get(row.case_id)
+    if log_path is None or trace_path is None:
+        lost, where = ("log", request.runs) if log_path is None else ("trace", request.traces)
+        raise BadInputError(f"{where}: has no {lost} of {row.case_id} under {row.variant_id}")
+    mode: Mode = "inspect" if request.compat == "source" else "strict"
+    trace = read_trace(trace_path, mode=mode, allow_stub=True)
+    log = read_run_log(log_path, compat=request.compat)
+    if log.meta.trace_file_hash != trace.file_hash:
+        raise BadInputError(f"{log_path}: was made from another trace than {Path(trace_path).name}")
+    if plain_case_id(log.meta.case_id) != row.case_id:
+        raise BadInputError(f"{log_path}: is of case {log.meta.case_id!r}, not {row.case_id!r}")
+    counts = (len(log.events), len(log.decisions), sum(not one.schema_ok for one in log.events))
+    if counts != (
+        row.m1_update_count,
+        row.m9_buffer_decision_count,
+        row.m10_schema_failure_count,
+    ):
+        raise BadInputError(
+            f"{log_path}: is not the log that was measured (it has {counts[0]} summaries, "
+            f"{counts[1]} decisions and {counts[2]} failures; the metrics count "
+            f"{row.m1_update_count}, {row.m9_buffer_decision_count} and "
+            f"{row.m10_schema_failure_count})"
+        )
+    extract = None if request.extractor is None else load_extractor(request.extractor).concepts
+    return case_analysis(
+        row,
+        log,
+        TracedCase(trace.trace, request.compat),
+        excerpt_chars=request.excerpt_chars,
+        extract=extract,
+    )

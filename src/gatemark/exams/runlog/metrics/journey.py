@@ -1,0 +1,389 @@
+"""The journey of ``gatemark runlog metrics``: run logs in, metrics with intervals out.
+
+(1) Find manifest, traces, logs and variants. (2) Measure case by case on an engine.
+(3) Refuse what does not fit together, or count it out. (4) Flag outliers and fold the rows into
+the exam. (5) Make the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from gatemark import __version__
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.exam import ExamReport
+from gatemark.core.exhibit import Exhibit
+from gatemark.core.measurement import Measurement
+from gatemark.exams.runlog.clock import refuse_no_moment
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
+from gatemark.exams.runlog.exam import EVENT_COUNT
+from gatemark.exams.runlog.metrics.config_hashes import VariantHashes, variant_hashes
+from gatemark.exams.runlog.metrics.measure_case import (
+    CaseJob,
+    CaseOutcome,
+    CaseTask,
+    checked_log,
+    checked_trace,
+    find_logs,
+    measure_case,
+)
+from gatemark.exams.runlog.metrics.origins import (
+    by_variant,
+    extractor_caveats,
+    mixed_settings,
+    origin_caveats,
+)
+from gatemark.exams.runlog.metrics.outliers import with_outliers
+from gatemark.exams.runlog.metrics.timeline import case_timeline
+from gatemark.exams.runlog.records.manifest import Manifest
+from gatemark.exams.runlog.records.metrics import METRICS_VERSION, PerCaseMetrics
+from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
+from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
+from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
+from gatemark.flow.evidence import digest_source
+from gatemark.flow.examine import Examined
+from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices, refuse
+from gatemark.flow.score import Scored, judge_exam
+from gatemark.flow.shard import ExamJob, build_exam
+from gatemark.intake.source import inspect_source
+
+PER_CASE_FILE = "per_case.metrics.jsonl"
+AGGREGATE_FILE = "aggregate.metrics.json"
+PAIRED_FILE = "paired.metrics.json"
+PROVENANCE_FILE = "metrics.provenance.json"
+FEW_CASES = 20
+NO_GATE = "no gate was set, so that the verdict only says whether the evidence is whole"
+OnBadCase = Literal["error", "exclude"]
+
+Progress = Callable[[int, int], None]
+"""Called with (cases done, cases in all)."""
+
+
+class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to measure and how.
+
+    ``judged`` is the variant that gates and score are about. ``computed_at`` is the moment that
+    the files carry; without it they carry the moment at which the last trace ended, so that the
+    same inputs give the same bytes.
+    """
+
+    runs: str
+    traces: str
+    manifest: str | None = None
+    configs: str | None = None
+    variants: tuple[str, ...] = ()
+    extractor: ExtractorSpec = ExtractorSpec()
+    compat: Compat = "gatemark"
+    judged: str | None = None
+    score: str = "m6b_mean"
+    gates: dict[str, float] = {}
+    coverage_gate: float = 1.0
+    bootstrap_samples: int = 10_000
+    seed: int = 42
+    on_bad_case: OnBadCase = "error"
+    computed_at: str | None = None
+    timeline_case: str | None = None
+    max_errors: int = 20
+
+
+class _Inputs(NamedTuple):
+    """Everything that was found before anything is measured."""
+
+    manifest_path: Path
+    manifest: Manifest
+    job: CaseJob
+    tasks: list[CaseTask]
+    variants: list[str]
+    configs: Mapping[str, VariantHashes]
+    missing: int
+
+
+def score_runlog(
+    house: House, request: MetricsRequest, on_progress: Progress | None = None
+) -> Scored:
+    """Measure run logs and judge the measurements."""
+    started_at = house.clock()
+    examined = examine_runlog(house, request, on_progress)
+    judged = examined.exam.policy().settings["variant"]
+    title = f"run-log metrics of {judged}"
+    return judge_exam("runlog", examined, house, started_at=started_at, title=title)
+
+
+def examine_runlog(
+    house: House, request: MetricsRequest, on_progress: Progress | None = None
+) -> Examined:
+    """Sit the run-log exam on run logs, traces and their manifest."""
+    refuse_no_moment(request.computed_at, "--computed-at")
+    # Step 1. Loading an extractor takes long and is left to those who use it.
+    find_extractor(request.extractor)
+    inputs = _find(request)
+    if request.judged is not None and request.judged not in inputs.variants:
+        raise UsageError(
+            f"there are no run logs of {request.judged!r} to judge "
+            f"(measured: {', '.join(inputs.variants)})"
+        )
+    exam = build_exam(_exam_job(request, inputs.variants))
+    # Step 2.
+    outcomes: list[CaseOutcome] = []
+    engine = house.engine_for(len(inputs.tasks), FEW_CASES)
+    for data in engine.run(partial(measure_case, inputs.job), inputs.tasks):
+        outcomes.append(msgspec.msgpack.decode(data, type=CaseOutcome))
+        if on_progress is not None:
+            on_progress(len(outcomes), len(inputs.tasks))
+    outcomes.sort(key=lambda outcome: outcome.case_id)
+    # Step 3.
+    refused = [problems for outcome in outcomes for problems in outcome.refused.values()]
+    if request.on_bad_case == "error":
+        choices = ReadingChoices(max_errors=request.max_errors)
+        refuse([problem for problems in refused for problem in problems], choices)
+    origins = by_variant({outcome.case_id: outcome.origins for outcome in outcomes})
+    refuse(list(mixed_settings(origins)), ReadingChoices(max_errors=request.max_errors))
+    # Step 4.
+    rows = [row for outcome in outcomes for row in outcome.rows]
+    if not rows:
+        raise BadInputError(f"{request.runs}: no run log could be measured")
+    rows.sort(key=lambda row: (row.variant_id, row.case_id))
+    flagged = with_outliers(rows)
+    report = exam.finish(exam.step(exam.zero(0), flagged))
+    # Step 5.
+    evidence = Evidence(
+        received=len(rows) + len(refused),
+        accepted=len(rows),
+        rejected=len(refused),
+        usable=len(rows),
+        missing=inputs.missing,
+        expected=len(inputs.manifest.entries) * len(inputs.variants),
+        files=_files(inputs, outcomes),
+        checks={"on_bad_case": request.on_bad_case, "compat": request.compat},
+    )
+    computed_at = request.computed_at or moment_text(max(outcome.end_ms for outcome in outcomes))
+    provenance = _provenance(request, inputs, outcomes)
+    caveats = (
+        *(() if request.gates else (NO_GATE,)),
+        *origin_caveats(origins, request.compat),
+        *extractor_caveats(origins, provenance["extractor_differs_from_run_meta"]),
+    )
+    return Examined(
+        exam,
+        msgspec.structs.replace(
+            report,
+            measurements=_with_caveats(report, caveats),
+            exhibits=(*report.exhibits, *_timeline(request, inputs, flagged)),
+            attachments=_attachments(request, report, flagged, computed_at, provenance),
+            facts={**report.facts, "extractor": provenance["extractor"]},
+        ),
+        evidence,
+    )
+
+
+def _with_caveats(report: ExamReport, caveats: tuple[str, ...]) -> tuple[Measurement, ...]:
+    """The measurements; what is to be said about all of them clings to the number of summaries."""
+    return tuple(
+        msgspec.structs.replace(number, caveats=(*number.caveats, *caveats))
+        if number.name == EVENT_COUNT
+        else number
+        for number in report.measurements
+    )
+
+
+def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
+    judged = request.judged or variants[0]
+    return ExamJob(
+        kind="runlog",
+        options={
+            "variant": judged,
+            "score": request.score,
+            "gates": request.gates,
+            "coverage_gate": request.coverage_gate,
+            "bootstrap_samples": request.bootstrap_samples,
+            "seed": request.seed,
+        },
+        limits=ReadingChoices().limits,
+        check_duplicate_keys=True,
+        max_refusals=request.max_errors,
+    )
+
+
+def _find(request: MetricsRequest) -> _Inputs:
+    folder = Path(request.traces)
+    manifest_path = find_manifest(
+        request.manifest, folder, folder.parent / "manifests", folder.parent
+    )
+    if manifest_path is None:
+        raise UsageError(f"{request.traces}: there is no manifest beside the traces; name one")
+    manifest = read_manifest(str(manifest_path))
+    by_case = {case_of_trace_file(path.name): str(path) for path in find_traces(request.traces)}
+    logs = find_logs(request.runs, request.variants)
+    configs = variant_hashes(request.configs)
+    job = CaseJob(
+        extractor=request.extractor,
+        compat=request.compat,
+        trace_dataset_hash=manifest_dataset_hash(manifest),
+        tokengate_hashes={name: found.tokengate_config_hash for name, found in configs.items()},
+    )
+    _refuse_strangers(logs, manifest, configs, request)
+    tasks = [
+        CaseTask(
+            entry=entry, trace=by_case.get(entry.case_id) or str(folder / entry.file), logs=found
+        )
+        for entry in manifest.entries
+        if (
+            found := {
+                v: cases[entry.case_id] for v, cases in logs.items() if entry.case_id in cases
+            }
+        )
+    ]
+    present = sum(len(task.logs) for task in tasks)
+    return _Inputs(
+        manifest_path=manifest_path,
+        manifest=manifest,
+        job=job,
+        tasks=tasks,
+        variants=sorted(logs),
+        configs=configs,
+        missing=len(manifest.entries) * len(logs) - present,
+    )
+
+
+def _refuse_strangers(
+    logs: Mapping[str, Mapping[str, str]],
+    manifest: Manifest,
+    configs: Mapping[str, VariantHashes],
+    request: MetricsRequest,
+) -> None:
+    """Logs of cases that the manifest does not have, or of variants without a configuration."""
+    known = {entry.case_id for entry in manifest.entries}
+    problems = [
+        f"{path}: case {case!r} is not in the manifest"
+        for cases in logs.values()
+        for case, path in cases.items()
+        if case not in known
+    ]
+    problems += [
+        f"{request.runs}: variant {variant!r} has no configuration (known: {', '.join(configs)})"
+        for variant in logs
+        if variant not in configs
+    ]
+    refuse(problems, ReadingChoices(max_errors=request.max_errors))
+
+
+def _files(inputs: _Inputs, outcomes: Sequence[CaseOutcome]) -> tuple[EvidenceFile, ...]:
+    manifest = digest_source(inspect_source(str(inputs.manifest_path)))
+    return (manifest, *(file for outcome in outcomes for file in outcome.files))
+
+
+def _attachments(
+    request: MetricsRequest,
+    report: ExamReport,
+    rows: Sequence[PerCaseMetrics],
+    computed_at: str,
+    provenance: dict[str, Any],
+) -> dict[str, bytes]:
+    head = {
+        "computed_at": computed_at,
+        "bootstrap_samples": request.bootstrap_samples,
+        "seed": request.seed,
+    }
+    aggregate = {
+        "schema_name": "exaid.metrics",
+        "schema_version": METRICS_VERSION,
+        "metrics_type": "aggregate",
+        **head,
+        "variants": report.facts["aggregate"],
+    }
+    paired = {
+        "schema_name": "gatemark.runlog.paired",
+        "schema_version": "1.0.0",
+        **head,
+        "comparisons": report.facts["paired"],
+    }
+    return {
+        PER_CASE_FILE: b"".join(msgspec.json.encode(row, order="sorted") + b"\n" for row in rows),
+        AGGREGATE_FILE: _document(aggregate),
+        PAIRED_FILE: _document(paired),
+        PROVENANCE_FILE: _document({"computed_at": computed_at, **provenance}),
+    }
+
+
+def _document(value: Any) -> bytes:
+    packed = msgspec.json.encode(value, order="sorted")
+    return msgspec.json.format(packed, indent=2) + b"\n"
+
+
+def _provenance(
+    request: MetricsRequest,
+    inputs: _Inputs,
+    outcomes: Sequence[CaseOutcome],
+) -> dict[str, Any]:
+    extractor = outcomes[0].extractor
+    manifest = inputs.manifest
+    differing: dict[str, set[str]] = {}
+    for outcome in outcomes:
+        for variant, names in outcome.other_extractors.items():
+            differing.setdefault(variant, set()).update(names)
+    settings = {
+        "compat": request.compat,
+        "bootstrap_samples": request.bootstrap_samples,
+        "seed": request.seed,
+    }
+    return {
+        "schema_name": "exaid.metrics.provenance",
+        "schema_version": "1.0.0",
+        "code_version": f"gatemark {__version__}",
+        "computed_at_source": "given" if request.computed_at else "end of the last trace",
+        "configs": {
+            "extractor_config_hash": extractor["digest"],
+            "metrics_config_hash": digest(settings),
+            "variant_configs": {
+                variant: msgspec.to_builtins(inputs.configs[variant]) for variant in inputs.variants
+            },
+        },
+        "dataset": {
+            "dataset_id": manifest.meta.dataset_id,
+            "mas_run_id": manifest.meta.mas_run_id,
+            "case_list_hash": manifest.provenance.case_list_hash,
+            "trace_dataset_hash": inputs.job.trace_dataset_hash,
+            "manifest_hash_valid": True,
+            "stub_mode": any(outcome.is_stub for outcome in outcomes),
+            "path": inputs.manifest_path.name,
+        },
+        "settings": settings,
+        "extractor": extractor,
+        "extractor_differs_from_run_meta": {
+            variant: sorted(names) for variant, names in sorted(differing.items())
+        },
+        "excluded_logs": {
+            "/".join(Path(path).parts[-2:]): list(problems)
+            for outcome in outcomes
+            for path, problems in sorted(outcome.refused.items())
+        },
+    }
+
+
+def _timeline(
+    request: MetricsRequest, inputs: _Inputs, rows: Sequence[PerCaseMetrics]
+) -> Iterator[Exhibit]:
+    """One case of the judged variant: the one asked for, or the first that stands out."""
+    judged = request.judged or inputs.variants[0]
+    mine = [row for row in rows if row.variant_id == judged]
+    wanted = request.timeline_case or next(
+        (row.case_id for row in mine if row.outlier_flags), mine[0].case_id if mine else None
+    )
+    task = next((task for task in inputs.tasks if task.entry.case_id == wanted), None)
+    if task is None or judged not in task.logs:
+        if request.timeline_case is not None:
+            raise UsageError(f"there is no log of {request.timeline_case!r} under {judged}")
+        return
+    trace = checked_trace(inputs.job, task)
+    found = case_timeline(checked_log(inputs.job, task, judged, trace), trace.trace)
+    if found is not None:
+        yield found

@@ -1,0 +1,231 @@
+"""What one worker does for metrics: one case, its trace read once, its log of every variant.
+
+A log is refused unless its hashes say that it was made from this trace, this data set and this
+variant's settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.core.evidence import EvidenceFile
+from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
+from gatemark.exams.runlog.concepts.port import (
+    ConceptExtractor,
+    extractor_provenance,
+    extractor_record,
+)
+from gatemark.exams.runlog.metrics.case import case_metrics
+from gatemark.exams.runlog.metrics.origins import LogOrigin, origin_of
+from gatemark.exams.runlog.metrics.traced import TracedCase
+from gatemark.exams.runlog.records.manifest import TraceEntry
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics
+from gatemark.exams.runlog.records.names import plain_case_id
+from gatemark.exams.runlog.records.run import Compat, RunLog
+from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.traces.files import ReadTrace, read_run_log, read_trace
+from gatemark.flow.evidence import digest_source
+from gatemark.intake.source import inspect_source
+
+RUN_LOG_ENDS = (".jsonl.gz", ".jsonl")
+
+
+class CaseJob(msgspec.Struct, frozen=True):
+    """What is the same for every case: how to read, and the hashes that logs must carry."""
+
+    extractor: ExtractorSpec
+    compat: Compat
+    trace_dataset_hash: str
+    tokengate_hashes: dict[str, str]
+
+
+class CaseTask(msgspec.Struct, frozen=True):
+    """One case: its entry in the manifest, its trace, and its logs by variant."""
+
+    entry: TraceEntry
+    trace: str
+    logs: dict[str, str]
+
+
+class CaseOutcome(msgspec.Struct, frozen=True):
+    """What came of one case. ``refused`` tells, log by log, why it was not measured.
+
+    ``extractor`` is the provenance of the one that ran; ``other_extractors`` names per variant the
+    settings in which the log speaks of another. ``origins`` tell per variant how the log was made.
+    """
+
+    case_id: str
+    rows: list[PerCaseMetrics]
+    refused: dict[str, tuple[str, ...]]
+    files: list[EvidenceFile]
+    end_ms: int
+    is_stub: bool
+    other_extractors: dict[str, list[str]]
+    extractor: dict[str, Any]
+    origins: dict[str, LogOrigin] = {}
+
+
+def measure_case(job: CaseJob, task: CaseTask) -> bytes:
+    """Read one case and measure it under every variant; the answer travels as bytes."""
+    extractor = load_extractor(job.extractor)
+    try:
+        found = checked_trace(job, task)
+    except BadInputError as error:
+        return msgspec.msgpack.encode(_lost(task, error, extractor))
+    traced = TracedCase(found.trace, job.compat)
+    ran = {
+        **extractor_record(extractor),
+        "stop_entities_hash": extractor.stoplists.stop_entities_hash,
+        "stop_cuis_hash": extractor.stoplists.stop_cuis_hash,
+    }
+    rows: list[PerCaseMetrics] = []
+    refused: dict[str, tuple[str, ...]] = {}
+    others: dict[str, list[str]] = {}
+    origins: dict[str, LogOrigin] = {}
+    for variant, path in sorted(task.logs.items()):
+        try:
+            log = checked_log(job, task, variant, found)
+        except BadInputError as error:
+            refused[path] = error.lines()
+            continue
+        row = case_metrics(
+            log,
+            traced,
+            extractor.concepts,
+            tokengate_config_hash_match=True,
+            dataset_manifest_hash_valid=True,
+        )
+        rows.append(row)
+        others[variant] = _differing(log, ran)
+        origins[variant] = origin_of(log)
+    outcome = CaseOutcome(
+        case_id=task.entry.case_id,
+        rows=rows,
+        refused=refused,
+        files=[digest_source(inspect_source(path)) for path in (task.trace, *task.logs.values())],
+        end_ms=found.trace.end_ms,
+        is_stub=found.trace.is_stub,
+        other_extractors={variant: names for variant, names in others.items() if names},
+        extractor=extractor_provenance(extractor),
+        origins=origins,
+    )
+    return msgspec.msgpack.encode(outcome)
+
+
+def _lost(task: CaseTask, error: BadInputError, extractor: ConceptExtractor) -> CaseOutcome:
+    """A case whose trace cannot be trusted, and with it none of its logs."""
+    return CaseOutcome(
+        case_id=task.entry.case_id,
+        rows=[],
+        refused=dict.fromkeys(task.logs.values(), error.lines()),
+        files=[],
+        end_ms=0,
+        is_stub=False,
+        other_extractors={},
+        extractor=extractor_provenance(extractor),
+    )
+
+
+def checked_trace(job: CaseJob, task: CaseTask) -> ReadTrace:
+    """The trace of a case, if its content is what the manifest says it is."""
+    mode: Mode = "inspect" if job.compat == "source" else "strict"
+    found = read_trace(task.trace, mode=mode, allow_stub=True)
+    if found.content_hash != task.entry.sha256:
+        raise BadInputError(
+            f"{task.trace}: its content hashes to {found.content_hash}, the manifest says "
+            f"{task.entry.sha256}"
+        )
+    case_id = plain_case_id(found.trace.meta.case_id)
+    if case_id != task.entry.case_id:
+        raise BadInputError(
+            f"{task.trace}: is of case {case_id!r}, the manifest says {task.entry.case_id!r}"
+        )
+    return found
+
+
+def checked_log(job: CaseJob, task: CaseTask, variant: str, trace: ReadTrace) -> RunLog:
+    """The log of a case under a variant, if all its hashes and windows fit."""
+    path = task.logs[variant]
+    log = read_run_log(path, compat=job.compat)
+    problems = [f"{path}: {words}" for words in _log_problems(job, task, variant, log, trace)]
+    if problems:
+        raise BadInputError(tuple(problems))
+    return log
+
+
+def _log_problems(
+    job: CaseJob, task: CaseTask, variant: str, log: RunLog, trace: ReadTrace
+) -> Iterator[str]:
+    meta = log.meta
+    # Logs of older versions leave out what they do not know.
+    named: dict[str, tuple[object, object, str]] = {
+        "case_id": (plain_case_id(meta.case_id), task.entry.case_id, "its file name"),
+        "variant_id": (meta.variant_id, variant, "its folder"),
+        "trace_dataset_hash": (meta.trace_dataset_hash, job.trace_dataset_hash, "the manifest"),
+        "trace_file_hash": (meta.trace_file_hash, trace.file_hash, "the trace file"),
+        "tokengate_config_hash": (
+            meta.tokengate_config_hash,
+            job.tokengate_hashes.get(variant),
+            "the variant's configuration",
+        ),
+    }
+    for name, (told, found, where) in named.items():
+        if not isinstance(told, str):
+            yield f"{name} is missing, so nothing ties it to {where}"
+        elif told != found:
+            yield f"{name} is {told}, {where} says {found}"
+    yield from _windows_outside(log, trace.trace.last_seq)
+
+
+def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
+    """Windows that the trace does not have, of whichever kind of record."""
+    windows: list[tuple[str, object, object]] = [
+        *(
+            (f"tokengate_flush {one.flush_index}", one.start_seq, one.end_seq)
+            for one in log.flushes
+        ),
+        *((one.decision_id, one.start_seq, one.end_seq) for one in log.decisions),
+        *((one.event_id, one.start_seq, one.end_seq) for one in log.events),
+    ]
+    for name, start, end in windows:
+        for word, seq in (("starts", start), ("ends", end)):
+            if isinstance(seq, int) and not 0 <= seq <= last_seq:
+                yield f"{name} {word} at seq {seq}, the trace ends at {last_seq}"
+
+
+def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
+    """The settings in which a log names another extractor than the one that ran."""
+    told = msgspec.to_builtins(log.meta.concept_extractor)
+    if not isinstance(told, dict):
+        return sorted(ran)
+    stoplists = msgspec.to_builtins(log.meta.stoplists_provenance)
+    told |= stoplists if isinstance(stoplists, dict) else {}
+    return sorted(name for name, value in told.items() if name in ran and ran[name] != value)
+
+
+def find_logs(folder: str, variants: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Run-log files by variant and case: ``FOLDER/V0/case-1.jsonl.gz``."""
+    place = Path(folder)
+    if not place.is_dir():
+        raise BadInputError(f"{folder}: is no folder of run logs")
+    found: dict[str, dict[str, str]] = {}
+    wanted = variants or tuple(sorted(path.name for path in place.glob("V*") if path.is_dir()))
+    for variant in wanted:
+        for path in sorted((place / variant).glob("*.jsonl*")):
+            end = next((end for end in RUN_LOG_ENDS if path.name.endswith(end)), None)
+            if end is None:
+                continue
+            case = plain_case_id(path.name.removesuffix(end))
+            if case in found.setdefault(variant, {}):
+                raise BadInputError(f"{path}: is a second log of {case} under {variant}")
+            found[variant][case] = str(path)
+        if not found.get(variant):
+            raise BadInputError(f"{place / variant}: holds no run logs")
+    if not found:
+        raise BadInputError(f"{folder}: holds no run logs (expected V0/case-….jsonl.gz)")
+    return found

@@ -1,0 +1,103 @@
+"""Metrics that were computed before: reading their rows, and sitting the exam on them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.evidence import Evidence
+from gatemark.core.record import Remark
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics
+from gatemark.exams.runlog.records.metrics_rules import MetricsRules
+from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.flow.examine import Examined, exam_job
+from gatemark.flow.house import House
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.shard import build_exam
+from gatemark.flow.tagged import read_tagged
+from gatemark.intake.source import Source
+
+METRICS: Final = "metrics"
+
+
+class _Rows(MetricsRules):
+    """The rules of a metrics file, which also keep its rows."""
+
+    def __init__(self) -> None:
+        super().__init__(strict=True)
+        self.rows: list[PerCaseMetrics] = []
+
+    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+        self.rows.extend(record for record in records if isinstance(record, PerCaseMetrics))
+        return super().see(lines, records)
+
+
+def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
+    """The per-case records of a metrics file, or every reason why it is not one."""
+    rules = _Rows()
+    reading = read_tagged(source, schemas().get("exaid.metrics"), rules, choices)
+    if not reading.is_valid:
+        raise BadInputError(reading.problems, unlisted_count=reading.unlisted)
+    if not rules.rows:
+        raise BadInputError(f"{source.name}: holds no per_case records")
+    return rules.rows
+
+
+def sit_runlog(
+    _house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+) -> Examined:
+    """Sit the exam for a pack, over one file of per-case metrics."""
+    if set(files) != {METRICS}:
+        raise UsageError(f"runlog reads one file, under the name {METRICS!r}")
+    return examine_metrics_files([files[METRICS]], options, choices)
+
+
+def examine_metrics_files(
+    paths: Sequence[str],
+    options: dict[str, Any],
+    choices: ReadingChoices,
+    *,
+    expected_ids: frozenset[str] | None = None,
+) -> Examined:
+    """Sit the run-log exam on per-case metrics; a case may come once per variant.
+
+    ``expected_ids`` are the cases that every variant must have; without them, those that any
+    variant has.
+    """
+    exam = build_exam(exam_job("runlog", options, choices))
+    state = exam.zero(0)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        sources = find_sources(paths, choices.limits, Path(folder))
+        seen: dict[tuple[str, str], str] = {}
+        for source in sources:
+            rows = read_rows(source, choices)
+            for row in rows:
+                first = seen.setdefault((row.variant_id, row.case_id), source.name)
+                if first != source.name:
+                    raise BadInputError(
+                        f"{source.name}: {row.case_id} under {row.variant_id} is also in {first}"
+                    )
+            state = exam.step(state, rows)
+        files = tuple(digest_source(source) for source in sources)
+    variants = {variant for variant, _ in seen}
+    cases = {case for _, case in seen} if expected_ids is None else expected_ids
+    wanted = {(variant, case) for variant in variants for case in cases}
+    strangers = sorted(seen.keys() - wanted)
+    if strangers:
+        variant, case = strangers[0]
+        raise BadInputError(f"{seen[variant, case]}: {case!r} is not among the expected ids")
+    evidence = Evidence(
+        received=len(seen),
+        accepted=len(seen),
+        rejected=0,
+        usable=len(seen),
+        missing=len(wanted - seen.keys()),
+        expected=len(wanted),
+        files=files,
+        checks=choices.checks(),
+    )
+    return Examined(exam, exam.finish(state), evidence)

@@ -1,0 +1,113 @@
+"""The records of a manifest: which traces make up a data set, and where they came from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gatemark.exams.runlog.records.fields import (
+    CaseId,
+    Count,
+    DatasetId,
+    Hash,
+    MasRunId,
+    Moment,
+    Uri,
+)
+
+MANIFEST_VERSION: Final = "2.0.0"
+
+
+class ManifestDecoding(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """How the model was sampled."""
+
+    temperature: float
+    top_p: float | UnsetType | None = UNSET
+    max_tokens: int | UnsetType | None = UNSET
+    seed: int | UnsetType | None = UNSET
+
+
+class ManifestMeta(
+    Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="record_type",
+    tag="manifest_meta",
+):
+    """Which data set this is; the first record. ``stub_mode`` is there only when it is true."""
+
+    schema_version: Literal["2.0.0"]
+    dataset_id: DatasetId
+    mas_run_id: MasRunId
+    created_at: Moment
+    stub_mode: bool | UnsetType = UNSET
+
+
+class Provenance(
+    Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="record_type",
+    tag="provenance",
+):
+    """Which code and model made the traces, and the hashes of what they were made from."""
+
+    mac_fork_url: Uri
+    mac_commit: Annotated[str, Meta(min_length=40, max_length=40)]
+    exaid_commit: str
+    model: str
+    decoding: ManifestDecoding
+    case_list_hash: Hash
+    config_hash: Hash
+    case_list_hash_input: str | UnsetType = UNSET
+    trace_dataset_hash: Hash | UnsetType = UNSET
+    trace_dataset_hash_definition: str | UnsetType = UNSET
+
+
+class TraceEntry(
+    Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="record_type",
+    tag="trace_entry",
+):
+    """One trace; ``sha256`` is the hash of its content before packing."""
+
+    case_id: CaseId
+    file: Annotated[str, Meta(min_length=1)]
+    sha256: Hash
+    delta_count: Count
+    turn_count: Count
+
+
+class ManifestSummary(
+    Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="record_type",
+    tag="summary",
+):
+    """The sums over all entries; the last record."""
+
+    total_cases: Count
+    total_deltas: Count
+    total_turns: Count
+    successful_cases: Count | UnsetType = UNSET
+    failed_cases: Count | UnsetType = UNSET
+
+
+ManifestRecord = ManifestMeta | Provenance | TraceEntry | ManifestSummary
+
+
+class Manifest(Struct, frozen=True):
+    """A whole manifest."""
+
+    meta: ManifestMeta
+    provenance: Provenance
+    entries: tuple[TraceEntry, ...]
+    summary: ManifestSummary

@@ -1,0 +1,355 @@
+"""What must hold in a run log: in each record, and across the records of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter, le
+from typing import Any, Final
+
+from msgspec import UNSET, Struct
+
+from gatemark.core.record import FileRules, Problem, Remark
+from gatemark.exams.runlog.records.fields import (
+    CASE_PATTERN,
+    EVAL_RUN_PATTERN,
+    EVENT_PATTERN,
+    MAS_RUN_PATTERN,
+    VERSION_PATTERN,
+    Check,
+    are_hashes,
+    are_moments,
+    fits,
+    must_be_hash,
+    must_be_moment,
+    must_fit,
+    text_problems,
+)
+from gatemark.exams.runlog.records.names import decision_id, event_id
+from gatemark.exams.runlog.records.run import BufferDecision, RunMeta, TokengateFlush
+
+RECORD_ORDER: Final = ("run_meta", "tokengate_flush", "buffer_decision", "summary_event")
+PROVENANCE_KEYS: Final = (
+    "concept_extractor",
+    "stoplists_provenance",
+    "timestamp_derivation",
+    "determinism",
+    "trace_file_hash",
+    "trace_dataset_hash",
+    "tokengate_config_hash",
+)
+
+_META: Final = (
+    must_be_moment("created_at"),
+    must_fit("case_id", CASE_PATTERN),
+    must_fit("schema_version", VERSION_PATTERN),
+    must_fit("mas_run_id", MAS_RUN_PATTERN),
+    must_fit("eval_run_id", EVAL_RUN_PATTERN),
+    must_be_hash("trace_file_hash"),
+    must_be_hash("trace_dataset_hash"),
+    must_be_hash("tokengate_config_hash"),
+)
+_STOPLISTS: Final = (
+    must_be_hash("stop_entities_hash"),
+    must_be_hash("stop_cuis_hash"),
+    must_be_hash("stoplist_df_report_hash"),
+    must_be_moment("stoplists_generated_at"),
+)
+_EVENT: Final = (
+    must_fit("case_id", CASE_PATTERN),
+    must_be_moment("timestamp"),
+    must_be_hash("text_hash"),
+    must_be_hash("summarizer_input_hash"),
+    must_be_hash("new_buffer_text_hash"),
+)
+_BY_FIELD: Final = {check.field: check for check in _EVENT}
+FLUSH_TEXTS: Final = tuple(_BY_FIELD[name] for name in ("case_id", "timestamp", "text_hash"))
+DECISION_TEXTS: Final = tuple(_BY_FIELD[name] for name in ("case_id", "timestamp"))
+SUMMARY_TEXTS: Final = tuple(check for check in _EVENT if check.field != "text_hash")
+
+
+def meta_problems(meta: RunMeta) -> Sequence[Problem]:
+    """What no single field of ``run_meta`` can show."""
+    return _meta_problems(meta, _META)
+
+
+def older_meta_problems(meta: Any) -> Sequence[Problem]:
+    """The same of a version whose evaluation ids had no fixed form."""
+    return _meta_problems(meta, tuple(check for check in _META if check.field != "eval_run_id"))
+
+
+def _meta_problems(meta: Any, checks: tuple[Check, ...]) -> Sequence[Problem]:
+    found = list(text_problems(meta, checks))
+    stoplists = meta.stoplists_provenance
+    if isinstance(stoplists, Struct):
+        found.extend(
+            Problem(f"$.stoplists_provenance{problem.path[1:]}", problem.message)
+            for problem in text_problems(stoplists, _STOPLISTS)
+        )
+    if getattr(meta.determinism, "json_sort_keys", UNSET) is False:
+        found.append(Problem("$.determinism.json_sort_keys", "got false, expected true"))
+    return found
+
+
+def flush_problems(flush: TokengateFlush) -> Sequence[Problem]:
+    """What no single field of a flush can show."""
+    return [
+        *text_problems(flush, FLUSH_TEXTS),
+        *window_problems(flush),
+        *_provenance_problems(flush),
+    ]
+
+
+def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
+    """What no single field of a decision can show."""
+    expected = decision_id(decision.case_id, decision.variant_id, decision.decision_index)
+    return [
+        *text_problems(decision, DECISION_TEXTS),
+        *_id_problems("decision_id", decision.decision_id, expected),
+        *_provenance_problems(decision),
+    ]
+
+
+def summary_problems(event: Any) -> Sequence[Problem]:
+    """What no single field of a summary event can show."""
+    expected = event_id(event.case_id, event.variant_id, event.event_index)
+    return [
+        *text_problems(event, SUMMARY_TEXTS),
+        *_id_problems("event_id", event.event_id, expected),
+        *_name_problems(event),
+        *_provenance_problems(event),
+    ]
+
+
+def _name_problems(event: Any) -> Iterator[Problem]:
+    latest, history = event.latest_summary_event_id, event.summary_history_event_ids
+    if isinstance(latest, str) and not fits(EVENT_PATTERN, latest):
+        yield Problem("$.latest_summary_event_id", f"{latest[:80]!r} names no event")
+    for place, name in enumerate(() if history is UNSET else history):
+        if not fits(EVENT_PATTERN, name):
+            path = f"$.summary_history_event_ids[{place}]"
+            yield Problem(path, f"{name[:80]!r} names no event")
+
+
+def flushes_hold(flushes: Sequence[TokengateFlush]) -> bool:
+    """Whether none of many flushes has a problem."""
+    hashes = [one.text_hash for one in flushes if one.text_hash is not UNSET]
+    return (
+        _texts_hold(flushes)
+        and are_hashes(hashes)
+        and all(one.start_seq <= one.end_seq for one in flushes)
+    )
+
+
+def decisions_hold(decisions: Sequence[BufferDecision]) -> bool:
+    """Whether none of many decisions has a problem."""
+    return _texts_hold(decisions) and [one.decision_id for one in decisions] == [
+        f"{one.case_id}-{one.variant_id}-bd-{one.decision_index:03d}" for one in decisions
+    ]
+
+
+def summaries_hold(events: Sequence[Any]) -> bool:
+    """Whether none of many summary events has a problem; earlier versions lack some hashes."""
+    hashes = [one.summarizer_input_hash for one in events]
+    hashes += [one.new_buffer_text_hash for one in events]
+    names = {one.latest_summary_event_id for one in events} - {None, UNSET}
+    for one in events:
+        if one.summary_history_event_ids is not UNSET:
+            names.update(one.summary_history_event_ids)
+    return (
+        _texts_hold(events)
+        and are_hashes([found for found in hashes if found is not UNSET])
+        and all(fits(EVENT_PATTERN, name) for name in names)
+        and [one.event_id for one in events]
+        == [f"{one.case_id}-{one.variant_id}-se-{one.event_index:03d}" for one in events]
+    )
+
+
+def _texts_hold(records: Sequence[Any]) -> bool:
+    """Whether case ids and timestamps are fine and provenance stays where it belongs."""
+    return (
+        all(fits(CASE_PATTERN, name) for name in set(map(_case_of, records)))
+        and are_moments(list(map(_moment_of, records)))
+        and all(found == _NO_PROVENANCE for found in map(_provenance_of, records))
+    )
+
+
+def _id_problems(field: str, found: Any, expected: str) -> Iterator[Problem]:
+    if found is not UNSET and found != expected:
+        yield Problem(f"$.{field}", f"got {found[:80]!r}, expected {expected!r}")
+
+
+_case_of: Final = attrgetter("case_id")
+_moment_of: Final = attrgetter("timestamp")
+_provenance_of: Final = attrgetter(*PROVENANCE_KEYS)
+_NO_PROVENANCE: Final = (UNSET,) * len(PROVENANCE_KEYS)
+
+
+def _window_is_ordered(record: Any) -> bool:
+    start, end = record.start_seq, record.end_seq
+    return start is UNSET or end is UNSET or 0 <= start <= end
+
+
+def window_problems(record: Any) -> Iterator[Problem]:
+    """A window that ends before it starts."""
+    if not _window_is_ordered(record):
+        yield Problem(
+            "$.end_seq", f"window must be ordered, got [{record.start_seq}, {record.end_seq}]"
+        )
+
+
+def _provenance_problems(record: Any) -> Iterator[Problem]:
+    for key in PROVENANCE_KEYS:
+        if getattr(record, key) is not UNSET:
+            yield Problem(f"$.{key}", "belongs to run_meta, nowhere else")
+
+
+_COUNTERS: Final = {
+    "tokengate_flush": "flush_index",
+    "buffer_decision": "decision_index",
+    "summary_event": "event_index",
+}
+_LAST: Final = len(RECORD_ORDER) - 1
+
+
+class RunRules(FileRules):
+    """One ``run_meta`` first, kinds in order, indices from 0 without gaps, history that exists.
+
+    A window that ends before it starts is a warning: where agents take turns, logs that follow
+    the source hold such windows.
+    """
+
+    def __init__(self) -> None:
+        self._meta: Any = None
+        self._meta_line = 0
+        self._place = 0
+        self._next = [0, 0, 0, 0]
+        self._event_ids: set[str] = set()
+        self._some_lost = False
+        self._kinds: dict[type, tuple[int, Callable[[Any], int]]] = {}
+
+    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+        start = 0
+        for kind, same in groupby(map(type, records)):
+            end = start + len(list(same))
+            place, counter_of = self._kind_of(kind)
+            run = records[start:end]
+            indices = [counter_of(one) for one in run] if place else []
+            if place == 0 or not self._as_expected(run, place, indices):
+                yield from self._see_each(lines[start:end], run, place, counter_of)
+            else:
+                self._place, self._next[place] = place, indices[-1] + 1
+                if place == _LAST:
+                    for line, event in zip(lines[start:end], run, strict=True):
+                        yield from self._history(line, event)
+            start = end
+
+    def _as_expected(self, run: Sequence[Any], place: int, indices: list[int]) -> bool:
+        """Whether nothing is to be said about some records of one kind but for their history."""
+        meta, first, count = self._meta, self._next[place], len(run)
+        if meta is None or place < self._place or indices != list(range(first, first + count)):
+            return False
+        starts, ends = [one.start_seq for one in run], [one.end_seq for one in run]
+        return (
+            [one.case_id for one in run].count(meta.case_id) == count
+            and [one.variant_id for one in run].count(meta.variant_id) == count
+            and set(map(type, starts)) == set(map(type, ends)) == {int}
+            and min(starts) >= 0
+            and all(map(le, starts, ends))
+        )
+
+    def _see_each(
+        self,
+        lines: Sequence[int],
+        records: Sequence[Any],
+        place: int,
+        counter_of: Callable[[Any], int],
+    ) -> Iterator[Remark]:
+        following = self._next
+        for line, record in zip(lines, records, strict=True):
+            if place == 0:
+                yield from self._see_meta(line, record)
+                continue
+            index = counter_of(record)
+            yield from self._odd(line, record, place, index)
+            self._place = max(self._place, place)
+            if index >= following[place]:
+                following[place] = index + 1
+            if place == _LAST:
+                yield from self._history(line, record)
+
+    def _kind_of(self, found: type) -> tuple[int, Callable[[Any], int]]:
+        """The place of a kind of record in the order, and how it is counted."""
+        kind = self._kinds.get(found)
+        if kind is None:
+            tag = str(found.__struct_config__.tag)  # type: ignore[attr-defined]
+            counter = attrgetter(_COUNTERS[tag]) if tag in _COUNTERS else _case_of
+            kind = self._kinds[found] = (RECORD_ORDER.index(tag), counter)
+        return kind
+
+    def lost(self) -> None:
+        self._some_lost = True
+
+    def end(self) -> Iterator[Remark]:
+        if self._meta is None and not self._some_lost:
+            yield Remark(1, "one_run_meta", "$", "the file has no run_meta record")
+
+    def _see_meta(self, line: int, meta: Any) -> Iterator[Remark]:
+        if self._meta is not None:
+            message = f"a file has one run_meta, the first is on line {self._meta_line}"
+            yield Remark(line, "one_run_meta", "$.record_type", message)
+            return
+        if self._place and not self._some_lost:
+            message = "run_meta must be the first record of its file"
+            yield Remark(line, "run_meta_first", "$.record_type", message)
+        self._meta, self._meta_line = meta, line
+
+    def _odd(self, line: int, record: Any, place: int, index: int) -> Iterator[Remark]:
+        """What is odd about a record's place, index, names or window."""
+        if self._meta is None:
+            if not (self._place or self._some_lost):
+                message = f"run_meta must come first, got {RECORD_ORDER[place]}"
+                yield Remark(line, "run_meta_first", "$.record_type", message)
+        else:
+            yield from self._strangers(line, record)
+        if place < self._place:
+            message = f"{RECORD_ORDER[place]} must not come after {RECORD_ORDER[self._place]}"
+            yield Remark(line, "record_order", "$.record_type", message)
+        expected = self._next[place]
+        if index != expected and not (self._some_lost and index > expected):
+            message = f"must be {expected}: indices count from 0 without gaps, got {index}"
+            path = f"$.{_COUNTERS[RECORD_ORDER[place]]}"
+            yield Remark(line, "index_order", path, message)
+        if not _window_is_ordered(record):
+            message = f"the window [{record.start_seq}, {record.end_seq}] is turned round"
+            yield Remark(line, "window_order", "$.end_seq", message, "warning")
+
+    def _strangers(self, line: int, record: Any) -> Iterator[Remark]:
+        for field in ("case_id", "variant_id"):
+            mine, theirs = getattr(record, field), getattr(self._meta, field)
+            if mine != theirs:
+                message = f"must be run_meta's {theirs!r}, got {mine!r}"
+                yield Remark(line, "same_run", f"$.{field}", message)
+
+    def _history(self, line: int, event: Any) -> Iterator[Remark]:
+        known, latest = self._event_ids, event.latest_summary_event_id
+        history = event.summary_history_event_ids
+        path = "$.summary_history_event_ids"
+        if not self._some_lost:
+            if latest is not UNSET and latest is not None and latest not in known:
+                message = f"{latest!r} must be an event before this one"
+                yield Remark(line, "latest_exists", "$.latest_summary_event_id", message)
+            if history is not UNSET and not known.issuperset(history):
+                stranger = next(name for name in history if name not in known)
+                message = f"{stranger!r} must be an event before this one"
+                yield Remark(line, "history_exists", path, message)
+        if history is not UNSET:
+            if latest in history:
+                message = f"must not hold the latest event {latest!r}"
+                yield Remark(line, "history_without_latest", path, message)
+            limit = getattr(self._meta, "history_k", UNSET)
+            if isinstance(limit, int) and len(history) > limit:
+                message = f"must hold at most history_k={limit}, got {len(history)}"
+                yield Remark(line, "history_length", path, message)
+        if event.event_id is not UNSET:
+            known.add(event.event_id)

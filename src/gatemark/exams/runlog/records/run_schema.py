@@ -1,0 +1,327 @@
+"""``exaid.run``: what one variant did with one case's trace, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from gatemark.core.record import BadExample, BadFile, Dialect, Form, Problem, RecordSchema
+from gatemark.exams.runlog.records.older_run import (
+    OlderRunRules,
+    RunMeta13,
+    SingleRun,
+    SingleRunRules,
+    SummaryEvent13,
+    is_before_1_5,
+    is_single_record,
+    single_run_problems,
+)
+from gatemark.exams.runlog.records.run import BufferDecision, RunMeta, SummaryEvent, TokengateFlush
+from gatemark.exams.runlog.records.run_examples import (
+    CASE,
+    DECISION,
+    EVENT,
+    FLUSH,
+    HASH,
+    META,
+    SECOND,
+    THIRD,
+    example_event,
+)
+from gatemark.exams.runlog.records.run_rules import (
+    RunRules,
+    decision_problems,
+    decisions_hold,
+    flush_problems,
+    flushes_hold,
+    meta_problems,
+    older_meta_problems,
+    summaries_hold,
+    summary_problems,
+)
+
+_FILE: Final = (META, FLUSH, DECISION, EVENT, SECOND, THIRD)
+
+
+def _without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in keys}
+
+
+def _form(
+    kind: type[Any],
+    rule: Callable[[Any], Sequence[Problem]],
+    good: tuple[dict[str, Any], ...],
+    bad: tuple[BadExample, ...],
+    proof: Callable[[Sequence[Any]], bool] | None = None,
+) -> Form:
+    return Form(
+        name=str(kind.__struct_config__.tag),
+        type=kind,
+        marks=frozenset({"record_type"}),
+        identity="case_id",
+        good=good,
+        bad=bad,
+        rules=(rule,),
+        proof=proof,
+    )
+
+
+_META_BAD: Final = (
+    BadExample("a suffix", META | {"case_id": f"{CASE}.trace"}, "$.case_id"),
+    BadExample("an unknown variant", META | {"variant_id": "V5"}, "$.variant_id"),
+    BadExample("no history", META | {"history_k": 0}, "$.history_k"),
+    BadExample("another schema", META | {"schema_name": "exaid.trace"}, "$.schema_name"),
+    BadExample("half a version", META | {"schema_version": "1.5"}, "$.schema_version"),
+    BadExample("a policy nobody has", META | {"trigger_policy": "always"}, "$.trigger_policy"),
+    BadExample("a bare hash", META | {"trace_file_hash": "0" * 64}, "$.trace_file_hash"),
+    BadExample("no data set", _without(META, "trace_dataset_hash"), "$"),
+    BadExample(
+        "unsorted keys",
+        META | {"determinism": {"json_sort_keys": False}},
+        "$.determinism.json_sort_keys",
+    ),
+    BadExample(
+        "stoplists without a time",
+        META
+        | {
+            "stoplists_provenance": _without(META["stoplists_provenance"], "stoplists_generated_at")
+        },
+        "$.stoplists_provenance",
+    ),
+    BadExample(
+        "times from a clock",
+        META | {"timestamp_derivation": META["timestamp_derivation"] | {"method": "wall_clock"}},
+        "$.timestamp_derivation.method",
+    ),
+)
+_EVAL_BAD: Final = BadExample(
+    "a variant in the run's name",
+    META | {"eval_run_id": "eval-V0-b2c3d4e5-8d45cbb1"},
+    "$.eval_run_id",
+)
+_FLUSH_FORM: Final = _form(
+    TokengateFlush,
+    flush_problems,
+    (FLUSH, _without(FLUSH, "trigger_reason", "text_hash"), FLUSH | {"note": "seen"}),
+    (
+        BadExample("a negative index", FLUSH | {"flush_index": -1}, "$.flush_index"),
+        BadExample("a reason nobody knows", FLUSH | {"trigger_reason": "full"}, "$.trigger_reason"),
+        BadExample("a window turned round", FLUSH | {"start_seq": 65}, "$.end_seq"),
+        BadExample(
+            "a time without an offset", FLUSH | {"timestamp": "2023-11-14T22:13:24"}, "$.timestamp"
+        ),
+        BadExample("a suffix", FLUSH | {"case_id": f"{CASE}.trace"}, "$.case_id"),
+        BadExample("provenance again", FLUSH | {"trace_file_hash": HASH}, "$.trace_file_hash"),
+        BadExample("no size", _without(FLUSH, "accumulated_ctu"), "$"),
+        BadExample("a size below zero", FLUSH | {"accumulated_ctu": -1}, "$.accumulated_ctu"),
+    ),
+    flushes_hold,
+)
+_DECISION_FORM: Final = _form(
+    BufferDecision,
+    decision_problems,
+    (DECISION, _without(DECISION, "filter_results", "latency_ms", "start_seq")),
+    (
+        BadExample("an id of another index", DECISION | {"decision_index": 1}, "$.decision_id"),
+        BadExample("two digits", DECISION | {"decision_id": f"{CASE}-V0-bd-00"}, "$.decision_id"),
+        BadExample("a decision nobody takes", DECISION | {"decision": "wait"}, "$.decision"),
+        BadExample(
+            "null for a filter",
+            DECISION | {"filter_results": {"completeness_passed": None}},
+            "$.filter_results.completeness_passed",
+        ),
+        BadExample("a size below zero", DECISION | {"input_ctu": -1}, "$.input_ctu"),
+        BadExample("time below zero", DECISION | {"latency_ms": -1}, "$.latency_ms"),
+        BadExample(
+            "stoplists again", DECISION | {"stoplists_provenance": {}}, "$.stoplists_provenance"
+        ),
+        BadExample("no usage", _without(DECISION, "llm_usage"), "$"),
+    ),
+    decisions_hold,
+)
+_EVENT_BAD: Final = (
+    BadExample("an id of another case", EVENT | {"event_id": "case-9-V0-se-000"}, "$.event_id"),
+    BadExample("an id of another index", EVENT | {"event_index": 3}, "$.event_id"),
+    BadExample("a size below zero", EVENT | {"summary_ctu": -5}, "$.summary_ctu"),
+    BadExample("a size beyond numbers", EVENT | {"summary_ctu": 2**53}, "$.summary_ctu"),
+    BadExample(
+        "usage below zero", EVENT | {"llm_usage": {"prompt_ctu": -1}}, "$.llm_usage.prompt_ctu"
+    ),
+    BadExample("a window before the trace", EVENT | {"start_seq": -1}, "$.start_seq"),
+    BadExample(
+        "a summary that is null",
+        EVENT | {"summary_semantics_text": None},
+        "$.summary_semantics_text",
+    ),
+    BadExample(
+        "history that is one text",
+        EVENT | {"summary_history_event_ids": "x"},
+        "$.summary_history_event_ids",
+    ),
+    BadExample(
+        "history that names nothing",
+        EVENT | {"summary_history_event_ids": ["x"]},
+        "$.summary_history_event_ids[0]",
+    ),
+    BadExample("a trigger nobody has", EVENT | {"trigger_type": "timer"}, "$.trigger_type"),
+    BadExample(
+        "a hash cut short", EVENT | {"summarizer_input_hash": "sha256:"}, "$.summarizer_input_hash"
+    ),
+    BadExample("a time in words", EVENT | {"timestamp": "soon"}, "$.timestamp"),
+    BadExample("the extractor again", EVENT | {"concept_extractor": {}}, "$.concept_extractor"),
+)
+_EVENT_15_BAD: Final = tuple(
+    BadExample(f"no {key}", _without(EVENT, key), "$")
+    for key in (
+        "trigger_type",
+        "summary_history_event_ids",
+        "summarizer_input_hash",
+        "limits_ok",
+        "failure_mode",
+    )
+)
+
+_SINCE_1_5: Final = ("trace_file_hash", "trace_dataset_hash", "tokengate_config_hash")
+_META_13: Final = _without(META, *_SINCE_1_5, "compat", "backend") | {
+    "schema_version": "1.3.0",
+    "eval_run_id": "eval-20251221",
+}
+_EVENT_13: Final = _without(
+    EVENT,
+    "trigger_type",
+    "summary_history_event_ids",
+    "summarizer_input_hash",
+    "limits_ok",
+    "failure_mode",
+)
+_SINGLE: Final[dict[str, Any]] = {
+    "schema_name": "exaid.run",
+    "schema_version": "1.2.0",
+    "case_id": CASE,
+    "variant_id": "V2",
+    "history_k": 3,
+    "tokengate_flushes": [_without(FLUSH, "record_type", "case_id", "variant_id", "timestamp")],
+    "summary_events": [
+        {"start_seq": 1, "end_seq": 64, "summary_semantics_text": "Fever.", "schema_ok": True}
+    ],
+}
+
+_BEFORE_1_5: Final = RecordSchema(
+    name="exaid.run",
+    summary="A run log of 1.3.0 or 1.4.x.",
+    tag="record_type",
+    across=OlderRunRules,
+    forms=(
+        _form(
+            RunMeta13,
+            older_meta_problems,
+            (_META_13, _META_13 | {"trace_file_hash": HASH}),
+            _META_BAD[:4],
+        ),
+        _FLUSH_FORM,
+        _DECISION_FORM,
+        _form(SummaryEvent13, summary_problems, (_EVENT_13, EVENT), _EVENT_BAD, summaries_hold),
+    ),
+    good_files=((_META_13, FLUSH, _EVENT_13),),
+    bad_files=(BadFile("two metas", (_META_13, _META_13, _EVENT_13), 2, "one_run_meta"),),
+)
+_BEFORE_1_3: Final = RecordSchema(
+    name="exaid.run",
+    summary="A run log of 1.2.x or before: a whole run in one object.",
+    across=SingleRunRules,
+    forms=(
+        Form(
+            name="single_record",
+            type=SingleRun,
+            marks=frozenset({"schema_version", "case_id"}),
+            identity="case_id",
+            good=(_SINGLE,),
+            bad=(
+                BadExample("no case", _without(_SINGLE, "case_id"), "$"),
+                BadExample("an unknown variant", _SINGLE | {"variant_id": "V7"}, "$.variant_id"),
+                BadExample("a suffix", _SINGLE | {"case_id": "case-1.trace"}, "$.case_id"),
+                BadExample(
+                    "events that are none", _SINGLE | {"summary_events": 3}, "$.summary_events"
+                ),
+                BadExample(
+                    "a hash cut short",
+                    _SINGLE | {"tokengate_flushes": [FLUSH | {"text_hash": "sha256:"}]},
+                    "$.tokengate_flushes[0].text_hash",
+                ),
+            ),
+            rules=(single_run_problems,),
+        ),
+    ),
+    good_files=((_SINGLE,),),
+    bad_files=(BadFile("two runs", (_SINGLE, _SINGLE), 2, "one_run"),),
+)
+
+SCHEMA: Final = RecordSchema(
+    name="exaid.run",
+    summary="What one variant did with one case's trace: flushes, decisions, summaries.",
+    tag="record_type",
+    across=RunRules,
+    forms=(
+        _form(
+            RunMeta,
+            meta_problems,
+            (META, _without(META, "trigger_policy")),
+            (*_META_BAD, _EVAL_BAD),
+        ),
+        _FLUSH_FORM,
+        _DECISION_FORM,
+        _form(
+            SummaryEvent,
+            summary_problems,
+            (EVENT, THIRD),
+            (*_EVENT_BAD, *_EVENT_15_BAD),
+            summaries_hold,
+        ),
+    ),
+    good_files=(_FILE, (META,)),
+    bad_files=(
+        BadFile("two metas", (META, META, FLUSH), 2, "one_run_meta"),
+        BadFile("no meta", (FLUSH, DECISION), 1, "one_run_meta"),
+        BadFile("a meta that comes late", (FLUSH, META), 1, "run_meta_first"),
+        BadFile("a flush after a decision", (META, DECISION, FLUSH), 3, "record_order"),
+        BadFile("a decision after a summary", (META, EVENT, DECISION), 3, "record_order"),
+        BadFile("an index twice", (META, FLUSH, FLUSH), 3, "index_order"),
+        BadFile("an index left out", (META, EVENT, example_event(2)), 3, "index_order"),
+        BadFile("an index from 1", (META, FLUSH | {"flush_index": 1}), 2, "index_order"),
+        BadFile("another case", (META, FLUSH | {"case_id": "case-2"}), 2, "same_run"),
+        BadFile("another variant", (META, FLUSH | {"variant_id": "V2"}), 2, "same_run"),
+        BadFile(
+            "a latest event that is not there",
+            (META, example_event(0, latest_summary_event_id=f"{CASE}-V0-se-004")),
+            2,
+            "latest_exists",
+        ),
+        BadFile(
+            "history from the future",
+            (META, example_event(0, summary_history_event_ids=[SECOND["event_id"]]), SECOND),
+            2,
+            "history_exists",
+        ),
+        BadFile(
+            "history with the latest",
+            (META, EVENT, SECOND | {"summary_history_event_ids": [EVENT["event_id"]]}),
+            3,
+            "history_without_latest",
+        ),
+        BadFile(
+            "history that is too long",
+            (
+                META | {"history_k": 1},
+                EVENT,
+                SECOND,
+                example_event(2, summary_history_event_ids=[EVENT["event_id"], SECOND["event_id"]]),
+            ),
+            4,
+            "history_length",
+        ),
+    ),
+    older=(
+        Dialect(accepts=is_before_1_5, schema=_BEFORE_1_5),
+        Dialect(accepts=is_single_record, schema=_BEFORE_1_3),
+    ),
+)

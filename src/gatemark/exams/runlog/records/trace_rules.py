@@ -1,0 +1,303 @@
+"""What must hold in a trace: in each record, and across the records of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+from msgspec import UNSET
+
+from gatemark.core.canonical import is_digest
+from gatemark.core.record import FileRules, Grade, Problem, Remark
+from gatemark.exams.runlog.records.fields import (
+    CASE_PATTERN,
+    MAS_RUN_PATTERN,
+    fits,
+    must_be_hash,
+    must_be_moment,
+    must_fit,
+    text_problems,
+)
+from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.records.text_span import Stretch, one_stretch, stretches
+from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TraceRecord, TurnBoundary
+
+Mode = Literal["strict", "inspect"]
+
+TOLERANCE_MS: Final = 2
+"""How far a boundary may lie on the wrong side of its turn's deltas before it is an error."""
+TRACE_RULES: Final = (
+    "trace_meta_first",
+    "one_trace_meta",
+    "same_case",
+    "seq",
+    "time_order",
+    "t_rel",
+    "turn_boundaries",
+    "turn_times",
+    "content_hash",
+    "text",
+    "totals",
+)
+"""Every rule, in the order in which reports list them."""
+_FATAL: Final = frozenset({"trace_meta_first", "one_trace_meta", "same_case"})
+
+_META: Final = (
+    must_fit("case_id", CASE_PATTERN),
+    must_fit("mas_run_id", MAS_RUN_PATTERN),
+    must_be_moment("created_at"),
+)
+_BOUNDARY: Final = (must_fit("case_id", CASE_PATTERN), must_be_hash("content_hash"))
+
+
+def meta_problems(meta: TraceMeta) -> Sequence[Problem]:
+    """What no single field of ``trace_meta`` can show."""
+    return list(text_problems(meta, _META))
+
+
+def delta_problems(delta: StreamDelta) -> Sequence[Problem]:
+    """What no single field of a delta can show."""
+    if fits(CASE_PATTERN, delta.case_id):
+        return ()
+    return list(text_problems(delta, _META[:1]))
+
+
+def deltas_hold(deltas: Sequence[StreamDelta]) -> bool:
+    """Whether none of many deltas has a problem."""
+    names = [delta.case_id for delta in deltas]
+    return names.count(names[0]) == len(names) and fits(CASE_PATTERN, names[0])
+
+
+def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
+    """What no single field of a boundary can show."""
+    hash_given = boundary.content_hash
+    if (hash_given is UNSET or is_digest(hash_given)) and fits(CASE_PATTERN, boundary.case_id):
+        if hash_given is UNSET or boundary.boundary == "end":
+            return ()
+        return [Problem("$.content_hash", "only the end of a turn may have one")]
+    return list(text_problems(boundary, _BOUNDARY))
+
+
+class TurnNotes:
+    """What was seen of one turn while its trace was read."""
+
+    __slots__ = (
+        "agent_id",
+        "end",
+        "end_line",
+        "first",
+        "last",
+        "line",
+        "start",
+        "start_line",
+        "texts",
+        "turn_id",
+    )
+
+    def __init__(self, turn_id: int, agent_id: str, line: int) -> None:
+        self.turn_id = turn_id
+        self.agent_id = agent_id
+        self.line = line
+        self.start: TurnBoundary | None = None
+        self.end: TurnBoundary | None = None
+        self.start_line = self.end_line = line
+        self.first: StreamDelta | None = None
+        self.last: StreamDelta | None = None
+        self.texts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """Everything that was said in the turn."""
+        return "".join(self.texts)
+
+
+class TraceRules(FileRules):
+    """The rules of a trace. ``inspect`` turns problems of order and time into warnings.
+
+    What was seen stays: ``meta``, the other records as they came with deltas as columns, whether
+    ``seq`` only ever rose, and the notes on every turn.
+    """
+
+    def __init__(self, mode: Mode = "strict") -> None:
+        self._grade: Grade = "error" if mode == "strict" else "warning"
+        self.meta: TraceMeta | None = None
+        self.parts: list[Stretch | TurnBoundary] = []
+        self.turns: dict[int, TurnNotes] = {}
+        self.delta_count = 0
+        self.in_order = True
+        self._first: TraceRecord | None = None
+        self._t0 = 0
+        self._case_id: str | None = None
+        self._last_line = 1
+        self._next_seq = 0
+        self._last_ms = 0
+        self._excused = False
+
+    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+        if self._first is None and records:
+            self._first = records[0]
+        others = [place for place, one in enumerate(records) if type(one) is not StreamDelta]
+        start = 0
+        for place in (*others, len(records)):
+            if start < place:
+                yield from self._see_deltas(lines[start:place], records[start:place])
+            if place < len(records):
+                record = records[place]
+                is_boundary = type(record) is TurnBoundary
+                look = self._see_boundary if is_boundary else self._see_meta
+                yield from look(lines[place], record)
+            start = place + 1
+        if lines:
+            self._last_line = lines[-1]
+
+    def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
+        """Look at deltas that stand together, as columns if nothing is to be said about them."""
+        stretch = one_stretch(deltas)
+        if stretch is None or not self._as_expected(stretch):
+            for line, delta in zip(lines, deltas, strict=True):
+                yield from self._delta_remarks(line, delta)
+                self._next_seq, self._last_ms = delta.seq + 1, delta.t_emitted_ms
+        last = deltas[-1]
+        self._next_seq, self._last_ms = last.seq + 1, last.t_emitted_ms
+        self.delta_count += len(deltas)
+        if stretch is None:
+            self.parts.extend(stretches(deltas))
+        else:
+            self.parts.append(stretch)
+            if stretch.turn_ids.count(last.turn_id) == len(deltas):
+                self._note(lines[0], deltas[0], last, stretch.texts)
+                return
+        for line, delta in zip(lines, deltas, strict=True):
+            self._note(line, delta, delta, (delta.delta_text,))
+
+    def _as_expected(self, stretch: Stretch) -> bool:
+        """Whether nothing is to be said about a stretch."""
+        times = stretch.t_rel_ms
+        return (
+            stretch.first_seq == self._next_seq
+            and stretch.case_id == self._case_id
+            and stretch.t0_ms == self._t0
+            and times[0] + self._t0 >= self._last_ms
+            and sorted(times) == times
+        )
+
+    def _note(self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]) -> None:
+        """Keep what was said under the turn in which it was."""
+        turn = self._turn(line, first)
+        if turn.first is None:
+            turn.first = first
+        turn.last = last
+        turn.texts += texts
+
+    def lost(self) -> None:
+        self._excused = True
+
+    def end(self) -> Iterator[Remark]:
+        if self.meta is None:
+            if not self._excused:
+                yield Remark(1, "one_trace_meta", "$", "the file has no trace_meta record")
+            return
+        if self._excused:
+            return
+        for turn in self.turns.values():
+            yield from self._turn_remarks(turn)
+        stub = self.meta.stub_mode is True
+        if not stub and not any(
+            text.strip() for turn in self.turns.values() for text in turn.texts
+        ):
+            yield self._remark(self._last_line, "text", "$", "the trace has no text")
+        for field, found in (("total_deltas", self.delta_count), ("total_turns", len(self.turns))):
+            told = getattr(self.meta, field)
+            if told is not UNSET and told != found:
+                message = f"says {told}, the file has {found}"
+                yield Remark(1, "totals", f"$.{field}", message, "warning")
+
+    def _remark(self, line: int, rule: str, path: str, message: str) -> Remark:
+        return Remark(line, rule, path, message, "error" if rule in _FATAL else self._grade)
+
+    def _see_meta(self, line: int, meta: TraceMeta) -> Iterator[Remark]:
+        if self.meta is not None:
+            yield self._remark(line, "one_trace_meta", "$.record_type", "a file has one trace_meta")
+            return
+        if self._first is not meta and not self._excused:
+            message = "trace_meta must be the first record of its file"
+            yield self._remark(line, "trace_meta_first", "$.record_type", message)
+        self.meta, self._t0, self._case_id = meta, meta.t0_emitted_ms, meta.case_id
+
+    def _delta_remarks(self, line: int, delta: StreamDelta) -> Iterator[Remark]:
+        yield from self._common_remarks(line, delta, delta.t_emitted_ms)
+        if delta.t_emitted_ms < self._last_ms:
+            message = f"must not go back, got {delta.t_emitted_ms} after {self._last_ms}"
+            yield self._remark(line, "time_order", "$.t_emitted_ms", message)
+
+    def _common_remarks(
+        self, line: int, record: StreamDelta | TurnBoundary, moment_ms: int
+    ) -> Iterator[Remark]:
+        if self.meta is None:
+            if record is self._first and not self._excused:
+                message = "trace_meta must be the first record of its file"
+                yield self._remark(line, "trace_meta_first", "$.record_type", message)
+        else:
+            if record.case_id != self._case_id:
+                message = f"must be trace_meta's {self._case_id!r}, got {record.case_id!r}"
+                yield self._remark(line, "same_case", "$.case_id", message)
+            if record.t_rel_ms != moment_ms - self._t0:
+                message = f"must be {moment_ms - self._t0} (time - t0), got {record.t_rel_ms}"
+                yield self._remark(line, "t_rel", "$.t_rel_ms", message)
+        if record.seq != self._next_seq and not (self._excused and record.seq > self._next_seq):
+            message = f"must be {self._next_seq}: seq counts from 0 without gaps, got {record.seq}"
+            yield self._remark(line, "seq", "$.seq", message)
+        self.in_order = self.in_order and record.seq >= self._next_seq
+
+    def _turn(self, line: int, record: StreamDelta | TurnBoundary) -> TurnNotes:
+        turn = self.turns.get(record.turn_id)
+        if turn is None:
+            turn = self.turns[record.turn_id] = TurnNotes(record.turn_id, record.agent_id, line)
+        return turn
+
+    def _see_boundary(self, line: int, boundary: TurnBoundary) -> Iterator[Remark]:
+        yield from self._common_remarks(line, boundary, boundary.t_ms)
+        self._next_seq = boundary.seq + 1
+        self.parts.append(boundary)
+        turn = self._turn(line, boundary)
+        word = boundary.boundary
+        if (turn.start if word == "start" else turn.end) is not None:
+            message = f"turn {boundary.turn_id} has two {word}s"
+            yield self._remark(line, "turn_boundaries", "$.boundary", message)
+        elif word == "start":
+            turn.start, turn.start_line, turn.agent_id = boundary, line, boundary.agent_id
+        else:
+            turn.end, turn.end_line = boundary, line
+
+    def _turn_remarks(self, turn: TurnNotes) -> Iterator[Remark]:
+        name = f"turn {turn.turn_id}"
+        if turn.start is None and turn.end is None:
+            message = f"{name} has deltas and no boundaries"
+            yield self._remark(turn.line, "turn_boundaries", "$.turn_id", message)
+            return
+        for word, boundary in (("start", turn.start), ("end", turn.end)):
+            if boundary is None:
+                message = f"{name} has no {word}"
+                yield self._remark(turn.line, "turn_boundaries", "$.turn_id", message)
+        if turn.texts:
+            yield from self._time_remarks(turn)
+        given = UNSET if turn.end is None else turn.end.content_hash
+        if given is not UNSET and given != text_hash(turn.text):
+            message = f"is not the hash of the text of {name}"
+            yield self._remark(turn.end_line, "content_hash", "$.content_hash", message)
+
+    def _time_remarks(self, turn: TurnNotes) -> Iterator[Remark]:
+        """A turn starts before its first delta and ends after its last one, give or take."""
+        found: list[tuple[int, int, str]] = []
+        if turn.start is not None and turn.first is not None:
+            late_ms = turn.start.t_ms - turn.first.t_emitted_ms
+            found.append((late_ms, turn.start_line, f"starts {late_ms} ms after its first delta"))
+        if turn.end is not None and turn.last is not None:
+            early_ms = turn.last.t_emitted_ms - turn.end.t_ms
+            found.append((early_ms, turn.end_line, f"ends {early_ms} ms before its last delta"))
+        for off_ms, line, words in found:
+            message = f"turn {turn.turn_id} {words}"
+            if off_ms > TOLERANCE_MS:
+                yield self._remark(line, "turn_times", "$.t_ms", message)
+            elif off_ms > 0:
+                yield Remark(line, "turn_times", "$.t_ms", message, "warning")

@@ -1,0 +1,184 @@
+"""The buffer agent: holds text back until it is worth a summary.
+
+A model looks at the text; whether to summarise is decided here, in code. A model that fails, or
+answers with something else than an analysis, triggers nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from gatemark.exams.runlog.records.names import ctu
+from gatemark.exams.runlog.records.run import FilterResults, LlmUsage
+from gatemark.exams.runlog.replay.model import (
+    LanguageModel,
+    ModelError,
+    Question,
+    Reply,
+    Segment,
+    json_object,
+    segment_block,
+)
+from gatemark.exams.runlog.replay.prompts import buffer_prompt, buffer_system
+
+StreamState = Literal["SAME_TOPIC_CONTINUING", "TOPIC_SHIFT", "CRITICAL_ALERT"]
+MAX_RATIONALE: Final = 240
+
+
+class Analysis(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model says about new text; novelty is unset where it is not asked for."""
+
+    rationale: Annotated[str, Meta(max_length=MAX_RATIONALE)]
+    stream_state: StreamState
+    is_complete: bool
+    is_relevant: bool
+    is_novel: bool | UnsetType = UNSET
+
+
+class Look(Struct, frozen=True):
+    """One look at a segment: whether to summarise, and what a decision record says about it.
+
+    ``unanswered`` says that the model itself failed, and not only what it answered.
+    """
+
+    trigger: bool
+    path: Literal["A", "B", "C"] | None
+    analysis: Analysis | None
+    input_ctu: int
+    usage: LlmUsage
+    latency_ms: int | None
+    failure: str | None
+    unanswered: bool = False
+
+    def filters(self) -> FilterResults | UnsetType:
+        """The outcome of the three filters; unset when there is no analysis."""
+        found = self.analysis
+        if found is None:
+            return UNSET
+        return FilterResults(
+            completeness_passed=found.is_complete,
+            value_passed=found.is_relevant,
+            novelty_passed=None if found.is_novel is UNSET else found.is_novel,
+        )
+
+
+def trigger_path(analysis: Analysis) -> Literal["A", "B", "C"] | None:
+    """By which of three ways an analysis leads to a summary; None when it does not.
+
+    C: an alert. A: complete, relevant and new. B: the topic shifts, and what is held is relevant
+    and new. Where novelty was not asked for, everything counts as new.
+    """
+    novel = analysis.is_novel is UNSET or analysis.is_novel
+    if analysis.stream_state == "CRITICAL_ALERT":
+        return "C"
+    if analysis.is_complete and analysis.is_relevant and novel:
+        return "A"
+    if analysis.stream_state == "TOPIC_SHIFT" and analysis.is_relevant and novel:
+        return "B"
+    return None
+
+
+class BufferAgent:
+    """Live segments that were looked at, and parked ones that were not."""
+
+    def __init__(self, model: LanguageModel, *, novelty: bool, history_k: int) -> None:
+        self._model = model
+        self._novelty = novelty
+        self._history_k = history_k
+        self._system = buffer_system(novelty=novelty)
+        self._live: list[Segment] = []
+        self._parked: list[Segment] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is held."""
+        return not self._live and not self._parked
+
+    def hold(self, segment: Segment) -> None:
+        """Take a segment without looking at it."""
+        self._live.append(segment)
+
+    def park(self, segment: Segment) -> None:
+        """Keep a segment that comes too late to be looked at."""
+        self._parked.append(segment)
+
+    def look(self, segment: Segment, history: list[str], reason: str) -> Look:
+        """Take a segment and ask the model about it."""
+        context = (*self._parked, *self._live)
+        self._live.append(segment)
+        held, new = segment_block(context), segment_block((segment,))
+        latest = history[-self._history_k :]
+        prompt = buffer_prompt(latest, held, new, reason, self._history_k)
+        question = Question(
+            task="buffer",
+            system=self._system,
+            prompt=prompt,
+            new=(segment,),
+            context=context,
+            history=tuple(latest),
+            novelty=self._novelty,
+        )
+        reply: Reply | None = None
+        analysis: Analysis | None = None
+        failure = None
+        unanswered = False
+        try:
+            reply = self._model.ask(question)
+            analysis = _analysis(reply, novelty=self._novelty)
+        except ModelError as error:
+            failure, unanswered = f"model_error: {error}", True
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            failure = f"analysis_invalid: {error}"
+        path = None if analysis is None else trigger_path(analysis)
+        return Look(
+            trigger=path is not None,
+            path=path,
+            analysis=analysis,
+            input_ctu=ctu(f"{held}\n{new}"),
+            usage=usage_of(self._model, reply, prompt, _dump(analysis)),
+            latency_ms=None if reply is None else reply.latency_ms,
+            failure=failure,
+            unanswered=unanswered,
+        )
+
+    def take(self) -> tuple[Segment, ...]:
+        """Everything that is held, parked text first; afterwards nothing is."""
+        held = (*self._parked, *self._live)
+        self._live, self._parked = [], []
+        return held
+
+
+def usage_of(model: LanguageModel, reply: Reply | None, prompt: str, completion: str) -> LlmUsage:
+    """What a call used up; without a reply the provider told nothing."""
+    return LlmUsage(
+        prompt_ctu=ctu(prompt),
+        completion_ctu=ctu(completion),
+        provider_prompt_tokens=None if reply is None else reply.prompt_tokens,
+        provider_completion_tokens=None if reply is None else reply.completion_tokens,
+        model_id=model.model_id if reply is None else reply.model_id,
+    )
+
+
+_decode: Final = msgspec.json.Decoder(Analysis).decode
+
+
+def _analysis(reply: Reply, *, novelty: bool) -> Analysis:
+    found = _decode(json_object(reply.text))
+    if novelty == (found.is_novel is UNSET):
+        word = "is missing" if novelty else "was not asked for"
+        raise msgspec.ValidationError(f"is_novel {word}")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _dump(analysis: Analysis | None) -> str:
+    """An analysis as JSON; rules give the same few again and again."""
+    if analysis is None:
+        return ""
+    fields: dict[str, Any] = msgspec.to_builtins(analysis)
+    return json.dumps(fields)

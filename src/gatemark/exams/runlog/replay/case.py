@@ -1,0 +1,247 @@
+"""Cases of an evaluation: traces read, replayed through every variant, logs written.
+
+This is what a worker process does; it gives back what is to be told about each case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.disk.atomic import sync_folders, write_whole
+from gatemark.exams.runlog.records.names import run_file_name
+from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.replay.config import LoadedVariant
+from gatemark.exams.runlog.replay.model import RecordedReply, RecordingModel
+from gatemark.exams.runlog.replay.models import ModelChoice, open_model
+from gatemark.exams.runlog.replay.moments import MANY_FALLBACKS
+from gatemark.exams.runlog.replay.run_meta import RunFacts, make_log, model_ms
+from gatemark.exams.runlog.replay.variants import Models, run_variant
+from gatemark.exams.runlog.traces.files import ReadTrace, read_trace
+from gatemark.exams.runlog.writer import json_lines, packed
+
+T = TypeVar("T")
+
+WRITERS: Final = 4
+BATCH_CASES: Final = 32
+FEWEST_BATCHES: Final = 8
+
+
+def in_batches(tasks: Sequence[T]) -> list[tuple[T, ...]]:
+    """Some cases at a time: each batch waits for the disk once; few enough to share them out."""
+    size = max(1, min(BATCH_CASES, len(tasks) // FEWEST_BATCHES))
+    return [tuple(tasks[start : start + size]) for start in range(0, len(tasks), size)]
+
+
+class CaseOutcome(msgspec.Struct, frozen=True):
+    """How one case fared under one variant; ``reason`` is set when it has no log."""
+
+    case_id: str
+    variant_id: str
+    reason: str | None = None
+    summaries: int = 0
+    model_ms: int = 0
+    model_failures: int = 0
+    deltas: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class CaseJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for every case."""
+
+    variants: tuple[LoadedVariant, ...]
+    chunks: dict[str, int]
+    facts: RunFacts
+    output: str
+    mode: Mode
+    allow_stub: bool
+    buffer_model: ModelChoice
+    summarizer_model: ModelChoice
+    keep_inputs: bool
+    recording: bool
+
+
+class CaseTask(msgspec.Struct, frozen=True):
+    """One case of the manifest; ``path`` is None when its trace is not there."""
+
+    case_id: str
+    path: str | None
+    content_hash: str
+
+
+class CaseDone(msgspec.Struct, frozen=True):
+    """What a worker tells about its case; ``ended_ms`` is when its trace ended."""
+
+    outcomes: list[CaseOutcome]
+    recorded: list[RecordedReply]
+    ended_ms: int | None = None
+
+
+class _Written(NamedTuple):
+    """A log on its way to the disk, and what to tell once it is there."""
+
+    task: CaseTask
+    variant: LoadedVariant
+    outcome: CaseOutcome
+    writing: Future[None]
+
+
+def run_some(job: CaseJob, tasks: tuple[CaseTask, ...]) -> bytes:
+    """Some cases through every variant; what cannot be done is a reason, and leaves no log.
+
+    Logs are written by threads of their own: waiting for the disk is most of what that takes.
+    """
+    with _opened(job) as models, ThreadPoolExecutor(WRITERS) as pool:
+        done = [_run_case(job, task, models, pool) for task in tasks]
+    folders = (Path(job.output) / variant.variant_id for variant in job.variants)
+    sync_folders(folder for folder in folders if folder.is_dir())
+    return msgspec.msgpack.encode([_settled(job, *case) for case in done])
+
+
+def _run_case(
+    job: CaseJob, task: CaseTask, opened: Models, pool: ThreadPoolExecutor
+) -> tuple[list[_Written | CaseOutcome], list[RecordedReply], int | None]:
+    models = _recording(opened) if job.recording else opened
+    try:
+        read = _read(job, task)
+    except GatemarkError as error:
+        reason = error.lines()[0]
+        return [_failed(job, task, variant, reason) for variant in job.variants], [], None
+    told = [
+        _run_variant(job, task, variant, read=read, models=models, pool=pool)
+        for variant in job.variants
+    ]
+    return told, _recorded(models), read.trace.end_ms
+
+
+def _settled(
+    job: CaseJob,
+    told: list[_Written | CaseOutcome],
+    recorded: list[RecordedReply],
+    ended_ms: int | None,
+) -> CaseDone:
+    outcomes = []
+    for one in told:
+        if isinstance(one, CaseOutcome):
+            outcomes.append(one)
+            continue
+        error = one.writing.exception()
+        if error is None:
+            outcomes.append(one.outcome)
+        elif isinstance(error, GatemarkError):
+            outcomes.append(_failed(job, one.task, one.variant, error.lines()[0]))
+        else:
+            raise error
+    return CaseDone(outcomes, recorded, ended_ms)
+
+
+def _read(job: CaseJob, task: CaseTask) -> ReadTrace:
+    """The trace of a case, if it is the one that the manifest pins."""
+    if task.path is None:
+        raise BadInputError(f"the trace of {task.case_id} is missing")
+    read = read_trace(task.path, mode=job.mode, allow_stub=job.allow_stub)
+    if read.content_hash != task.content_hash:
+        raise BadInputError(
+            f"{task.path}: is not the trace of the manifest "
+            f"(its content is {read.content_hash}, the manifest says {task.content_hash})"
+        )
+    if read.trace.meta.case_id != task.case_id:
+        raise BadInputError(
+            f"{task.path}: holds case {read.trace.meta.case_id!r}, expected {task.case_id!r}"
+        )
+    return read
+
+
+def _run_variant(
+    job: CaseJob,
+    task: CaseTask,
+    variant: LoadedVariant,
+    *,
+    read: ReadTrace,
+    models: Models,
+    pool: ThreadPoolExecutor,
+) -> _Written | CaseOutcome:
+    facts, chunk_size = job.facts, job.chunks.get(variant.variant_id)
+    try:
+        done = run_variant(
+            read.trace,
+            variant.config,
+            models,
+            compat=facts.compat,
+            chunk_size_ctu=chunk_size,
+            keep_inputs=job.keep_inputs,
+        )
+    except GatemarkError as error:
+        return _failed(job, task, variant, error.lines()[0])
+    log = make_log(
+        read.trace,
+        variant,
+        done,
+        facts,
+        file_hash=read.file_hash,
+        models=models,
+        chunk_size_ctu=chunk_size,
+    )
+    data = packed(json_lines(log.records()))
+    warnings = [f"{task.case_id}: {remark.message}" for remark in read.remarks]
+    if done.moments.made_up > MANY_FALLBACKS:
+        warnings.append(
+            f"{task.case_id} {variant.variant_id}: {done.moments.made_up} timestamps are made up, "
+            "because their windows do not end with a delta"
+        )
+    outcome = CaseOutcome(
+        case_id=task.case_id,
+        variant_id=variant.variant_id,
+        summaries=len(log.events),
+        model_ms=model_ms(log),
+        model_failures=done.model_failures,
+        deltas=read.delta_count,
+        warnings=tuple(warnings),
+    )
+    path = _log_path(job, task, variant)
+    writing = pool.submit(write_whole, path, [data], sync_folder=False)
+    return _Written(task, variant, outcome, writing)
+
+
+def _failed(job: CaseJob, task: CaseTask, variant: LoadedVariant, reason: str) -> CaseOutcome:
+    """A case without a log; one of an earlier run must not pass for its log."""
+    _log_path(job, task, variant).unlink(missing_ok=True)
+    return CaseOutcome(task.case_id, variant.variant_id, reason=reason)
+
+
+def _log_path(job: CaseJob, task: CaseTask, variant: LoadedVariant) -> Path:
+    return Path(job.output) / variant.variant_id / run_file_name(task.case_id)
+
+
+@contextmanager
+def _opened(job: CaseJob) -> Iterator[Models]:
+    """The models of some cases; one that answers for both agents is opened once."""
+    buffer = open_model(job.buffer_model)
+    same = job.summarizer_model == job.buffer_model
+    summarizer = buffer if same else open_model(job.summarizer_model)
+    try:
+        yield Models(buffer, summarizer)
+    finally:
+        buffer.close()
+        if not same:
+            summarizer.close()
+
+
+def _recording(opened: Models) -> Models:
+    buffer = RecordingModel(opened.buffer)
+    same = opened.summarizer is opened.buffer
+    return Models(buffer, buffer if same else RecordingModel(opened.summarizer))
+
+
+def _recorded(models: Models) -> list[RecordedReply]:
+    found: dict[Any, RecordedReply] = {}
+    for model in (models.buffer, models.summarizer):
+        if isinstance(model, RecordingModel):
+            found.update(model.lines)
+    return list(found.values())

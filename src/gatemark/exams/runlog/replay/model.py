@@ -1,0 +1,176 @@
+"""One interface to language models: a question goes in, text comes out, or an error says why not.
+
+A question carries its rendered prompts, which is all that a real model sees, and what the prompts
+were made from, so that a backend of plain rules need not read them back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from gatemark.core.errors import GatemarkError
+from gatemark.exams.runlog.records.names import text_hash
+
+Task = Literal["buffer", "summary", "rewrite"]
+
+
+class Segment(Struct, frozen=True, gc=False):
+    """Some text of one agent."""
+
+    agent_id: str
+    text: str
+
+
+class Question(Struct, frozen=True):
+    """What a model is asked.
+
+    ``new`` are the segments that it is about, ``context`` those before, ``history`` the latest
+    summaries as text, newest last. ``novelty`` says whether a buffer question asks for it.
+    ``draft`` is what a rewrite starts from.
+    """
+
+    task: Task
+    system: str
+    prompt: str
+    new: tuple[Segment, ...] = ()
+    context: tuple[Segment, ...] = ()
+    history: tuple[str, ...] = ()
+    novelty: bool = True
+    draft: dict[str, str] = {}
+
+    @property
+    def input_hash(self) -> str:
+        """The hash of the user's prompt, under which replies are recorded."""
+        return text_hash(self.prompt)
+
+
+class Reply(Struct, frozen=True):
+    """What a model answered. Counts that its provider did not tell are None."""
+
+    text: str
+    model_id: str
+    latency_ms: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class ModelError(GatemarkError):
+    """The model gave no answer; the run goes on and the record says so."""
+
+
+class MissingReplyError(GatemarkError):
+    """Nothing was recorded for a question; the case cannot be replayed."""
+
+
+class LanguageModel(Protocol):
+    """Something that answers questions."""
+
+    @property
+    def model_id(self) -> str:
+        """What the model is called where a reply does not say."""
+
+    def ask(self, question: Question) -> Reply:
+        """An answer, or ModelError."""
+
+    def identity(self) -> dict[str, Any]:
+        """What ``run_meta`` says about the backend; never a secret."""
+
+    def close(self) -> None:
+        """Let go of connections and processes."""
+
+
+def segment_block(segments: tuple[Segment, ...] | list[Segment]) -> str:
+    """Segments as text: consecutive ones of an agent under its name, joined by spaces."""
+    if not segments:
+        return EMPTY_BLOCK
+    groups: list[tuple[str, list[str]]] = []
+    for segment in segments:
+        if groups and groups[-1][0] == segment.agent_id:
+            groups[-1][1].append(segment.text)
+        else:
+            groups.append((segment.agent_id, [segment.text]))
+    return "\n".join(f"{agent_id}:\n{' '.join(texts)}" for agent_id, texts in groups)
+
+
+EMPTY_BLOCK = "(nothing)"
+"""What stands for no segments at all."""
+
+
+def json_object(text: str) -> bytes:
+    """The JSON object in a reply, without the fence that models like to put around it."""
+    plain = text.strip()
+    if plain.startswith("```"):
+        plain = plain.partition("\n")[2].rpartition("```")[0].strip()
+    return plain.encode("utf-8", "replace")
+
+
+class RecordedReply(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One line of a recording: the reply to a question, or the error in its place."""
+
+    task: Task
+    input_hash: str
+    reply: Reply | None = None
+    error: str | None = None
+
+
+class RecordedModel:
+    """Answers from a recording and calls nothing. ``digest`` names the bytes it was read from."""
+
+    def __init__(self, lines: list[RecordedReply], digest: str) -> None:
+        self._replies = {(line.task, line.input_hash): line for line in lines}
+        self._digest = digest
+        named = sorted({line.reply.model_id for line in lines if line.reply is not None})
+        self.model_id = named[0] if len(named) == 1 else "recorded"
+
+    def ask(self, question: Question) -> Reply:
+        found = self._replies.get((question.task, question.input_hash))
+        if found is None:
+            raise MissingReplyError(
+                f"nothing was recorded for the {question.task} question {question.input_hash}"
+            )
+        if found.reply is None:
+            raise ModelError(found.error or "the recording holds no reply")
+        return found.reply
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "recorded", "digest": self._digest}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class RecordingModel:
+    """Passes questions on and keeps every answer, so that the run can be replayed."""
+
+    def __init__(self, inner: LanguageModel) -> None:
+        self._inner = inner
+        self.lines: dict[tuple[Task, str], RecordedReply] = {}
+
+    @property
+    def model_id(self) -> str:
+        return self._inner.model_id
+
+    def ask(self, question: Question) -> Reply:
+        key = (question.task, question.input_hash)
+        try:
+            reply = self._inner.ask(question)
+        except ModelError as error:
+            self.lines.setdefault(key, RecordedReply(*key, error=str(error)))
+            raise
+        self.lines.setdefault(key, RecordedReply(*key, reply=reply))
+        return reply
+
+    def identity(self) -> dict[str, Any]:
+        return self._inner.identity()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def recording_bytes(lines: dict[tuple[Task, str], RecordedReply]) -> bytes:
+    """A recording as JSON Lines, in the order of its keys."""
+    encoder = msgspec.json.Encoder(order="sorted")
+    return b"".join(encoder.encode(lines[key]) + b"\n" for key in sorted(lines))

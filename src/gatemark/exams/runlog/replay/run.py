@@ -1,0 +1,294 @@
+"""Replaying every case of a data set through variants, and accounting for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.disk.atomic import write_whole
+from gatemark.engines.port import Engine
+from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
+from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
+from gatemark.exams.runlog.records.manifest import Manifest
+from gatemark.exams.runlog.records.names import (
+    UNKNOWN_COMMIT,
+    case_of_trace_file,
+    eval_run_id,
+    moment_text,
+    plain_case_id,
+)
+from gatemark.exams.runlog.records.run import Compat, StoplistsProvenance
+from gatemark.exams.runlog.records.trace_rules import Mode
+from gatemark.exams.runlog.replay.case import (
+    CaseDone,
+    CaseJob,
+    CaseOutcome,
+    CaseTask,
+    in_batches,
+    run_some,
+)
+from gatemark.exams.runlog.replay.chunk_files import chunk_sizes
+from gatemark.exams.runlog.replay.config import LoadedVariant
+from gatemark.exams.runlog.replay.model import recording_bytes
+from gatemark.exams.runlog.replay.models import ModelChoice, open_model
+from gatemark.exams.runlog.replay.run_meta import RunFacts, extractor_from
+from gatemark.exams.runlog.replay.variant_files import load_variants
+from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
+from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
+from gatemark.exams.runlog.writer import plain_json
+from gatemark.flow.plugins import extractors
+from gatemark.intake.settings_file import read_settings
+
+SUMMARIES = "run_summaries"
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to replay, how, and where the logs go."""
+
+    traces: str
+    output: str
+    configs: str | None = None
+    variants: tuple[str, ...] = ()
+    case: str = ""
+    manifest: str | None = None
+    eval_run_id: str | None = None
+    code_commit: str = UNKNOWN_COMMIT
+    created_at: str | None = None
+    compat: Compat | None = None
+    mode: Mode = "strict"
+    allow_stub: bool = False
+    buffer_model: ModelChoice = ModelChoice("rules")
+    summarizer_model: ModelChoice = ModelChoice("rules")
+    keep_inputs: bool = False
+    record: str | None = None
+    extractor: str | None = None
+    stoplists: str | None = None
+    v3_report: str | None = None
+    allow_commit_mismatch: bool = False
+
+
+class VariantSummary(msgspec.Struct, frozen=True):
+    """One variant over all cases, as its summary file tells it."""
+
+    variant_id: str
+    eval_run_id: str
+    generated_at: str
+    total_cases: int
+    succeeded: int
+    failed: tuple[dict[str, str], ...]
+    per_case_summary_counts: dict[str, int]
+    timing_ms: dict[str, float | None]
+    model_failures: dict[str, int]
+
+
+class RunDone(msgspec.Struct, frozen=True):
+    """What a whole evaluation left behind."""
+
+    eval_run_id: str
+    trace_dataset_hash: str
+    output: str
+    variants: tuple[VariantSummary, ...]
+    deltas: int
+    warnings: tuple[str, ...]
+
+    @property
+    def failed_count(self) -> int:
+        """How many cases have no log."""
+        return sum(len(variant.failed) for variant in self.variants)
+
+    @property
+    def model_failure_count(self) -> int:
+        """How many questions got no reply."""
+        return sum(sum(variant.model_failures.values()) for variant in self.variants)
+
+
+def run_cases(
+    engine: Engine, request: RunRequest, on_progress: Callable[[int, int], None] | None = None
+) -> RunDone:
+    """Replay every case of the manifest, or of those whose name holds ``case``."""
+    variants = load_variants(request.configs, request.variants)
+    compat = _compat(variants, request.compat)
+    paths = find_traces(request.traces)
+    manifest = read_manifest(_manifest_path(request, paths))
+    dataset_hash = manifest_dataset_hash(manifest)
+    tasks, warnings = _tasks(paths, manifest, request)
+    job = CaseJob(
+        variants=variants,
+        chunks=chunk_sizes(
+            variants,
+            configs=request.configs,
+            report=request.v3_report,
+            trace_dataset_hash=dataset_hash,
+            code_commit=None if request.allow_commit_mismatch else request.code_commit,
+        ),
+        facts=_facts(request, dataset_hash, compat),
+        output=request.output,
+        mode=request.mode,
+        allow_stub=request.allow_stub,
+        buffer_model=request.buffer_model,
+        summarizer_model=request.summarizer_model,
+        keep_inputs=request.keep_inputs,
+        recording=request.record is not None,
+    )
+    for choice in {request.buffer_model, request.summarizer_model}:
+        open_model(choice).close()
+    done: list[CaseDone] = []
+    for data in engine.run(partial(run_some, job), in_batches(tasks)):
+        done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
+        if on_progress is not None:
+            on_progress(len(done), len(tasks))
+    return _finish(request, job, done, warnings)
+
+
+def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
+    folder = paths[0].parent
+    found = find_manifest(request.manifest, folder, folder.parent / "manifests", folder.parent)
+    if found is None:
+        raise BadInputError(f"{request.traces}: has no manifest near it; name one with --manifest")
+    return str(found)
+
+
+def _tasks(
+    paths: Iterable[Path], manifest: Manifest, request: RunRequest
+) -> tuple[list[CaseTask], list[str]]:
+    """One task per case of the manifest; files beside it are told, and are not part of the set."""
+    files = {plain_case_id(case_of_trace_file(path.name) or path.stem): path for path in paths}
+    entries = [entry for entry in manifest.entries if request.case in entry.case_id]
+    if not entries:
+        raise BadInputError(f"no case of the manifest holds {request.case!r} in its name")
+    named = {path.name: path for path in files.values()}
+    by_case = {
+        entry.case_id: named.get(Path(entry.file).name) or files.get(entry.case_id)
+        for entry in entries
+    }
+    if not any(by_case.values()):
+        raise BadInputError(
+            f"{request.traces}: holds none of the {len(entries)} traces of the manifest"
+        )
+    listed = {entry.case_id for entry in manifest.entries}
+    strangers = sorted(case_id for case_id in files if case_id not in listed)
+    warnings = [
+        f"{files[case_id]}: is not in the manifest and was left out" for case_id in strangers
+    ]
+    tasks = [
+        CaseTask(entry.case_id, _text(by_case[entry.case_id]), entry.sha256) for entry in entries
+    ]
+    return tasks, warnings
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _compat(variants: Sequence[LoadedVariant], asked: Compat | None) -> Compat:
+    if asked is not None:
+        return asked
+    found = {variant.config.compat for variant in variants}
+    if len(found) > 1:
+        raise UsageError("variants differ in compat; choose one with --compat")
+    return found.pop()
+
+
+def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
+    facts = RunFacts(
+        eval_run_id=request.eval_run_id or eval_run_id(dataset_hash, request.code_commit),
+        trace_dataset_hash=dataset_hash,
+        compat=compat,
+        created_at=request.created_at,
+    )
+    name = request.extractor
+    if name is None:
+        if request.stoplists is not None:
+            raise UsageError("--stoplists belong to an extractor; name it with --extractor")
+        return facts
+    if name not in extractors():
+        return msgspec.structs.replace(
+            facts, concept_extractor=extractor_from(read_settings(name), name)
+        )
+    extractor = load_extractor(extractor_spec(name, stoplists=request.stoplists))
+    return msgspec.structs.replace(
+        facts,
+        concept_extractor=extractor_from(extractor_record(extractor), name),
+        stoplists=_stoplists(extractor.stoplists, request.stoplists),
+    )
+
+
+def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | None:
+    """What ``run_meta`` says about stoplists; None when there are none."""
+    if folder is None:
+        return None
+    if found.generated_at is None:
+        raise BadInputError(f"{folder}: its metadata does not tell when the stoplists were made")
+    return StoplistsProvenance(
+        stop_entities_hash=found.stop_entities_hash,
+        stop_cuis_hash=found.stop_cuis_hash,
+        stoplists_generated_at=found.generated_at,
+        stoplist_df_report_hash=found.stoplist_df_report_hash or UNSET,
+        stoplists_generated_by_commit=found.generated_by_commit,
+    )
+
+
+def _finish(
+    request: RunRequest, job: CaseJob, done: Sequence[CaseDone], warnings: Sequence[str]
+) -> RunDone:
+    """The account of everything: a summary per variant, the recording, what is to be told."""
+    outcomes = sorted(
+        (outcome for case in done for outcome in case.outcomes),
+        key=lambda outcome: (outcome.variant_id, outcome.case_id),
+    )
+    ends = [case.ended_ms for case in done if case.ended_ms is not None]
+    generated_at = request.created_at or moment_text(max(ends, default=0))
+    summaries = []
+    for variant in job.variants:
+        mine = [found for found in outcomes if found.variant_id == variant.variant_id]
+        summary = _summary(variant.variant_id, job.facts.eval_run_id, generated_at, mine)
+        name = f"{job.facts.eval_run_id}_{variant.variant_id}.json"
+        write_whole(Path(job.output) / SUMMARIES / name, [plain_json(summary)])
+        summaries.append(summary)
+    if request.record is not None:
+        lines = {(line.task, line.input_hash): line for case in done for line in case.recorded}
+        write_whole(Path(request.record), [recording_bytes(lines)])
+    told = dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings)
+    first = job.variants[0].variant_id
+    return RunDone(
+        eval_run_id=job.facts.eval_run_id,
+        trace_dataset_hash=job.facts.trace_dataset_hash,
+        output=job.output,
+        variants=tuple(summaries),
+        deltas=sum(found.deltas for found in outcomes if found.variant_id == first),
+        warnings=(*warnings, *told),
+    )
+
+
+def _summary(
+    variant_id: str, run_id: str, generated_at: str, outcomes: Sequence[CaseOutcome]
+) -> VariantSummary:
+    good = [outcome for outcome in outcomes if outcome.reason is None]
+    spans = [outcome.model_ms for outcome in good]
+    return VariantSummary(
+        variant_id=variant_id,
+        eval_run_id=run_id,
+        generated_at=generated_at,
+        total_cases=len(outcomes),
+        succeeded=len(good),
+        failed=tuple(
+            {"case_id": outcome.case_id, "reason": outcome.reason}
+            for outcome in outcomes
+            if outcome.reason is not None
+        ),
+        per_case_summary_counts={outcome.case_id: outcome.summaries for outcome in good},
+        timing_ms={
+            "count": len(spans),
+            "min": min(spans, default=None),
+            "mean": sum(spans) / len(spans) if spans else None,
+            "max": max(spans, default=None),
+        },
+        model_failures={
+            outcome.case_id: outcome.model_failures for outcome in good if outcome.model_failures
+        },
+    )

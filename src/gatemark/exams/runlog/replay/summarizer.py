@@ -1,0 +1,227 @@
+"""The summarizer: six short fields about new text, within limits or with the failure on record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.records.run import (
+    SEMANTIC_FIELDS,
+    SUMMARY_LIMITS,
+    Compat,
+    LlmUsage,
+    SummaryContent,
+)
+from gatemark.exams.runlog.replay.buffer_agent import usage_of
+from gatemark.exams.runlog.replay.model import (
+    LanguageModel,
+    ModelError,
+    Question,
+    Reply,
+    Segment,
+    json_object,
+    segment_block,
+)
+from gatemark.exams.runlog.replay.prompts import (
+    REWRITE_SYSTEM,
+    SUMMARY_SYSTEM,
+    history_text,
+    rewrite_prompt,
+    summary_prompt,
+)
+
+FailureMode = Literal["length_limit_violation", "schema_validation_error", "unexpected_error"]
+KEEP_WORDS_ABOVE: Final = 0.8
+"""A text is cut at its last space when that keeps more than this share of the limit."""
+NEAR_LIMIT: Final = 1
+"""``source`` takes a field for cut when it is this close to its limit."""
+
+
+class SummaryFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """The six fields as a model must give them."""
+
+    status_action: str
+    key_findings: str
+    differential_rationale: str
+    uncertainty_confidence: str
+    recommendation_next_step: str
+    agent_contributions: str
+
+
+class Summary(Struct, frozen=True):
+    """A summary, or the attempt at one; ``fields`` are empty texts when there is none.
+
+    ``semantics`` is what the summary says, without who contributed to it; ``for_history`` is the
+    summary as later prompts show it.
+    """
+
+    fields: dict[str, str]
+    schema_ok: bool
+    limits_ok: bool
+    failure_mode: FailureMode | None
+    schema_error: str | None
+    truncated: tuple[str, ...]
+    usage: LlmUsage
+    latency_ms: int | None
+    prompt: str
+    block: str
+    semantics: str
+    for_history: str
+
+    @property
+    def content(self) -> SummaryContent:
+        """The six fields as the log holds them."""
+        return SummaryContent(**self.fields)
+
+    @property
+    def input_hash(self) -> str:
+        """The hash of what the model was asked."""
+        return text_hash(self.prompt)
+
+    @property
+    def block_hash(self) -> str:
+        """The hash of the text that the summary is about."""
+        return text_hash(self.block)
+
+
+class Summarizer:
+    """Asks for a summary, once more when fields are too long, and cuts what still is."""
+
+    def __init__(self, model: LanguageModel, compat: Compat = "gatemark") -> None:
+        self._model = model
+        self._compat: Compat = compat
+
+    def summarize(
+        self, segments: tuple[Segment, ...], history: list[str], latest: str | None
+    ) -> Summary:
+        """A summary of some segments, given the summaries before."""
+        block = segment_block(segments)
+        prompt = summary_prompt(history, latest, block)
+        before = (*history, latest) if latest else tuple(history)
+        question = Question(
+            task="summary", system=SUMMARY_SYSTEM, prompt=prompt, new=segments, history=before
+        )
+        replies: list[Reply] = []
+        fields = dict.fromkeys(SUMMARY_LIMITS, "")
+        cut: dict[str, int] = {}
+        failure: FailureMode | None = None
+        error_words = None
+        try:
+            fields = self._ask(question, replies)
+            if too_long := _too_long(fields):
+                fields = self._rewrite(question, fields, too_long, replies)
+                cut = _too_long(fields)
+                fields = {
+                    field: cut_text(text, SUMMARY_LIMITS[field]) for field, text in fields.items()
+                }
+        except ModelError as error:
+            failure, error_words = "unexpected_error", str(error)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            failure, error_words = "schema_validation_error", str(error)
+        if failure is None and (cut or (self._compat == "source" and _near_limit(fields))):
+            failure = "length_limit_violation"
+            error_words = _length_words(cut or _near_limit(fields))
+        semantics = semantics_text(fields, self._compat)
+        return Summary(
+            fields=fields,
+            schema_ok=failure is None,
+            limits_ok=failure != "length_limit_violation",
+            failure_mode=failure,
+            schema_error=error_words,
+            truncated=tuple(cut),
+            usage=_total_usage(self._model, replies, prompt, semantics),
+            latency_ms=_total_ms(replies),
+            prompt=prompt,
+            block=block,
+            semantics=semantics,
+            for_history=history_text(fields),
+        )
+
+    def _ask(self, question: Question, replies: list[Reply]) -> dict[str, str]:
+        reply = self._model.ask(question)
+        replies.append(reply)
+        found = _decode(json_object(reply.text))
+        fields: dict[str, str] = msgspec.structs.asdict(found)
+        return fields
+
+    def _rewrite(
+        self,
+        question: Question,
+        fields: dict[str, str],
+        too_long: dict[str, int],
+        replies: list[Reply],
+    ) -> dict[str, str]:
+        """One targeted request; what is no summary again leaves the first one as it was."""
+        draft = json.dumps(fields, ensure_ascii=False)
+        again = Question(
+            task="rewrite",
+            system=REWRITE_SYSTEM,
+            prompt=rewrite_prompt(draft, too_long),
+            new=question.new,
+            history=question.history,
+            draft=fields,
+        )
+        try:
+            rewritten = self._ask(again, replies)
+        except (ModelError, msgspec.DecodeError, msgspec.ValidationError):
+            return fields
+        return fields | {field: rewritten[field] for field in too_long}
+
+
+def cut_text(text: str, limit: int) -> str:
+    """A text within a limit: cut at the last space when that keeps most of it, else hard."""
+    if len(text) <= limit:
+        return text
+    kept = text[:limit]
+    space = kept.rfind(" ")
+    return kept[:space] if space > limit * KEEP_WORDS_ABOVE else kept
+
+
+def semantics_text(fields: dict[str, str], compat: Compat = "gatemark") -> str:
+    """The first five fields joined by spaces; nothing when all are empty, but for ``source``."""
+    texts = [fields[field] for field in SEMANTIC_FIELDS]
+    return " ".join(texts) if compat == "source" or any(texts) else ""
+
+
+_decode: Final = msgspec.json.Decoder(SummaryFields).decode
+
+
+def _too_long(fields: dict[str, str]) -> dict[str, int]:
+    return {field: len(text) for field, text in fields.items() if len(text) > SUMMARY_LIMITS[field]}
+
+
+def _near_limit(fields: dict[str, str]) -> dict[str, int]:
+    return {
+        field: len(text)
+        for field, text in fields.items()
+        if text and len(text) >= SUMMARY_LIMITS[field] - NEAR_LIMIT
+    }
+
+
+def _length_words(fields: dict[str, int]) -> str:
+    words = (f"{field} must be <= {SUMMARY_LIMITS[field]}, got {n}" for field, n in fields.items())
+    return "; ".join(words)
+
+
+def _total_ms(replies: list[Reply]) -> int | None:
+    told = [reply.latency_ms for reply in replies if reply.latency_ms is not None]
+    return sum(told) if told else None
+
+
+def _total_usage(
+    model: LanguageModel, replies: list[Reply], prompt: str, completion: str
+) -> LlmUsage:
+    """CTU of the first prompt and of what came out; tokens of all replies that told them."""
+    usage = usage_of(model, replies[-1] if replies else None, prompt, completion)
+    changes: dict[str, Any] = {}
+    for field, name in (
+        ("provider_prompt_tokens", "prompt_tokens"),
+        ("provider_completion_tokens", "completion_tokens"),
+    ):
+        told = [getattr(reply, name) for reply in replies if getattr(reply, name) is not None]
+        changes[field] = sum(told) if told else None
+    return msgspec.structs.replace(usage, **changes)

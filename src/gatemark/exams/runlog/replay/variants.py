@@ -1,0 +1,312 @@
+"""One case through one variant: replayed deltas in, records of a run log out.
+
+V0, V2 and V4 put a token gate in front; V3 cuts fixed chunks; V1 waits for the end of each turn.
+V0, V3 and V4 ask a buffer agent whether a piece is worth a summary. What is left when the trace
+ends is summarised by V2 and parked by the others: it never reaches a summary there.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType
+
+from gatemark.exams.runlog.records.names import ctu, decision_id, event_id, text_hash
+from gatemark.exams.runlog.records.run import (
+    BufferDecision,
+    Compat,
+    SummaryEvent,
+    TokengateFlush,
+    TriggerType,
+)
+from gatemark.exams.runlog.records.text_span import Stretch
+from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
+from gatemark.exams.runlog.replay.config import PARTS, VariantConfig
+from gatemark.exams.runlog.replay.model import LanguageModel, Segment
+from gatemark.exams.runlog.replay.moments import Moments
+from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary
+from gatemark.exams.runlog.replay.token_gate import Flushed, TokenGate
+from gatemark.exams.runlog.traces.trace import Trace
+
+T = TypeVar("T")
+
+FIXED_CHUNK: Final = "fixed_ctu"
+"""The reason that V3 gives its buffer agent."""
+
+
+class Models(Struct, frozen=True):
+    """Who answers for the buffer agent, and who for the summarizer."""
+
+    buffer: LanguageModel
+    summarizer: LanguageModel
+
+
+class CaseRecords(Struct, frozen=True):
+    """What a variant did, without ``run_meta``; ``model_failures`` counts calls without a reply."""
+
+    flushes: tuple[TokengateFlush, ...]
+    decisions: tuple[BufferDecision, ...]
+    events: tuple[SummaryEvent, ...]
+    moments: Moments
+    model_failures: int
+
+
+class Recorder:
+    """Writes down what happens in one case, and hands summaries on to the next ones."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        config: VariantConfig,
+        models: Models,
+        compat: Compat,
+        *,
+        keep_inputs: bool = False,
+    ) -> None:
+        self._case_id = trace.meta.case_id
+        self._variant = config.variant_id
+        self._history_k = config.summarizer.history_k
+        self._summarizer = Summarizer(models.summarizer, compat)
+        self._keep_inputs = keep_inputs
+        self.moments = Moments(trace, compat)
+        self.buffer = BufferAgent(
+            models.buffer, novelty=PARTS[config.variant_id].novelty, history_k=self._history_k
+        )
+        self._merge_windows = compat != "source"
+        self._window = (0, 0)
+        self._summaries: list[Summary] = []
+        self.flushes: list[TokengateFlush] = []
+        self.decisions: list[BufferDecision] = []
+        self.events: list[SummaryEvent] = []
+        self.model_failures = 0
+
+    def flush(self, flushed: Flushed) -> None:
+        """The token gate let something through."""
+        self.flushes.append(
+            TokengateFlush(
+                flush_index=len(self.flushes),
+                case_id=self._case_id,
+                variant_id=self._variant,
+                timestamp=self.moments.at(flushed.end_seq),
+                start_seq=flushed.start_seq,
+                end_seq=flushed.end_seq,
+                accumulated_ctu=ctu(flushed.text),
+                trigger_reason=flushed.reason,
+                text_hash=text_hash(flushed.text),
+            )
+        )
+
+    def look(self, segments: list[Segment], start_seq: int, end_seq: int, reason: str) -> None:
+        """Ask the buffer agent about the last of some segments, and summarise if it says so."""
+        self._widen(start_seq, end_seq)
+        for segment in segments[:-1]:
+            self.buffer.hold(segment)
+        history = [summary.for_history for summary in self._summaries[-self._history_k :]]
+        look = self.buffer.look(segments[-1], history, reason)
+        index = len(self.decisions)
+        self.decisions.append(
+            BufferDecision(
+                decision_index=index,
+                decision_id=decision_id(self._case_id, self._variant, index),
+                case_id=self._case_id,
+                variant_id=self._variant,
+                timestamp=self.moments.at(self._window[1]),
+                start_seq=self._window[0],
+                end_seq=self._window[1],
+                input_ctu=look.input_ctu,
+                decision="summarize" if look.trigger else "buffer",
+                filter_results=look.filters(),
+                llm_usage=look.usage,
+                latency_ms=_or_unset(look.latency_ms),
+                failure_mode=_or_unset(look.failure),
+            )
+        )
+        self.model_failures += look.unanswered
+        if look.trigger:
+            self.summarise(self.buffer.take(), *self._window, "buffer_agent")
+
+    def _widen(self, start_seq: int, end_seq: int) -> None:
+        """The window of everything that is held.
+
+        An agent's silence is noticed late, so a piece may be older than those before it. Then the
+        window reaches back to it; ``source`` runs from the first piece to the last one to come.
+        """
+        if self.buffer.is_empty:
+            self._window = (start_seq, end_seq)
+        elif self._merge_windows:
+            self._window = (min(self._window[0], start_seq), max(self._window[1], end_seq))
+        else:
+            self._window = (self._window[0], end_seq)
+
+    def park(self, flushed: Flushed) -> None:
+        """Keep what came too late for the buffer agent."""
+        self.buffer.park(Segment(flushed.agent_id, flushed.text))
+
+    def summarise(
+        self, segments: tuple[Segment, ...], start_seq: int, end_seq: int, trigger: TriggerType
+    ) -> None:
+        """Ask for a summary and write down what came of it; a failed one is the latest too."""
+        index = len(self.events)
+        earlier = self._summaries[:-1][-self._history_k :]
+        latest = self._summaries[-1] if self._summaries else None
+        summary = self._summarizer.summarize(
+            segments,
+            [before.for_history for before in earlier],
+            None if latest is None else latest.for_history,
+        )
+        self._summaries.append(summary)
+        self.model_failures += summary.failure_mode == "unexpected_error"
+        self.events.append(
+            SummaryEvent(
+                event_index=index,
+                event_id=self._event_id(index),
+                case_id=self._case_id,
+                variant_id=self._variant,
+                timestamp=self.moments.at(end_seq),
+                start_seq=start_seq,
+                end_seq=end_seq,
+                schema_ok=summary.schema_ok,
+                schema_error=summary.schema_error,
+                summary_semantics_text=summary.semantics,
+                summary_ctu=ctu(summary.semantics),
+                summary_content=summary.content,
+                trigger_type=trigger,
+                summary_history_event_ids=[
+                    self._event_id(place) for place in range(index - 1 - len(earlier), index - 1)
+                ],
+                latest_summary_event_id=None if latest is None else self._event_id(index - 1),
+                summarizer_input_hash=summary.input_hash,
+                summarizer_input_text=summary.prompt if self._keep_inputs else UNSET,
+                new_buffer_text_hash=summary.block_hash,
+                limits_ok=summary.limits_ok,
+                failure_mode=summary.failure_mode,
+                truncated_fields=list(summary.truncated) or UNSET,
+                llm_usage=summary.usage,
+                latency_ms=_or_unset(summary.latency_ms),
+            )
+        )
+
+    def records(self) -> CaseRecords:
+        """Everything that was written down."""
+        return CaseRecords(
+            flushes=tuple(self.flushes),
+            decisions=tuple(self.decisions),
+            events=tuple(self.events),
+            moments=self.moments,
+            model_failures=self.model_failures,
+        )
+
+    def _event_id(self, index: int) -> str:
+        return event_id(self._case_id, self._variant, index)
+
+
+def run_variant(
+    trace: Trace,
+    config: VariantConfig,
+    models: Models,
+    *,
+    compat: Compat = "gatemark",
+    chunk_size_ctu: int | None = None,
+    keep_inputs: bool = False,
+) -> CaseRecords:
+    """One case through one variant."""
+    recorder = Recorder(trace, config, models, compat, keep_inputs=keep_inputs)
+    parts = PARTS[config.variant_id]
+    if parts.gate:
+        gate = TokenGate(config.components.token_gate.settings(), compat)
+        _through_gate(trace, gate, recorder, with_buffer=parts.buffer)
+    elif parts.buffer:
+        size = chunk_size_ctu or config.fixed_trigger.chunk_size_ctu
+        assert size is not None  # noqa: S101 - the journey reads it from a report beforehand
+        _through_chunks(trace, size, recorder, compat)
+    else:
+        _through_turns(trace, recorder, compat)
+    return recorder.records()
+
+
+def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buffer: bool) -> None:
+    def pass_on(flushed: Flushed) -> None:
+        recorder.flush(flushed)
+        segment = Segment(flushed.agent_id, flushed.text)
+        start, end = flushed.start_seq, flushed.end_seq
+        if with_buffer:
+            recorder.look([segment], start, end, flushed.reason)
+        else:
+            recorder.summarise((segment,), start, end, "tokengate_flush")
+
+    for flushed in gate.add_all(trace.said()):
+        pass_on(flushed)
+    for rest in gate.flush_all("end_of_trace"):
+        if with_buffer:
+            recorder.flush(rest)
+            recorder.park(rest)
+        else:
+            pass_on(rest)
+
+
+def _through_chunks(trace: Trace, size: int, recorder: Recorder, compat: Compat) -> None:
+    """Fixed chunks over all agents; the last segment of a chunk is the one that is looked at."""
+    per_delta = compat == "source"
+    parts: list[tuple[str, list[str]]] = []
+    length = counted = start = 0
+    for agent_id, text, _, seq in trace.said():
+        if not parts:
+            start, length, counted = seq, 0, 0
+        if parts and parts[-1][0] == agent_id:
+            parts[-1][1].append(text)
+        else:
+            parts.append((agent_id, [text]))
+        length += len(text)
+        counted = counted + ctu(text) if per_delta else (length + 3) // 4
+        if counted >= size:
+            segments = [Segment(speaker, "".join(texts)) for speaker, texts in parts]
+            recorder.look(segments, start, seq, FIXED_CHUNK)
+            parts = []
+
+
+def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
+    """A summary per turn, over everything between its boundaries.
+
+    ``source`` knows one turn at a time: one that starts inside another makes it forget the text.
+    """
+    content = trace.content_turns
+    one_at_a_time = compat == "source"
+    turns: dict[int, _OpenTurn] = {}
+
+    def summarise(turn: _OpenTurn, end_seq: int) -> None:
+        if turn.texts:
+            segment = Segment(turn.agent_id, "".join(turn.texts))
+            recorder.summarise((segment,), turn.start_seq, end_seq, "turn_end")
+
+    for part in trace.parts:
+        if isinstance(part, Stretch):
+            for turn_id, (agent_id, text, _, seq) in zip(part.turn_ids, part.pieces(), strict=True):
+                if text and turn_id in content:
+                    key = 0 if one_at_a_time else turn_id
+                    turn = turns.get(key) or turns.setdefault(key, _OpenTurn(agent_id, seq))
+                    turn.texts.append(text)
+                    turn.agent_id, turn.last_seq = agent_id, seq
+        elif part.turn_id in content:
+            key = 0 if one_at_a_time else part.turn_id
+            if part.boundary == "start":
+                turns[key] = _OpenTurn(part.agent_id, part.seq)
+            elif key in turns:
+                summarise(turns.pop(key), part.seq)
+    for turn in turns.values():
+        summarise(turn, turn.last_seq)
+
+
+class _OpenTurn:
+    """What was said in a turn that has not ended yet."""
+
+    __slots__ = ("agent_id", "last_seq", "start_seq", "texts")
+
+    def __init__(self, agent_id: str, start_seq: int) -> None:
+        self.agent_id = agent_id
+        self.start_seq = start_seq
+        self.last_seq = start_seq
+        self.texts: list[str] = []
+
+
+def _or_unset(value: T | None) -> T | UnsetType:
+    return UNSET if value is None else value

@@ -1,0 +1,1 @@
+"""Traces of several agents: reading them, their text, and synthetic ones."""

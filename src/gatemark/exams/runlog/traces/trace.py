@@ -1,0 +1,189 @@
+"""A whole trace with its turns, each of them told apart into what was said and who is next.
+
+Turns in which an orchestrator only names the next agent, or says that the talk is over, are the
+control plane; everything else is content.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from gatemark.core.errors import BadInputError
+from gatemark.exams.runlog.records.text_span import Piece, Stretch, stretches
+from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
+from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
+
+Plane = Literal["control_plane", "content_plane"]
+
+NO_LABELS: Final = frozenset({"unknown", "null", "none", ""})
+"""Agent ids that name nobody."""
+TERMINATE: Final = "TERMINATE"
+LABEL_LIKE: Final = "suspicious_label_like_unmatched"
+_ONE_WORD: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_]+\Z")
+
+
+class Turn(Struct, frozen=True, gc=False):
+    """One agent's turn: its text, its bounds, and which plane it belongs to and why."""
+
+    turn_id: int
+    agent_id: str
+    text: str
+    delta_count: int
+    start_seq: int
+    end_seq: int
+    plane: Plane
+    reason: str
+    flag: str | None = None
+
+
+class Trace(Struct, frozen=True, dict=True):
+    """One case's trace: meta, everything else in the order of ``seq``, and the turns.
+
+    ``parts`` hold the deltas column by column. ``end_ms`` is when the last thing happened, in
+    milliseconds since 1970.
+    """
+
+    meta: TraceMeta
+    parts: tuple[Stretch | TurnBoundary, ...]
+    turns: tuple[Turn, ...]
+    labels: frozenset[str]
+    end_ms: int
+
+    @cached_property
+    def records(self) -> tuple[StreamDelta | TurnBoundary, ...]:
+        """All records but ``trace_meta``, one by one."""
+        return tuple(_records(self.parts))
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the trace stands in for one that could not be made."""
+        return self.meta.stub_mode is True
+
+    @property
+    def deltas(self) -> tuple[StreamDelta, ...]:
+        """The deltas alone."""
+        return tuple(record for record in self.records if isinstance(record, StreamDelta))
+
+    @property
+    def content_turns(self) -> frozenset[int]:
+        """The ids of the turns in which something was said."""
+        return frozenset(turn.turn_id for turn in self.turns if turn.plane == "content_plane")
+
+    @property
+    def last_seq(self) -> int:
+        """The highest ``seq`` of the trace; -1 when it has no records."""
+        if not self.parts:
+            return -1
+        last = self.parts[-1]
+        return last.last_seq if isinstance(last, Stretch) else last.seq
+
+    def said(self) -> Iterator[Piece]:
+        """The pieces of text of the content plane, in order; none of them is empty."""
+        content = self.content_turns
+        found = (part for part in self.parts if isinstance(part, Stretch))
+        return chain.from_iterable(_said_in(stretch, content) for stretch in found)
+
+
+def _records(parts: Iterable[Stretch | TurnBoundary]) -> Iterator[StreamDelta | TurnBoundary]:
+    for part in parts:
+        if isinstance(part, Stretch):
+            yield from part.deltas()
+        else:
+            yield part
+
+
+def _said_in(stretch: Stretch, content: frozenset[int]) -> Iterable[Piece]:
+    if content.issuperset(stretch.turn_ids) and all(stretch.texts):
+        return stretch.pieces()
+    return [
+        piece
+        for turn_id, piece in zip(stretch.turn_ids, stretch.pieces(), strict=True)
+        if turn_id in content and piece[1]
+    ]
+
+
+def moment_of(record: StreamDelta | TurnBoundary) -> int:
+    """When a record was captured, in milliseconds since 1970."""
+    return record.t_emitted_ms if isinstance(record, StreamDelta) else record.t_ms
+
+
+def trace_of(rules: TraceRules) -> Trace:
+    """The trace that the rules have looked at from its first to its last record."""
+    meta = rules.meta
+    if meta is None:
+        raise BadInputError("a trace needs a trace_meta record")
+    labels = agent_labels(rules.turns.values())
+    return Trace(
+        meta=meta,
+        parts=tuple(rules.parts if rules.in_order else _in_order(rules.parts)),
+        turns=tuple(_turn(notes, labels) for notes in rules.turns.values()),
+        labels=labels,
+        end_ms=max(
+            (moment_of(record) for notes in rules.turns.values() for record in _edges(notes)),
+            default=meta.t0_emitted_ms,
+        ),
+    )
+
+
+def _in_order(parts: Sequence[Stretch | TurnBoundary]) -> Iterator[Stretch | TurnBoundary]:
+    """The same records in the order of ``seq``."""
+    deltas: list[StreamDelta] = []
+    for record in sorted(_records(parts), key=attrgetter("seq")):
+        if isinstance(record, StreamDelta):
+            deltas.append(record)
+            continue
+        yield from stretches(deltas)
+        deltas = []
+        yield record
+    yield from stretches(deltas)
+
+
+def agent_labels(turns: Iterable[TurnNotes]) -> frozenset[str]:
+    """The names by which an orchestrator may call agents; only boundaries tell them."""
+    boundaries = (boundary for turn in turns for boundary in (turn.start, turn.end))
+    found = {boundary.agent_id.strip().lower() for boundary in boundaries if boundary is not None}
+    return frozenset(found - NO_LABELS)
+
+
+def _edges(notes: TurnNotes) -> Iterator[StreamDelta | TurnBoundary]:
+    """The records among which the first and the last of a turn are."""
+    for record in (notes.start, notes.first, notes.last, notes.end):
+        if record is not None:
+            yield record
+
+
+def classify(text: str, labels: frozenset[str]) -> tuple[Plane, str, str | None]:
+    """A turn's plane, the reason for it, and a flag for a person to look at."""
+    said = text.strip()
+    if said.lower() in labels:
+        return "control_plane", f"exact_label_match:{said.lower()}", None
+    if said.upper() == TERMINATE:
+        return "control_plane", "terminate_sentinel", None
+    if not said:
+        return "control_plane", "empty_turn", None
+    flag = LABEL_LIKE if _ONE_WORD.match(said) else None
+    return "content_plane", "default_content", flag
+
+
+def _turn(notes: TurnNotes, labels: frozenset[str]) -> Turn:
+    text = notes.text
+    plane, reason, flag = classify(text, labels)
+    seqs = [record.seq for record in _edges(notes)]
+    return Turn(
+        turn_id=notes.turn_id,
+        agent_id=notes.agent_id,
+        text=text,
+        delta_count=len(notes.texts),
+        start_seq=notes.start.seq if notes.start is not None else min(seqs),
+        end_seq=notes.end.seq if notes.end is not None else max(seqs),
+        plane=plane,
+        reason=reason,
+        flag=flag,
+    )

@@ -1,0 +1,209 @@
+"""What a page shows of run-log metrics: variants side by side, curves, and where time went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gatemark.core.exhibit import (
+    Curves,
+    Exhibit,
+    Forest,
+    ForestGroup,
+    ForestRow,
+    Line,
+    Stack,
+    Stacks,
+    Table,
+)
+from gatemark.core.measurement import Direction
+from gatemark.exams.runlog.aggregate import Estimate, reason_means
+from gatemark.exams.runlog.rows import BUDGET_KEYS, METRICS, SCORES, Row
+
+SHOWN_ROWS = 100
+HEADLINES = frozenset(
+    {
+        "m3_redundancy_jaccard_mean",
+        "m4_trace_coverage",
+        "m5_unsupported_global_rate",
+        "m6a_mean",
+        "m6b_mean",
+        "m7b_ctu_1000",
+        "m10_schema_failure_rate",
+    }
+)
+"""The shares that are drawn; the others are in the table."""
+DIRECTIONS: dict[Direction, str] = {
+    "higher_is_better": "higher",
+    "lower_is_better": "lower",
+    "neutral": "neither",
+}
+Found = Mapping[str, Mapping[str, Estimate]]
+"""Estimates by variant and metric."""
+
+
+def exhibits(
+    rows: Mapping[str, Sequence[Row]], found: Found, compared: Sequence[Mapping[str, Any]]
+) -> tuple[Exhibit, ...]:
+    """Every table and picture, in the order of a page."""
+    return (
+        *forest(found),
+        side_by_side(found),
+        *coverage_curves(found),
+        *flush_reasons(rows),
+        *latency_split(rows),
+        *differences(compared),
+        *outliers(rows),
+    )
+
+
+def side_by_side(found: Found) -> Table:
+    """One line per metric, one column per variant; the better side stands next to the name."""
+    lines = tuple(
+        (
+            metric.label,
+            DIRECTIONS[metric.direction],
+            *(_words(found[variant][name], metric.unit) for variant in found),
+        )
+        for name, metric in METRICS.items()
+    )
+    return Table(
+        title="Variants side by side, with 95 % bootstrap intervals over cases",
+        columns=("Metric", "Better", *found),
+        rows=lines,
+        total_rows=len(lines),
+    )
+
+
+def _words(estimate: Estimate, unit: str) -> str:
+    if estimate.found is None:
+        return "none"
+    digits = 1 if unit in ("ms", "CTU") else 2 if unit == "count" else 3
+    mean, low, high = (
+        f"{value:,.{digits}f}"
+        for value in (estimate.found.mean, estimate.found.low, estimate.found.high)
+    )
+    return f"{mean} [{low}, {high}]"
+
+
+def forest(found: Found) -> Iterator[Exhibit]:
+    """The shares among the metrics, variants side by side on one scale."""
+    groups = []
+    for name in SCORES:
+        metric = METRICS[name]
+        rows = tuple(
+            ForestRow(variant, estimate.mean, estimate.low, estimate.high)
+            for variant, estimates in found.items()
+            if (estimate := estimates[name].found) is not None
+        )
+        if rows and name in HEADLINES:
+            note = f"{DIRECTIONS[metric.direction]} is better"
+            groups.append(ForestGroup(metric.label, note, rows))
+    if groups:
+        yield Forest("Variants with their intervals", "share", tuple(groups))
+
+
+def coverage_curves(found: Found) -> Iterator[Exhibit]:
+    """M7b over its budgets; nothing when no variant has it."""
+    lines = []
+    for variant, estimates in found.items():
+        points = [
+            (float(budget), estimate.mean)
+            for name, budget in BUDGET_KEYS.items()
+            if (estimate := estimates[f"m7b_{name}"].found) is not None
+        ]
+        if points:
+            lines.append(Line(variant, tuple(points)))
+    if lines:
+        yield Curves(
+            title="Coverage of the trace within a budget (M7b, higher is better)",
+            x_axis="budget in CTU",
+            y_axis="coverage",
+            lines=tuple(lines),
+        )
+
+
+def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+    """Why the token gate flushed; nothing when no variant has a gate."""
+    means = {variant: reason_means(cases) for variant, cases in rows.items()}
+    reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
+    if reasons:
+        yield Stacks(
+            title="Flushes of the token gate by reason",
+            axis="flushes per case",
+            parts=reasons,
+            bars=tuple(
+                Stack(variant, tuple(counts.get(reason, 0.0) for reason in reasons))
+                for variant, counts in means.items()
+            ),
+        )
+
+
+def latency_split(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+    """Where model time went; nothing when no latency was recorded."""
+    bars = tuple(
+        Stack(
+            variant,
+            (
+                sum(row.control_ms for row in cases) / len(cases) / 1000,
+                sum(row.content_ms for row in cases) / len(cases) / 1000,
+            ),
+        )
+        for variant, cases in rows.items()
+    )
+    if any(sum(bar.amounts) > 0 for bar in bars):
+        yield Stacks(
+            title="Model latency by what it was for (lower is better)",
+            axis="seconds per case",
+            parts=("deciding", "summarising"),
+            bars=bars,
+        )
+
+
+def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
+    """The paired differences; nothing when there is only one variant."""
+    lines = tuple(
+        (
+            METRICS[entry["metric"]].label,
+            DIRECTIONS[entry["direction"]],
+            f"{entry['reference']} - {entry['variant']}",
+            _difference_words(entry),
+            entry["wilcoxon_p_value_holm"],
+            entry["n_pairs"],
+        )
+        for entry in compared
+    )
+    if lines:
+        yield Table(
+            title="Paired differences over shared cases",
+            columns=("Metric", "Better", "Difference", "Mean with interval", "p (Holm)", "Pairs"),
+            rows=lines[:SHOWN_ROWS],
+            total_rows=len(lines),
+        )
+
+
+def _difference_words(entry: Mapping[str, Any]) -> str:
+    if entry["mean_difference"] is None:
+        return "none"
+    digits = 3 if METRICS[entry["metric"]].unit == "ratio" else 1
+    mean, low, high = (
+        f"{entry[key]:+,.{digits}f}" for key in ("mean_difference", "ci_low", "ci_high")
+    )
+    return f"{mean} [{low}, {high}]"
+
+
+def outliers(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+    """The cases that stand out; nothing when none does."""
+    lines = tuple(
+        (row.case_id, variant, ", ".join(row.flags))
+        for variant, cases in rows.items()
+        for row in cases
+        if row.flags
+    )
+    if lines:
+        yield Table(
+            title="Cases that stand out",
+            columns=("Case", "Variant", "Flags"),
+            rows=lines[:SHOWN_ROWS],
+            total_rows=len(lines),
+        )

@@ -1,5 +1,0 @@
-"""The run-log exam: what variants of a summariser say, held against their traces."""
-
-from gatemark.suites.runlog.exam import SUITE
-
-__all__ = ["SUITE"]

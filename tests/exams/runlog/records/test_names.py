@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import InvalidValueError
+from gatemark.exams.runlog.records.fields import are_moments, is_moment, moment_ms
+from gatemark.exams.runlog.records.names import (
+    case_of_trace_file,
+    config_hash,
+    ctu,
+    dataset_id,
+    decision_id,
+    decoding_hash,
+    eval_run_id,
+    event_id,
+    mas_run_id,
+    moment_text,
+    plain_case_id,
+    text_hash,
+    tokengate_config_hash,
+    trace_dataset_hash,
+    trace_file_name,
+)
+
+DECODING = {"temperature": 1.0, "max_tokens": 4096}
+COMMIT = "1d5b227a" + "0" * 32
+CASES = "sha256:d22060bf" + "0" * 56
+
+
+def test_campaigns_have_the_published_names() -> None:
+    assert decoding_hash(DECODING).startswith("sha256:0ad5f2b4")
+    assert (
+        mas_run_id(mac_commit=COMMIT, model="gpt-4o-mini", decoding=DECODING, case_list_hash=CASES)
+        == "mas_1d5b227a_gpt4omini_0ad5f2b4_d22060bf"
+    )
+    assert dataset_id(mac_commit=COMMIT, decoding=DECODING, case_list_hash=CASES) == (
+        "exaid_traces_1d5b227a_0ad5f2b4_d22060bf"
+    )
+
+
+def test_gate_configurations_have_the_published_hashes() -> None:
+    gate = {
+        "enabled": True,
+        "min_words": 60,
+        "max_words": 100,
+        "silence_timer": 1,
+        "max_wait_timeout": 4,
+    }
+    assert tokengate_config_hash(gate).startswith("sha256:67d6303e")
+    assert tokengate_config_hash({"enabled": False}).startswith("sha256:5acf3ff7")
+
+
+@pytest.mark.parametrize(
+    ("commit", "expected"),
+    [
+        ("8D45CBB1ff", "eval-c173b1f8-8d45cbb1"),
+        ("unknown", "eval-c173b1f8-00000000"),
+        ("", "eval-c173b1f8-00000000"),
+        ("1234", "eval-c173b1f8-00000000"),
+    ],
+)
+def test_evaluations_are_named_by_traces_and_code(commit: str, expected: str) -> None:
+    assert eval_run_id("sha256:c173b1f8" + "0" * 56, commit) == expected
+
+
+def test_ids_have_three_digits_or_more() -> None:
+    assert event_id("case-1", "V0", 7) == "case-1-V0-se-007"
+    assert decision_id("case-1", "V4", 1234) == "case-1-V4-bd-1234"
+
+
+@given(text=st.text(max_size=50))
+def test_ctu_is_a_quarter_of_the_characters_rounded_up(text: str) -> None:
+    assert ctu(text) == math.ceil(len(text) / 4)
+
+
+@given(epoch_ms=st.integers(0, 4_102_444_800_000))
+def test_moments_survive_being_written(epoch_ms: int) -> None:
+    text = moment_text(epoch_ms)
+    assert is_moment(text)
+    assert text.endswith("Z")
+    assert moment_ms(text) == epoch_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("2025-12-21T10:30:00.000Z", True),
+        ("2025-12-21T10:30:00Z", True),
+        ("2025-12-21T10:30:00.123456+00:00", True),
+        ("2025-12-21T10:30:00", False),
+        ("2025-12-21", False),
+        ("2025-02-30T00:00:00Z", False),
+        ("2025-W51-7T10:30:00Z", False),
+        ("2025-12-21T10:30:00Z\n", False),
+    ],
+)
+def test_a_moment_has_a_date_a_time_and_an_offset(text: str, good: bool) -> None:
+    assert is_moment(text) is good
+
+
+def test_file_names_lead_to_cases_and_back() -> None:
+    assert trace_file_name("case-a.b/c") == "case-a-b-c.trace.jsonl.gz"
+    assert case_of_trace_file("case-1.trace.jsonl.gz") == "case-1"
+    assert case_of_trace_file("case-1.trace.jsonl") == "case-1"
+    assert case_of_trace_file("case-1.jsonl.gz") is None
+    assert plain_case_id("case-1.trace") == "case-1"
+
+
+def test_the_hash_of_a_set_does_not_depend_on_the_order_of_traces() -> None:
+    pairs = [("case-b", text_hash("b")), ("case-a", text_hash("a"))]
+    both = [
+        trace_dataset_hash(case_list_hash=CASES, mas_run="mas_x", traces=order)
+        for order in (pairs, pairs[::-1])
+    ]
+    assert both[0] == both[1]
+    by_hand = (
+        f'{{"case_list_hash":"{CASES}","mas_run_id":"mas_x","traces":'
+        f'[["case-a","{text_hash("a")}"],["case-b","{text_hash("b")}"]]}}'
+    )
+    assert both[0] == digest_bytes(by_hand.encode())
+
+
+def test_configurations_are_hashed_one_after_the_other() -> None:
+    assert config_hash([b"ab", b"c"]) == digest_bytes(b"abc")
+
+
+moments = st.one_of(
+    st.integers(0, 4_000_000_000_000).map(moment_text),
+    st.sampled_from(
+        [
+            "2023-11-14T22:13:60.000Z",
+            "2023-02-30T22:13:20.000Z",
+            "2023-11-14T24:13:20.000Z",
+            "2023-11-14T22:13:20,000Z",
+            "2023-11-14T22:13:2\u0663.000Z",
+            "2023-11-14T22:13:20Z.000",
+            "2023-11-14T22:13:20.0000",
+            "2023-11-14T22:13:20Z",
+            "2023-11-14T22:13:20+01:00",
+            "2023-11-14T22:13:20.\ud80000Z",
+            "",
+        ]
+    ),
+)
+
+
+@given(st.lists(moments, max_size=6))
+def test_many_moments_are_judged_as_each_of_them_is(texts: list[str]) -> None:
+    assert are_moments(texts) == all(map(is_moment, texts))
+
+
+@pytest.mark.parametrize("epoch_ms", [10**15, 10**40, -(10**15)])
+def test_a_moment_that_no_calendar_has_is_refused_in_words(epoch_ms: int) -> None:
+    with pytest.raises(InvalidValueError, match="between the years 1 and 9999"):
+        moment_text(epoch_ms)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.exams.runlog.replay.test_variants import FILE, SET, TALK, log_of, run
+
+from gatemark.exams.runlog.audit import audit_run
+from gatemark.exams.runlog.records.names import text_hash
+
+from .talks import trace
+
+TRACE = trace(*TALK)
+LOG = log_of(TRACE, "V0", run(TRACE, "V0"))
+
+
+def rules(log) -> set[tuple[str, str]]:
+    found = audit_run(log, TRACE, file_hash=FILE, dataset_hash=SET)
+    return {(remark.rule, remark.path) for remark in found}
+
+
+def with_first(kind: str, **changes):
+    records = getattr(LOG, kind)
+    first = msgspec.structs.replace(records[0], **changes)
+    return msgspec.structs.replace(LOG, **{kind: (first, *records[1:])})
+
+
+def test_a_log_fits_the_trace_it_was_made_from() -> None:
+    assert rules(LOG) == set()
+
+
+@pytest.mark.parametrize(
+    "field", ["case_id", "mas_run_id", "trace_file_hash", "trace_dataset_hash"]
+)
+def test_a_log_of_another_trace_is_told(field: str) -> None:
+    meta = msgspec.structs.replace(LOG.meta, **{field: "other"})
+    assert rules(msgspec.structs.replace(LOG, meta=meta)) == {("same_trace", f"$.{field}")}
+
+
+def test_windows_must_lie_inside_the_trace() -> None:
+    found = rules(with_first("decisions", start_seq=-1))
+    assert found == {("window_in_trace", "$.start_seq")}
+    beyond = rules(with_first("events", end_seq=10_000))
+    assert ("window_in_trace", "$.end_seq") in beyond
+
+
+def test_timestamps_must_come_from_the_trace() -> None:
+    found = rules(with_first("flushes", timestamp="2023-11-14T22:13:20.000Z"))
+    assert found == {("timestamps_from_trace", "$.timestamp")}
+
+
+def test_made_up_timestamps_must_be_counted() -> None:
+    source = log_of(TRACE, "V1", run(TRACE, "V1", compat="source"), "source")
+    assert rules(source) == set()
+    derivation = msgspec.structs.replace(
+        source.meta.timestamp_derivation, missing_t_emitted_ms_count=0
+    )
+    meta = msgspec.structs.replace(source.meta, timestamp_derivation=derivation)
+    assert rules(msgspec.structs.replace(source, meta=meta)) == {
+        ("timestamps_from_trace", "$.timestamp_derivation.missing_t_emitted_ms_count")
+    }
+
+
+def test_flushed_text_must_have_been_said_in_its_window() -> None:
+    assert rules(with_first("flushes", text_hash=text_hash("x"))) == {
+        ("text_from_trace", "$.text_hash")
+    }
+    assert rules(with_first("flushes", accumulated_ctu=1)) == {
+        ("text_from_trace", "$.accumulated_ctu")
+    }
+
+
+def test_a_summary_must_be_as_large_as_it_says() -> None:
+    assert rules(with_first("events", summary_ctu=LOG.events[0].summary_ctu + 1)) == {
+        ("summary_size", "$.summary_ctu")
+    }
+
+
+def test_the_semantics_text_is_made_of_the_fields_and_leaves_contributions_out() -> None:
+    content = LOG.events[0].summary_content
+    longer = msgspec.structs.replace(content, agent_contributions="somebody else entirely")
+    assert rules(with_first("events", summary_content=longer)) == set()
+    other = msgspec.structs.replace(content, key_findings="something else entirely")
+    assert rules(with_first("events", summary_content=other)) == {
+        ("semantics_text", "$.summary_semantics_text")
+    }
+
+
+def test_the_line_of_a_summary_is_that_of_the_file() -> None:
+    log = with_first("events", summary_ctu=0)
+    (remark,) = audit_run(log, TRACE, file_hash=FILE, dataset_hash=SET)
+    assert log.records()[remark.line - 1] is log.events[0]
