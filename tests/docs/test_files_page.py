@@ -5,9 +5,9 @@ import re
 import pytest
 
 from gatemark.core.attribution import Attribution
+from gatemark.exams.calibration.journey import CalibrationScore
 from gatemark.flow.import_decisions import DecisionsImported
 from gatemark.flow.import_logs import ImportSummary
-from gatemark.flow.score_calibration import CalibrationScore
 from gatemark.flow.score_preference import PreferenceScore
 from gatemark.report.compare_report import Compared
 

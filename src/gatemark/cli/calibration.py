@@ -9,7 +9,7 @@ import click
 from gatemark.cli.options import FiniteRange, json_option, max_errors_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.lifecycle import parse_version_ref
-from gatemark.flow.calibration_refit import (
+from gatemark.exams.calibration.refit import (
     DEFAULT_SEED,
     RefitRequest,
     apply_map,

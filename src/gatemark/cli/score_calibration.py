@@ -11,16 +11,16 @@ from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.exits import ExitCode
 from gatemark.core.readable_json import json_file
 from gatemark.core.verdict import EXIT_BY_OUTCOME
-from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score_calibration import (
+from gatemark.exams.calibration.journey import (
     DEFAULT_BINS,
     DEFAULT_SEED,
     CalibrationRequest,
     CalibrationScore,
     score_calibration,
 )
+from gatemark.flow.house import House
+from gatemark.flow.outputs import check_extensions, write_documents
+from gatemark.flow.reading import ReadingChoices
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 
 SHARE = FiniteRange(0, 1)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
-from gatemark.flow.score_calibration import CONFIDENCE_FORM
+from gatemark.exams.calibration.journey import CONFIDENCE_FORM
 from gatemark.intake.diagnose import diagnose
 
 Run = Callable[..., Any]

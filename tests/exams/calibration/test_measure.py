@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.measures.calibration import MEASURE, summary
+from gatemark.exams.calibration.measure import MEASURE, summary
 from gatemark.testing.folds import check_fold
 
 CONFIDENCE = st.none() | st.floats(0, 1) | st.integers(0, 20).map(lambda k: k / 20)

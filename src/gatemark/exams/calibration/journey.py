@@ -105,7 +105,7 @@ def score_calibration(
     """Read confidences, measure them, and judge them when gates are named."""
     measure = measures().get("calibration")
     # Loaded here, so that every other command lives on without this plugin.
-    from gatemark.measures import calibration  # noqa: PLC0415
+    from gatemark.exams.calibration import measure as calibration  # noqa: PLC0415
 
     state = measure.zero()
     excluded: Counter[str] = Counter()

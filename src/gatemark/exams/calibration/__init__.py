@@ -1,0 +1,1 @@
+"""The calibration exam: whether stated confidences come true."""
