@@ -6,9 +6,9 @@ import pytest
 
 from gatemark.core.attribution import Attribution
 from gatemark.exams.calibration.journey import CalibrationScore
+from gatemark.exams.preference.journey import PreferenceScore
 from gatemark.flow.import_decisions import DecisionsImported
 from gatemark.flow.import_logs import ImportSummary
-from gatemark.flow.score_preference import PreferenceScore
 from gatemark.report.compare_report import Compared
 
 from .transcript import ROOT

@@ -10,13 +10,13 @@ import pytest
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.record import RecordSchema
 from gatemark.exams.overhead.records import SCHEMA
+from gatemark.exams.preference.records import SCHEMA as VOTES
 from gatemark.flow.admitted import whole_file
 from gatemark.flow.headed import HeadedReader
 from gatemark.flow.reading import ReadingChoices
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import inspect_source
-from gatemark.records.vote import SCHEMA as VOTES
 
 Run = Callable[..., Any]
 Write = Callable[[str, Sequence[Any]], Path]

@@ -18,6 +18,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
+from gatemark.exams.preference.journey import PreferenceRequest, ReadingChoices, score_preference
 from gatemark.flow.house import House
 from gatemark.flow.review import (
     CreateReview,
@@ -35,7 +36,6 @@ from gatemark.flow.review_close import (
     review_outcome,
 )
 from gatemark.flow.review_status import review_status
-from gatemark.flow.score_preference import PreferenceRequest, ReadingChoices, score_preference
 
 from .arms import KEY, make_review, prefers, vote_all, write_arm, write_gold
 

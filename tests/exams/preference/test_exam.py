@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.exams.preference.exam import SUITE, Options
 from gatemark.flow.plugins import measures, schemas
-from gatemark.suites.pairwise import SUITE, Options
 from gatemark.testing.suites import check_exam
 
 Run = Callable[..., Any]

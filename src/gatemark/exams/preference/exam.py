@@ -16,7 +16,7 @@ from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
-from gatemark.statistics import ballot
+from gatemark.exams.preference import ballot
 from gatemark.statistics.preference import MIN_DECISIVE, Preference
 
 MEASURE = "preference"

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.measures.preference import MEASURE
-from gatemark.statistics.ballot import count_votes, judge
+from gatemark.exams.preference.ballot import count_votes, judge
+from gatemark.exams.preference.measure import MEASURE
 from gatemark.statistics.preference import majority
 from gatemark.testing.folds import check_fold
 

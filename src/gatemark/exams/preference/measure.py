@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gatemark.core.fold import KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
-from gatemark.statistics.ballot import (
+from gatemark.exams.preference.ballot import (
     DEFAULT_ALPHA,
     PreferenceState,
     count_votes,

@@ -1,0 +1,1 @@
+"""The preference exam: which of two answers blind reviewers prefer."""
