@@ -17,7 +17,7 @@ import numpy as np
 
 from gatemark.exams.advisory.categories import ERROR_CATEGORIES, bucket_of
 from gatemark.exams.advisory.decision import SCHEMA_NAME
-from gatemark.flow.schemas import json_schema
+from gatemark.packs.documents import json_schema
 
 NO_OP = frozenset(("suppress", "no_action", "log", "skip_private_root"))
 DEFERRED = frozenset(("needs_human", "unknown"))

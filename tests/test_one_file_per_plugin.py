@@ -33,7 +33,7 @@ SURVIVORS = """
 import sys
 from gatemark.cli.main import VERBS, gatemark, main
 from gatemark.core.exam import ExamSuite
-from gatemark.core.pack import SuiteSpec
+from gatemark.packs.pack import SuiteSpec
 from gatemark.flow.plugins import measures, schemas, suites
 from gatemark.testing.folds import check_fold
 from gatemark.testing.schemas import check_schema

@@ -8,8 +8,8 @@ from gatemark.core.attribution import Attribution
 from gatemark.exams.calibration.journey import CalibrationScore
 from gatemark.exams.preference.journey import PreferenceScore
 from gatemark.flow.import_decisions import DecisionsImported
-from gatemark.flow.import_logs import ImportSummary
-from gatemark.report.compare_report import Compared
+from gatemark.samples.import_logs import ImportSummary
+from gatemark.samples.views import Compared
 
 from .transcript import ROOT
 

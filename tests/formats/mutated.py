@@ -23,10 +23,10 @@ from gatemark.core.decision import Decision
 from gatemark.core.drift import Episode
 from gatemark.core.event import Event
 from gatemark.core.lifecycle_events import KINDS
-from gatemark.core.pack import Pack
 from gatemark.core.result import Result
 from gatemark.flow.sitting import Sitting
 from gatemark.lifecycle.release_policy import ReleasePolicy
+from gatemark.packs.pack import Pack
 from gatemark.review.labelling import LabelItem, LabelPlan
 from gatemark.review.plan import Pair, ReviewPlan
 from gatemark.watch.policy import DriftPolicy

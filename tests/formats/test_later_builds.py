@@ -206,7 +206,7 @@ def test_the_same_definition_keeps_its_digest_in_a_changed_build(build: Build) -
     script = """
 from gatemark.core.canonical import digest
 from gatemark.core.dataset import Row
-from gatemark.core.pack import Asset, Pack, SuiteSpec
+from gatemark.packs.pack import Asset, Pack, SuiteSpec
 from gatemark.core.policy import Policy, Rule
 from gatemark.lifecycle.release_policy import ReleasePolicy
 rule = Rule("r", "m", ">=", 0.5, instead=(Rule("s", "m", "<", 1),))

@@ -21,7 +21,7 @@ from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import read_result
 from gatemark.core.stored import read_stored
 from gatemark.flow.house import House
-from gatemark.flow.rescore import rescore_result
+from gatemark.packs.rescore import rescore_result
 
 from .test_later_builds import FIXTURES, unpack
 from .test_newer_builds import numbers_of, rewrite

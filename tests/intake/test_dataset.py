@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.pack import Sampling
 from gatemark.intake.dataset import draw, frozen_rows, read_dataset
+from gatemark.packs.pack import Sampling
 
 ROWS = [
     {"id": "b", "input": "two", "target": "2", "tags": {"kind": "even"}},

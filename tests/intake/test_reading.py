@@ -18,7 +18,7 @@ from gatemark.intake.limits import Limits
 from gatemark.intake.lines import BLOCK_BYTES, read_blocks
 from gatemark.intake.shape import may_nest
 from gatemark.intake.source import Source, inspect_source, split_sources
-from gatemark.records.sample import SCHEMA as SAMPLE_SCHEMA
+from gatemark.samples.records import SCHEMA as SAMPLE_SCHEMA
 
 FORM = SCHEMA.form("judgement")
 SMALL = Limits(line_bytes=1000)

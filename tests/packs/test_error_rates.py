@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from gatemark.core.answers import Answer
-from gatemark.core.pack import Pack
-from gatemark.flow.pack_data import OpenPack
-from gatemark.flow.pack_judge import Gathered, judge_pack
 from gatemark.intake.dataset import frozen_rows
+from gatemark.packs.answers import Answer
+from gatemark.packs.data import OpenPack
+from gatemark.packs.judge import Gathered, judge_pack
+from gatemark.packs.pack import Pack
 
 SUITES = ("a", "b", "c", "d")
 ITEMS = 300

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from gatemark.probes import load_probes, probe_file
-from gatemark.probes.check import probe_of
-from gatemark.probes.forms import ForbiddenSecret, ForbiddenText
 from gatemark.probes.make_probes import CLASSES, SEED, make_probes, probe_lines, write
+from gatemark.scorers.probe.check import probe_of
+from gatemark.scorers.probe.criteria import ForbiddenSecret, ForbiddenText
 
 PROBES = load_probes()
 KEYS = {

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.scoring import Scorable, Score
 from gatemark.scorers.canary import SCORER
+from gatemark.scorers.scorer import Scorable, Score
 
 
 def score(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.registry import Registry
-from gatemark.core.scoring import Scorable, Scorer
+from gatemark.scorers.scorer import Scorable, Scorer
 from gatemark.testing.scorers import check_scorer
 
 SCORERS: Registry[Scorer] = Registry(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.scoring import Scorable, Score
 from gatemark.scorers.json_equal import MAX_UNORDERED_ITEMS, SCORER
+from gatemark.scorers.scorer import Scorable, Score
 
 json_values = st.recursive(
     st.none()

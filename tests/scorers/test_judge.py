@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError
-from gatemark.core.scoring import Scorable
 from gatemark.scorers.judge import (
     SCORER,
     Grade,
@@ -25,6 +24,7 @@ from gatemark.scorers.judge import (
     grade_replies,
     read_rounds,
 )
+from gatemark.scorers.scorer import Scorable
 
 NONCES = tuple(f"{number:032x}" for number in range(10**9, 10**9 + 10))
 ITEM = Scorable(id="q1", input="2 + 2?", target="4", output="It is 4.")

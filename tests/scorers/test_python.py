@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.scoring import Scorable, Score, ScoreFunction
 from gatemark.scorers.python import SCORER
+from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 
 SOURCE = """
 from __future__ import annotations
 from dataclasses import dataclass
-from gatemark.core.scoring import scored, unscored
+from gatemark.scorers.scorer import scored, unscored
 from gatemark.core.errors import BadInputError
 
 @dataclass

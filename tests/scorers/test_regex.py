@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.scoring import Scorable
 from gatemark.scorers.regex import SCORER
 from gatemark.scorers.regex.linear import MAX_STATES, MAX_WORK, compiled
+from gatemark.scorers.scorer import Scorable
 
 ATOMS = (
     *("a", "b", "A", "_", " ", ".", "[ab]", "[^a]", "[a-c_]", "[]a]", "[^]a]", r"[\d\s]", r"[\]b]"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.scoring import Scorable, Score, Scorer
 from gatemark.scorers import choice, contains, exact, normalised, numeric, set_f1, token_f1
+from gatemark.scorers.scorer import Scorable, Score, Scorer
 
 WORDS = st.lists(st.sampled_from(["red", "blue", "house", "no", "x9"]), max_size=6)
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.core.scoring import KnownScore, Scorable, Score, Scorer, scored, unscored
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer, scored, unscored
 from gatemark.testing.scorers import check_scorer
 
 

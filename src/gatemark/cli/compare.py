@@ -16,12 +16,12 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
-from gatemark.flow.compare import CompareRequest, compare_files
-from gatemark.flow.compare_verdict import DEFAULT_SEED, Settings
 from gatemark.flow.outputs import check_extensions, write_documents
 from gatemark.flow.reading import ReadingChoices
-from gatemark.report.compare_report import plain_text, render_json, render_markdown
 from gatemark.report.words import VERDICT_WORDS
+from gatemark.samples.compare import CompareRequest, compare_files
+from gatemark.samples.compare_verdict import DEFAULT_SEED, Settings
+from gatemark.samples.views import plain_text, render_json, render_markdown
 
 COLORS = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 EXTENSIONS = (".json", ".md")

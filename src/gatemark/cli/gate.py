@@ -10,8 +10,8 @@ from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.run import show_result
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_formats
-from gatemark.flow.run_pack import rejudge
 from gatemark.flow.waivers import read_waivers
+from gatemark.packs.run import rejudge
 
 
 @click.command("gate")

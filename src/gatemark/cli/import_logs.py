@@ -13,10 +13,10 @@ from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.flow.import_decisions import DecisionsImported, import_decisions
-from gatemark.flow.import_logs import ImportSummary, arms_of_logs, import_logs
-from gatemark.flow.prepare_samples import Preparation
 from gatemark.flow.reading import ReadingChoices
 from gatemark.report.words import one_line
+from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
+from gatemark.samples.prepare import Preparation
 
 SAMPLES_ONLY: Final = ("arm", "id", "dedupe", "take", "stratify")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gatemark.flow.init import write_starter
+from gatemark.packs.init import write_starter
 
 
 @click.command("init")

@@ -8,7 +8,7 @@ import msgspec
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
-from gatemark.flow.lint import lint_pack
+from gatemark.packs.lint import lint_pack
 
 
 @click.command("lint")

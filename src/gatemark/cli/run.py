@@ -20,8 +20,8 @@ from gatemark.core.result import Result
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_formats, write_reports
-from gatemark.flow.run_pack import RunChoices, run_pack
 from gatemark.flow.waivers import read_waivers
+from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.terminal import verdict_table
 
 _SHORT_ID = re.compile(r"[0-9a-f]{8,64}")

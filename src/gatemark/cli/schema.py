@@ -6,7 +6,7 @@ import click
 
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.schemas import broken_plugins, describe_schemas, json_schema
+from gatemark.packs.documents import broken_plugins, describe_schemas, json_schema
 
 
 @click.command("schema")

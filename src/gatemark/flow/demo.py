@@ -12,10 +12,10 @@ import msgspec
 from gatemark.core.result import Result
 from gatemark.exams.agreement.journey import score_agreement
 from gatemark.flow.house import House
-from gatemark.flow.init import write_starter
 from gatemark.flow.outputs import write_attachments, write_reports
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.run_pack import RunChoices, run_pack
+from gatemark.packs.init import write_starter
+from gatemark.packs.run import RunChoices, run_pack
 
 PAIRS = {
     "baseline": "Hotel help desk, prompt 6 (baseline)",

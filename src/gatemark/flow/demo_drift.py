@@ -26,10 +26,10 @@ from gatemark.flow.drift_probe import Probe, probe
 from gatemark.flow.drift_push import push_points
 from gatemark.flow.drift_view import drift_view
 from gatemark.flow.house import House
-from gatemark.flow.init import write_starter
 from gatemark.flow.lifecycle import Approve, GrantRoles, Promote, act
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.run_pack import RunChoices, run_pack
+from gatemark.packs.init import write_starter
+from gatemark.packs.run import RunChoices, run_pack
 from gatemark.watch.policy import DriftPolicy
 
 ASSET: Final = "parcel-mail"

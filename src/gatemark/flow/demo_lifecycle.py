@@ -23,11 +23,11 @@ from gatemark.flow.asset_history import asset_history
 from gatemark.flow.assets import NewVersion, add_version, set_exam
 from gatemark.flow.canary import canary_state, push_windows
 from gatemark.flow.house import House
-from gatemark.flow.init import write_starter
 from gatemark.flow.lifecycle import Acted, Approve, Command, GrantRoles, Promote, act, run_due
-from gatemark.flow.run_pack import RunChoices, run_pack
 from gatemark.flow.told import lines_of
 from gatemark.flow.why import why
+from gatemark.packs.init import write_starter
+from gatemark.packs.run import RunChoices, run_pack
 
 ASSET: Final = "parcel-mail"
 ANN: Final = "ann"

@@ -12,9 +12,9 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes, plain
 from gatemark.core.lifecycle import Exam
-from gatemark.core.pack import read_pack
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
+from gatemark.packs.pack import read_pack
 
 REPLAY: Final = "replay"
 PACK_BLOB: Final = "pack.json"
@@ -44,10 +44,10 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> Exam:
 def exam_of_pack(path: str) -> Exam:
     """The exam that a pack file stands for, with its data as it lies there now."""
     # Packs bring suites and statistics along, which no other journey here needs.
-    from gatemark.flow.pack_arms import scoring_of  # noqa: PLC0415
-    from gatemark.flow.pack_data import open_pack  # noqa: PLC0415
-    from gatemark.flow.pack_judge import policy_of  # noqa: PLC0415
-    from gatemark.flow.rescore_pack import kept_definition  # noqa: PLC0415
+    from gatemark.packs.arms import scoring_of  # noqa: PLC0415
+    from gatemark.packs.data import open_pack  # noqa: PLC0415
+    from gatemark.packs.judge import policy_of  # noqa: PLC0415
+    from gatemark.packs.rejudge import kept_definition  # noqa: PLC0415
 
     opened = open_pack(path)
     pack = opened.pack

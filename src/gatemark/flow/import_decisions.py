@@ -13,14 +13,14 @@ from gatemark.core.decision import Decision
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.disk.atomic import write_whole
 from gatemark.flow.decision_files import MAX_DEPTH, problems_of
-from gatemark.flow.import_logs import check_output
-from gatemark.flow.prepare_samples import without_private
-from gatemark.flow.samples import AUTO
-from gatemark.intake import langfuse, otlp
-from gatemark.intake.foreign import ReadOptions, detect, importers, open_foreign
-from gatemark.intake.gathering import shown
 from gatemark.intake.strict_json import depth
-from gatemark.intake.trace_samples import decisions
+from gatemark.samples import langfuse, otlp
+from gatemark.samples.gathering import shown
+from gatemark.samples.import_logs import check_output
+from gatemark.samples.importer import ReadOptions, detect, importers, open_foreign
+from gatemark.samples.prepare import without_private
+from gatemark.samples.read_samples import AUTO
+from gatemark.samples.trace_samples import decisions
 
 READERS: Final = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
 LARGEST_EXACT: Final = 2**53

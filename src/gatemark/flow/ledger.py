@@ -64,7 +64,7 @@ def verify(
         _check_other_blobs(store, check)
     if request.rescore:
         # Judging again needs all of the numerics, which every other command here does without.
-        from gatemark.flow.rescore import rescore  # noqa: PLC0415
+        from gatemark.packs.rescore import rescore  # noqa: PLC0415
 
         for result_id, outcome in rescore(store, check.is_erased):
             seq = check.seq_of_result(result_id)

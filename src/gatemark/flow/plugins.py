@@ -9,8 +9,8 @@ from gatemark.core.exam import Suite
 from gatemark.core.fold import Measure
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
-from gatemark.core.scoring import Scorer
 from gatemark.exams.runlog.concepts.port import ExtractorPlugin
+from gatemark.scorers.scorer import Scorer
 
 if TYPE_CHECKING:
     from gatemark.watch.detector import Detector
@@ -45,7 +45,7 @@ def suites() -> Registry[Suite]:
     """The suite kinds."""
     return Registry(
         kind="suite",
-        package="gatemark.suites",
+        package="gatemark.packs.suites",
         attribute="SUITE",
         plugin_type=Suite,
         name_of=lambda suite: suite.kind,

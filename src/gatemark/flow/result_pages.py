@@ -12,8 +12,8 @@ from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, verify_seal
 from gatemark.flow.house import House
-from gatemark.flow.pack_exams import CANDIDATE
-from gatemark.flow.sample_lines import read_sample_lines
+from gatemark.packs.exam_suites import CANDIDATE
+from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.report.page_views import (
     CheckLine,
     FindingDelta,

@@ -15,14 +15,14 @@ from gatemark.flow.admitted import admitted_batches, whole_file
 from gatemark.flow.house import House
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices, refuse
-from gatemark.flow.sample_lines import read_sample_lines
-from gatemark.flow.samples import is_own_file
 from gatemark.intake.dataset import json_rows
-from gatemark.intake.foreign import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import Source, inspect_source
+from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, Pair
+from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
+from gatemark.samples.read_samples import is_own_file
 
 SAME: Final = "same"
 MAX_SEARCHED: Final = 500

@@ -29,7 +29,7 @@ from gatemark.core.errors import (
 from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
-from gatemark.flow.run_pack import RunChoices, run_pack
+from gatemark.packs.run import RunChoices, run_pack
 
 RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
 MAX_WAITING: Final = 20

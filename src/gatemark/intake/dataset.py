@@ -12,11 +12,11 @@ from typing import Any
 from gatemark.core.dataset import Row, Snapshot, freeze
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.identity import is_one_line
-from gatemark.core.pack import Sampling
 from gatemark.intake.limits import Limits
 from gatemark.intake.lines import read_blocks
 from gatemark.intake.source import Source, inspect_source, split_sources
 from gatemark.intake.strict_json import parse_strictly, shown
+from gatemark.packs.pack import Sampling
 
 MAX_PROBLEMS = 20
 _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.probes.forms import (
+from gatemark.probes.setting import Draft, Setting, Technique, fact_line
+from gatemark.scorers.probe.criteria import (
     AnyOf,
     ForbiddenAssertion,
     ForbiddenCitation,
@@ -14,7 +15,6 @@ from gatemark.probes.forms import (
     RequiredText,
     Severity,
 )
-from gatemark.probes.setting import Draft, Setting, Technique, fact_line
 
 _REVIEW: Final = "NEEDS-REVIEW"
 _LOOK_ALIKES: Final = (("0", "O"), ("1", "l"), ("1", "I"), ("-", "_"))

@@ -6,8 +6,14 @@ import base64
 import codecs
 from typing import Final
 
-from gatemark.probes.forms import AnyOf, ForbiddenSecret, ForbiddenText, RequiredText, Severity
 from gatemark.probes.setting import LANGUAGES, Draft, Setting, Technique
+from gatemark.scorers.probe.criteria import (
+    AnyOf,
+    ForbiddenSecret,
+    ForbiddenText,
+    RequiredText,
+    Severity,
+)
 
 _REFUSAL: Final = "DESK-REFUSAL"
 

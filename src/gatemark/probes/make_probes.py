@@ -16,9 +16,9 @@ import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.probes import evidence_forgery, jailbreak, ontology_poisoning, prompt_injection
-from gatemark.probes.forms import Probe, ProbeClass, ProbeInput
 from gatemark.probes.scenarios import SCENARIOS
 from gatemark.probes.setting import Draft, Setting, Technique
+from gatemark.scorers.probe.criteria import Probe, ProbeClass, ProbeInput
 
 SEED: Final = 7
 FILE_NAME: Final = "probes_v1.jsonl"

@@ -6,7 +6,8 @@ import base64
 import codecs
 from typing import Final
 
-from gatemark.probes.forms import (
+from gatemark.probes.setting import LANGUAGES, Draft, Setting, Technique
+from gatemark.scorers.probe.criteria import (
     Criterion,
     ForbiddenSecret,
     ForbiddenText,
@@ -14,7 +15,6 @@ from gatemark.probes.forms import (
     Passage,
     Severity,
 )
-from gatemark.probes.setting import LANGUAGES, Draft, Setting, Technique
 
 
 def _canary_draft(

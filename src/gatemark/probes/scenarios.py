@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.probes.forms import Passage, Triple
+from gatemark.scorers.probe.criteria import Passage, Triple
 
 
 class Fact(msgspec.Struct, frozen=True):

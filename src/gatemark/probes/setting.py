@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.probes.forms import Criterion, Passage, Severity, Triple
 from gatemark.probes.scenarios import Fact, Scenario, Term
+from gatemark.scorers.probe.criteria import Criterion, Passage, Severity, Triple
 
 LANGUAGES: Final = ("de", "es", "fr", "it")
 

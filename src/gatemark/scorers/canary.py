@@ -17,7 +17,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.scoring import (
+from gatemark.scorers.json_equal import check_depth, parse_json
+from gatemark.scorers.regex.linear import compiled
+from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,
@@ -28,8 +30,6 @@ from gatemark.core.scoring import (
     text_of,
     unscored,
 )
-from gatemark.scorers.json_equal import check_depth, parse_json
-from gatemark.scorers.regex.linear import compiled
 
 REFUSALS: Final = (
     "not in context",

@@ -20,7 +20,15 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored, shown
+from gatemark.scorers.scorer import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+)
 
 _DRESS: Final = " \t\r\n*_`\"'()[]{}.:,;!$"
 _READ_LENGTH: Final = 20_000

@@ -7,7 +7,15 @@ from typing import Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored, shown
+from gatemark.scorers.scorer import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+)
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

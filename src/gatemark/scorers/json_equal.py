@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.scoring import (
+from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,

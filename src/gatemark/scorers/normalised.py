@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.scoring import (
+from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.scoring import (
+from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,

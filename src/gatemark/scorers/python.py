@@ -20,7 +20,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.scoring import (
+from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.scoring import (
+from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
     Score,

@@ -6,9 +6,17 @@ from collections import Counter
 
 import msgspec
 
-from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored, shown
 from gatemark.scorers.normalised import Options as PlainForm
 from gatemark.scorers.normalised import plain_form
+from gatemark.scorers.scorer import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+)
 from gatemark.scorers.set_f1 import f1
 
 

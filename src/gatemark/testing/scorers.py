@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.scoring import KnownScore, Scorable, Score, Scorer
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer
 
 MAX_DETAIL_LENGTH: Final = 1_000
 

@@ -21,13 +21,13 @@ from gatemark.core.verdict import Outcome
 from gatemark.flow.admitted import Progress, admitted_batches
 from gatemark.flow.evidence import digest_source, find_sources
 from gatemark.flow.house import House
-from gatemark.flow.pairing import score_names
 from gatemark.flow.plugins import measures, schemas
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.samples import is_own_file
 from gatemark.gate.decide import decide
-from gatemark.intake.foreign import SAMPLE_SCHEMA
 from gatemark.intake.source import Source
+from gatemark.samples.importer import SAMPLE_SCHEMA
+from gatemark.samples.pairing import score_names
+from gatemark.samples.read_samples import is_own_file
 
 DEFAULT_BINS: Final = 15
 DEFAULT_SEED: Final = 19

@@ -26,7 +26,7 @@ from gatemark.flow.house import House
 from gatemark.flow.lifecycle import AddVersion, act
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices
-from gatemark.intake.foreign import SAMPLE_SCHEMA
+from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.statistics.recalibration import (
     MIN_ITEMS,
     IsotonicMap,

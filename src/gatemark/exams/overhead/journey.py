@@ -7,13 +7,13 @@ from typing import Any
 
 from gatemark.core.errors import UsageError
 from gatemark.core.readable_json import json_file
-from gatemark.core.scoring import shown
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import ARM_FILES, Progress, examine_overhead
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.score import Scored, judge_exam, keep
 from gatemark.flow.sitting import SITTING, write_sitting
+from gatemark.scorers.scorer import shown
 
 
 def score_overhead(

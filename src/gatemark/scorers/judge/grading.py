@@ -11,7 +11,6 @@ from typing import Final, Literal
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.scoring import Scorable, Score, scored, shown, text_of, unscored
 from gatemark.scorers.judge.prompt import (
     Ask,
     Reply,
@@ -22,6 +21,7 @@ from gatemark.scorers.judge.prompt import (
     rendered,
     template_digest,
 )
+from gatemark.scorers.scorer import Scorable, Score, scored, shown, text_of, unscored
 
 JUDGED: Final = ("question", "reference", "answer")
 SLOTS: Final = frozenset((*JUDGED, "rubric", "nonce"))

@@ -14,7 +14,6 @@ from typing import Final, Literal
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.scoring import Scorable, Score, scored, text_of, unscored
 from gatemark.scorers.judge.prompt import (
     Ask,
     Reply,
@@ -25,6 +24,7 @@ from gatemark.scorers.judge.prompt import (
     rendered,
     template_digest,
 )
+from gatemark.scorers.scorer import Scorable, Score, scored, text_of, unscored
 
 JUDGED: Final = ("question", "first", "second")
 SLOTS: Final = frozenset((*JUDGED, "nonce"))

@@ -16,7 +16,7 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
-from gatemark.core.scoring import shown
+from gatemark.scorers.scorer import shown
 
 Ask = Callable[[str], Awaitable[str]]
 """Sends one prompt to the judge and gives its reply as text."""

@@ -9,9 +9,9 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer
 from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import Reply
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer
 
 
 class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

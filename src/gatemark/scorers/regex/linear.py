@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Final
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.scoring import shown
 from gatemark.scorers.regex.syntax import (
     Alternation,
     Assertion,
@@ -26,6 +25,7 @@ from gatemark.scorers.regex.syntax import (
     Sequence,
     parse,
 )
+from gatemark.scorers.scorer import shown
 
 MAX_STATES: Final = 500
 MAX_WORK: Final = 10_000_000

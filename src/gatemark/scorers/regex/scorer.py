@@ -7,8 +7,16 @@ from typing import Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.scoring import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored, shown
 from gatemark.scorers.regex.linear import LinearPattern, compiled
+from gatemark.scorers.scorer import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    shown,
+)
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

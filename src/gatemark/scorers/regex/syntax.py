@@ -7,7 +7,7 @@ import warnings
 from typing import Final, Literal, NamedTuple, NoReturn
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.scoring import shown
+from gatemark.scorers.scorer import shown
 
 MAX_PATTERN_LENGTH: Final = 1_000
 MAX_NESTING: Final = 50

@@ -1,0 +1,1 @@
+"""Packs: the suites a change must pass, how they are run, judged and sealed."""

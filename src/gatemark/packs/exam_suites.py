@@ -1,0 +1,270 @@
+"""The suites of a pack that read evidence files: sat here, judged with all others.
+
+An exam brings its own measurements and rules. In a pack they carry the suite's id, so that two
+suites of one kind stay apart, and its score is weighed like any other.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.exam import ArmsReport, ExamReport, ExamSuite
+from gatemark.core.exhibit import Exhibit
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.policy import Rule, Setting
+from gatemark.core.result import Result
+from gatemark.flow.examine import Examined, exam_job, examine_files
+from gatemark.flow.house import House
+from gatemark.flow.plugins import suites
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.shard import build_exam
+from gatemark.intake.source import inspect_source
+from gatemark.ledger.port import BlobStore
+from gatemark.packs.data import OpenPack
+from gatemark.packs.pack import SuiteSpec
+
+CANDIDATE, BASELINE = "candidate", "baseline"
+RECORDS: Final = "records"
+
+Sitting = Callable[[House, dict[str, Any], Mapping[str, str], ReadingChoices], Examined]
+"""Sits one exam over files that are named by their role."""
+
+_SITTINGS: Final = {
+    "advisory": "gatemark.exams.advisory.journey:sit_advisory",
+    "agreement": "gatemark.exams.agreement.journey:sit_agreement",
+    "overhead": "gatemark.exams.overhead.run_exam:sit_overhead",
+    "runlog": "gatemark.exams.runlog.read_rows:sit_runlog",
+}
+
+
+class SuiteFiles(msgspec.Struct, frozen=True):
+    """Where the evidence of one suite lies, by arm and role; None when there is no baseline."""
+
+    candidate: dict[str, str]
+    baseline: dict[str, str] | None
+
+    def arms(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Each arm that there is, with its files."""
+        yield CANDIDATE, self.candidate
+        if self.baseline is not None:
+            yield BASELINE, self.baseline
+
+
+class SatSuite(msgspec.Struct, frozen=True):
+    """An exam that was sat for a pack: what it found, and the files it rests on.
+
+    ``paths`` tells where each evidence file and ``attachments`` what each written one holds.
+    """
+
+    report: ArmsReport
+    accounts: tuple[Evidence, ...]
+    paths: dict[str, str]
+    attachments: dict[str, bytes]
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether there is an earlier score to compare with."""
+        return any(account.checks["arm"] == BASELINE for account in self.accounts)
+
+    @property
+    def files(self) -> tuple[EvidenceFile, ...]:
+        """The evidence files of both arms."""
+        return tuple(file for account in self.accounts for file in account.files)
+
+
+def evidence_name(suite: str, arm: str, role: str) -> str:
+    """What the evidence of a suite is called in a result."""
+    return f"{suite}/{role}.{arm}.evidence"
+
+
+def files_of_pack(opened: OpenPack) -> dict[str, SuiteFiles]:
+    """The evidence that a pack names, found from the pack's folder."""
+    found = {}
+    for suite in opened.pack.suites:
+        if suite.evidence is None:
+            continue
+        baseline = suite.baseline_evidence
+        found[suite.id] = SuiteFiles(
+            candidate=_in_folder(opened.folder, suite.evidence),
+            baseline=_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
+        )
+    return found
+
+
+def _in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+    return {role: str(folder / path) for role, path in files.items()}
+
+
+def files_of_result(
+    result: Result, suite: SuiteSpec, blobs: BlobStore, folder: Path
+) -> dict[str, dict[str, str]]:
+    """The evidence of one suite that a result keeps, by arm, written out into a folder."""
+    found: dict[str, dict[str, str]] = {}
+    for blob in result.blobs:
+        owner, _, rest = blob.name.partition("/")
+        role, _, arm = rest.removesuffix(".evidence").rpartition(".")
+        if owner == suite.id and blob.name == evidence_name(suite.id, arm, role):
+            path = folder / blob.digest.rpartition(":")[2]
+            path.write_bytes(blobs.get(blob.digest))
+            found.setdefault(arm, {})[role] = str(path)
+    if CANDIDATE not in found:
+        raise UsageError(f"result {result.id} holds no evidence of suite {suite.id!r}")
+    return found
+
+
+def check_exam(suite: SuiteSpec, folder: Path) -> None:
+    """Refuse a suite whose kind, options or files cannot be sat; reads no record."""
+    _exam_plugin(suite)
+    build_exam(exam_job(suite.kind, _exam_options(suite), ReadingChoices()))
+    for files in (suite.evidence, suite.baseline_evidence):
+        for path in files.values() if isinstance(files, dict) else ():
+            inspect_source(str(folder / path), name=path)
+
+
+def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
+    plugin = suites().get(suite.kind)
+    if not isinstance(plugin, ExamSuite):
+        raise UsageError(f"suite {suite.id}: kind {suite.kind!r} does not read evidence files")
+    if suite.regression == "non_inferiority":
+        raise UsageError(f"suite {suite.id}: kind {suite.kind!r} judges a drop by the point only")
+    return plugin
+
+
+def _exam_options(suite: SuiteSpec) -> dict[str, Any]:
+    """The suite's options, with what its files say about the rules."""
+    options = dict(suite.options)
+    if suite.kind == "overhead":
+        options["noise"] = "noise" in (suite.evidence or {})
+    return options
+
+
+def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
+    """The rules and settings that an exam brings; they depend on the pack alone."""
+    _exam_plugin(suite)
+    exam = build_exam(exam_job(suite.kind, _exam_options(suite), ReadingChoices()))
+    policy = exam.policy()
+    rules = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
+    return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
+
+
+def sit_suite(house: House, suite: SuiteSpec, files: SuiteFiles) -> SatSuite:
+    """Sit one suite's exam over the evidence of every arm there is."""
+    _exam_plugin(suite)
+    sitting, choices = _sitting(suite.kind), ReadingChoices()
+    sat = {arm: sitting(house, dict(suite.options), paths, choices) for arm, paths in files.arms()}
+    accounts, paths = [], {}
+    for arm, by_role in files.arms():
+        names = {path: evidence_name(suite.id, arm, role) for role, path in by_role.items()}
+        paths.update({name: path for path, name in names.items()})
+        accounts.append(_account(sat[arm].evidence, suite, arm, names))
+    candidate, baseline = sat[CANDIDATE].report, sat.get(BASELINE)
+    return SatSuite(
+        report=_report(suite, candidate, None if baseline is None else baseline.report),
+        accounts=tuple(accounts),
+        paths=paths,
+        attachments={
+            f"{suite.id}/{arm}-{name}": data
+            for arm, found in sat.items()
+            for name, data in found.report.attachments.items()
+        },
+    )
+
+
+def _sitting(kind: str) -> Sitting:
+    if kind not in _SITTINGS:
+        return lambda house, options, files, choices: _sit_records(
+            kind, house, options, files, choices
+        )
+    module, _, function = _SITTINGS[kind].partition(":")
+    sitting: Sitting = getattr(importlib.import_module(module), function)
+    return sitting
+
+
+def _sit_records(
+    kind: str,
+    house: House,
+    options: dict[str, Any],
+    files: Mapping[str, str],
+    choices: ReadingChoices,
+) -> Examined:
+    """Any exam whose records are whole in themselves."""
+    if set(files) != {RECORDS}:
+        raise UsageError(f"kind {kind!r} reads one file, under the name {RECORDS!r}")
+    return examine_files(exam_job(kind, options, choices), [files[RECORDS]], choices, house.engine)
+
+
+def _account(evidence: Evidence, suite: SuiteSpec, arm: str, names: Mapping[str, str]) -> Evidence:
+    return msgspec.structs.replace(
+        evidence,
+        files=tuple(
+            msgspec.structs.replace(file, name=names.get(file.name, file.name))
+            for file in evidence.files
+        ),
+        checks={**evidence.checks, "suite": suite.id, "kind": suite.kind, "arm": arm},
+    )
+
+
+def _in_suite(suite: str, rule: Rule) -> Rule:
+    return msgspec.structs.replace(
+        rule,
+        id=f"{suite}.{rule.id}",
+        lane=_lane(suite, rule.lane),
+        instead=tuple(_in_suite(suite, other) for other in rule.instead),
+    )
+
+
+def _lane(suite: str, lane: str | None) -> str:
+    return suite if lane is None else f"{suite}/{lane}"
+
+
+def _report(suite: SuiteSpec, candidate: ExamReport, baseline: ExamReport | None) -> ArmsReport:
+    score = _score("score", suite, candidate)
+    before = (
+        unmeasured(
+            "baseline_score",
+            "the suite has no baseline evidence",
+            direction="higher_is_better",
+            lane=suite.id,
+        )
+        if baseline is None
+        else _score("baseline_score", suite, baseline)
+    )
+    numbers = [
+        msgspec.structs.replace(number, lane=_lane(suite.id, number.lane))
+        for number in candidate.measurements
+    ]
+    if baseline is not None:
+        numbers.append(_drop(suite.id, score, before))
+    return ArmsReport(
+        score=score,
+        baseline_score=before,
+        measurements=tuple(numbers),
+        exhibits=tuple(_titled(suite.id, exhibit) for exhibit in candidate.exhibits),
+        delta_error=None,
+    )
+
+
+def _score(name: str, suite: SuiteSpec, report: ExamReport) -> Measurement:
+    if report.score is None:
+        reason = f"kind {suite.kind} gives no score"
+        return unmeasured(name, reason, direction="higher_is_better", lane=suite.id)
+    return msgspec.structs.replace(report.score, name=name, lane=suite.id)
+
+
+def _drop(lane: str, score: Measurement, before: Measurement) -> Measurement:
+    if score.value is None or before.value is None:
+        reason = score.reason or before.reason or "no score"
+        return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
+    drop = before.value - score.value
+    return measured("regression", drop, n=score.n, direction="lower_is_better", lane=lane)
+
+
+def _titled(suite: str, exhibit: Exhibit) -> Exhibit:
+    return msgspec.structs.replace(exhibit, title=f"{suite}: {exhibit.title}")

@@ -1,0 +1,39 @@
+"""Writing the starter pack."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from gatemark.core.errors import RefusedError
+from gatemark.disk.atomic import write_whole
+from gatemark.packs.documents import json_schema
+
+SKIPPED = {"__init__.py", "make_data.py", "__pycache__"}
+
+
+def write_starter(folder: Path) -> tuple[Path, ...]:
+    """Copy the starter's files; an existing file is never touched."""
+    wanted = [(folder / name, source) for name, source in _starter_files(files("gatemark.starter"))]
+    present = [str(target) for target, _ in wanted if target.exists()]
+    if present:
+        raise RefusedError(f"{present[0]} is already there; choose an empty folder")
+    for target, source in wanted:
+        write_whole(target, [source.read_bytes()])
+    schema = folder / "pack.schema.json"
+    write_whole(schema, [json.dumps(json_schema("gatemark.pack/1"), indent=2).encode() + b"\n"])
+    return (*(target for target, _ in wanted), schema)
+
+
+def _starter_files(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
+    found = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name in SKIPPED:
+            continue
+        if entry.is_dir():
+            found.extend(_starter_files(entry, f"{prefix}{entry.name}/"))
+        else:
+            found.append((prefix + entry.name, entry))
+    return found

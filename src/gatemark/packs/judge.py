@@ -1,0 +1,381 @@
+"""From both arms' answers to a judged result; no target is called here.
+
+The gate speaks in this order: (1) every suite has its minimum of whole answers and its floor,
+(2) no suite regressed, (3) the bench score is reached, (4) no adversarial probe broke. What gets
+through is eligible for shadow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.change import AssetRef
+from gatemark.core.dataset import Snapshot
+from gatemark.core.errors import UsageError
+from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.exam import ArmsEvidence, ArmsReport
+from gatemark.core.exhibit import Cell, Exhibit, Table
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Policy, Rule, Setting, Waiver
+from gatemark.core.result import Blob, Cost, PackRef, Result, seal
+from gatemark.core.verdict import Bench, Finding, Verdict
+from gatemark.flow.house import House
+from gatemark.flow.runtime import runtime_versions
+from gatemark.gate.decide import decide, refuse_strays
+from gatemark.gate.judge import MAY_BE_CHANCE
+from gatemark.packs.answers import Answer
+from gatemark.packs.arms import suite_plugin
+from gatemark.packs.data import OpenPack
+from gatemark.packs.errors import error_rate
+from gatemark.packs.exam_suites import SatSuite, exam_rules
+from gatemark.packs.grading import Graded
+from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
+from gatemark.packs.policy import (
+    BENCH_RULE,
+    bench,
+    bench_delta,
+    limited_run,
+    margin_of,
+    pack_policy,
+    refuse_waived_limit,
+    regression_mode,
+)
+from gatemark.packs.qualification import SuiteLicence, licence_rule, with_licence
+from gatemark.statistics.multiplicity import holm
+from gatemark.statistics.proportion import two_sided_z
+
+Arm = Mapping[str, tuple[Answer, ...]]
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A decision over a pack, before it is sealed."""
+
+    policy: Policy
+    measurements: tuple[Measurement, ...]
+    exhibits: tuple[Exhibit, ...]
+    verdict: Verdict
+    evidence: tuple[Evidence, ...]
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """Everything a pack is judged by: both arms' answers, exams that were sat, judges' licences.
+
+    ``baseline`` is None when nobody answered for one; ``graded`` is who judged, by suite.
+    """
+
+    candidate: Arm
+    baseline: Arm | None
+    files: tuple[EvidenceFile, ...] = ()
+    exams: dict[str, SatSuite] = {}
+    licences: dict[str, SuiteLicence] = {}
+    graded: dict[str, Graded] = {}
+    limit: int | None = None
+
+
+def judge_pack(
+    opened: OpenPack,
+    gathered: Gathered,
+    *,
+    waivers: Sequence[Waiver],
+    now: datetime,
+) -> Judged:
+    """Examine every suite and decide."""
+    pack, exams = opened.pack, gathered.exams
+    if gathered.limit is not None:
+        refuse_waived_limit(waivers)
+    policy = _policy(pack, _compared(pack, gathered), gathered.limit)
+    reports = {
+        suite.id: exams[suite.id].report
+        if suite.id in exams
+        else _examined(opened, suite, gathered)
+        for suite in pack.suites
+    }
+    accounts = (
+        *(
+            _account(suite, opened.snapshots[suite.id], gathered)
+            for suite in pack.suites
+            if suite.dataset is not None
+        ),
+        *(account for exam in exams.values() for account in exam.accounts),
+    )
+    numbers = _among_suites(_numbers(pack, reports, gathered), pack.alpha)
+    verdict = decide(policy, accounts, numbers, waivers, now=now)
+    return Judged(
+        policy=policy,
+        measurements=numbers,
+        exhibits=(
+            _gate_steps(pack, verdict),
+            _suite_table(pack, reports),
+            *(exhibit for suite in pack.suites for exhibit in reports[suite.id].exhibits),
+        ),
+        verdict=verdict,
+        evidence=accounts,
+    )
+
+
+def check_rules(
+    pack: Pack, *, has_baseline: bool, limit: int | None, waivers: Sequence[Waiver]
+) -> None:
+    """Refuse options, rules and waivers that could not be judged by, before anybody is asked."""
+    if limit is not None:
+        refuse_waived_limit(waivers)
+    # A result as baseline may bring evidence that the pack itself does without.
+    compared = {s.id for s in pack.suites if has_baseline or s.evidence is not None}
+    refuse_strays(waivers, _policy(pack, frozenset(compared), limit))
+
+
+def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
+    """The rules that a pack comes to, with those of its suites."""
+    compared = frozenset(
+        suite.id
+        for suite in pack.suites
+        if (has_baseline if suite.evidence is None else suite.baseline_evidence != "none")
+    )
+    return _policy(pack, compared, None)
+
+
+def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
+    modes: dict[str, RegressionMode] = {}
+    rules: dict[str, tuple[Rule, ...]] = {}
+    settings: dict[str, Setting] = {}
+    for suite in pack.suites:
+        if suite.evidence is not None:
+            modes[suite.id] = regression_mode(pack, suite, "point")
+            rules[suite.id], of_exam = exam_rules(suite)
+            settings.update(of_exam)
+            continue
+        plugin = suite_plugin(suite)
+        modes[suite.id] = regression_mode(pack, suite, plugin.default_regression)
+        own = plugin.rules(suite, _options(suite, plugin.options))
+        rules[suite.id] = (*own, *_judge_rules(pack, suite))
+    return pack_policy(
+        pack,
+        modes=modes,
+        suite_rules=rules,
+        compared=compared,
+        settings=settings,
+        limit=limit,
+    )
+
+
+def _compared(pack: Pack, gathered: Gathered) -> frozenset[str]:
+    """The suites that have something to regress from."""
+    exams = gathered.exams
+    return frozenset(
+        suite.id
+        for suite in pack.suites
+        if (exams[suite.id].has_baseline if suite.id in exams else gathered.baseline is not None)
+    )
+
+
+def _judge_rules(pack: Pack, suite: SuiteSpec) -> tuple[Rule, ...]:
+    return () if suite.judge is None else (licence_rule(suite, pack.judges[suite.judge]),)
+
+
+def _examined(opened: OpenPack, suite: SuiteSpec, gathered: Gathered) -> ArmsReport:
+    plugin = suite_plugin(suite)
+    evidence = ArmsEvidence(
+        spec=suite,
+        rows=opened.snapshots[suite.id].rows,
+        candidate=gathered.candidate[suite.id],
+        baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
+        margin=margin_of(opened.pack, suite),
+        alpha=opened.pack.alpha,
+    )
+    report = plugin.examine(evidence, _options(suite, plugin.options))
+    graded_in = suite.source or suite.id
+    if graded_in not in gathered.licences:
+        return report
+    return with_licence(report, suite.id, gathered.licences[graded_in], gathered.graded[graded_in])
+
+
+def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
+    try:
+        return msgspec.convert(suite.options, options_type)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"suite {suite.id}: options: {error}") from error
+
+
+def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: Gathered) -> Evidence:
+    """Items pinned by the snapshot against items answered; a limited run is short of some."""
+    answers = gathered.candidate[suite.id]
+    answered = {answer.id for answer in answers}
+    return Evidence(
+        received=len(answers),
+        accepted=len(answers),
+        rejected=0,
+        usable=len(answered),
+        missing=len(snapshot.ids - answered),
+        expected=len(snapshot.rows),
+        files=tuple(file for file in gathered.files if file.name.startswith(f"{suite.id}.")),
+        checks={"suite": suite.id, "kind": suite.kind, "snapshot": snapshot.reference},
+    )
+
+
+def _numbers(
+    pack: Pack, reports: Mapping[str, ArmsReport], gathered: Gathered
+) -> tuple[Measurement, ...]:
+    numbers: list[Measurement] = []
+    compared = _compared(pack, gathered)
+    if gathered.limit is not None:
+        numbers.append(limited_run())
+    for suite in pack.suites:
+        report = reports[suite.id]
+        numbers.append(report.score)
+        if suite.id in compared:
+            numbers.append(report.baseline_score)
+        numbers.extend(report.measurements)
+        if suite.id in gathered.exams:
+            continue
+        numbers.append(error_rate("error_rate", suite.id, gathered.candidate[suite.id]))
+        if gathered.baseline is not None:
+            numbers.append(error_rate("baseline_error_rate", suite.id, gathered.baseline[suite.id]))
+    scores = {suite.id: reports[suite.id].score for suite in pack.suites}
+    total = bench(pack, scores, "bench")
+    numbers.append(total)
+    if compared:
+        before = bench(
+            pack, {s.id: reports[s.id].baseline_score for s in pack.suites}, "bench_baseline"
+        )
+        errors_by_suite = {suite.id: reports[suite.id].delta_error for suite in pack.suites}
+        numbers.append(before)
+        numbers.append(bench_delta(pack, total, before, errors_by_suite, two_sided_z(0.95)))
+    return tuple(numbers)
+
+
+def _among_suites(numbers: Sequence[Measurement], alpha: float) -> tuple[Measurement, ...]:
+    """Mark the drops that are no longer sure once one counts how many suites were looked at.
+
+    Passing needs no such care: every suite must pass. Failing does, or a pack of many suites would
+    fail equal models ever more often.
+    """
+    claims = [n for n in numbers if n.name == "drop_p" and n.value is not None]
+    adjusted = holm([claim.value or 0.0 for claim in claims])
+    doubtful = {claim.lane for claim, p in zip(claims, adjusted, strict=True) if p > alpha}
+    return tuple(
+        msgspec.structs.replace(number, caveats=(*number.caveats, MAY_BE_CHANCE))
+        if number.name == "regression" and number.lane in doubtful and (number.value or 0.0) > 0
+        else number
+        for number in numbers
+    )
+
+
+def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
+    """The four steps, each with the rule that came closest to its line."""
+    suite_ids = {suite.id for suite in pack.suites}
+    steps: dict[str, list[Finding]] = {
+        "1 minimum probes": [],
+        "2 regression": [],
+        "3 score": [],
+        "4 adversarial probes": [],
+    }
+    for finding in verdict.findings:
+        lane, _, kind = finding.rule.rpartition(".")
+        if finding.rule == BENCH_RULE:
+            steps["3 score"].append(finding)
+        elif lane in suite_ids and kind == "regression":
+            steps["2 regression"].append(finding)
+        elif lane in suite_ids and kind == "broken_probes":
+            steps["4 adversarial probes"].append(finding)
+        else:
+            steps["1 minimum probes"].append(finding)
+    rows: list[tuple[Cell, ...]] = []
+    for step, findings in steps.items():
+        if not findings:
+            rows.append((step, "not asked for", None, None))
+            continue
+        states = {_state(finding) for finding in findings}
+        state = next(s for s in _STATES if s in states)
+        tightest = min(findings, key=lambda f: (f.slack is not None, f.slack or 0.0))
+        rows.append((step, state, tightest.rule, tightest.slack))
+    eligible = "yes" if verdict.outcome == "pass" else "no"
+    rows.append(("eligible for shadow", eligible, None, None))
+    return Table("Gate", ("step", "outcome", "tightest rule", "slack"), tuple(rows), len(rows))
+
+
+_STATES = ("fail", "inconclusive", "waived", "soft_pass", "warned", "pass")
+"""From the worst to the best."""
+
+
+def _state(finding: Finding) -> str:
+    """What a finding does to its step: a rule that only holds or warns does not fail it."""
+    if finding.verdict not in {"fail", "inconclusive"} or finding.severity == "block":
+        return finding.verdict
+    return "inconclusive" if finding.severity == "hold" else "warned"
+
+
+def _suite_table(pack: Pack, reports: Mapping[str, ArmsReport]) -> Table:
+    rows = tuple(
+        (
+            suite.id,
+            suite.kind,
+            suite.weight,
+            _rounded(reports[suite.id].score),
+            _rounded(reports[suite.id].baseline_score),
+            suite.min,
+            "yes" if suite.id in pack.required_suites else "no",
+        )
+        for suite in pack.suites
+    )
+    columns = ("suite", "kind", "weight", "candidate", "baseline", "floor", "required")
+    return Table("Suites", columns, rows, len(rows))
+
+
+def _rounded(number: Measurement) -> float | None:
+    return None if number.value is None else round(number.value, 4)
+
+
+def result_of(
+    opened: OpenPack,
+    judged: Judged,
+    house: House,
+    *,
+    candidate: AssetRef,
+    baseline: AssetRef | None,
+    blobs: Sequence[Blob],
+    runtime: Mapping[str, str],
+    waivers: Sequence[Waiver],
+    started_at: datetime,
+    finished_at: datetime,
+    cost: Cost,
+) -> Result:
+    """The sealed result of a judged pack."""
+    pack = opened.pack
+    verdict = judged.verdict
+    numbers = {number.key: number for number in judged.measurements}
+    total = numbers["bench", None]
+    drops = [n for n in judged.measurements if n.name == "regression"]
+    worst = max((n.value for n in drops if n.value is not None), default=None)
+    unknown = next((n.reason for n in drops if n.value is None), None)
+    return seal(
+        title=f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}",
+        pack=PackRef(pack.name, pack.version, digest(pack)),
+        policy=judged.policy,
+        policy_digest=judged.policy.digest,
+        candidate=candidate,
+        baseline=baseline,
+        snapshots=opened.references,
+        runtime={**runtime_versions(), **runtime},
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        findings=verdict.findings,
+        bench=Bench(total.value, total.reason),
+        regression=Bench(
+            None if unknown or not drops else worst,
+            unknown or (None if drops else "the pack says that there is no baseline"),
+        ),
+        verdict=verdict.outcome,
+        blockers=verdict.blockers,
+        caveats=verdict.caveats,
+        exhibits=judged.exhibits,
+        blobs=tuple(blobs),
+        waivers=tuple(waivers),
+        started_at=started_at,
+        finished_at=finished_at,
+        actor=house.actor,
+        cost=cost,
+    )

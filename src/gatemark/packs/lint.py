@@ -1,0 +1,166 @@
+"""Looking a pack over: what would stop it, and what would make its verdict worthless."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.intake.source import inspect_source
+from gatemark.packs.arms import scorer_of, suite_plugin
+from gatemark.packs.data import OpenPack, load_snapshot, load_snapshots
+from gatemark.packs.exam_suites import check_exam
+from gatemark.packs.grading import judge_options
+from gatemark.packs.judge import check_rules
+from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack_file import read_pack
+from gatemark.packs.policy import margin_of, regression_mode
+from gatemark.packs.qualification import read_labels
+from gatemark.packs.unsatisfiable_rules import hopeless, least_items
+from gatemark.statistics.mcnemar import minimum_detectable_effect, non_inferiority_items
+from gatemark.targets.spec import parse_spec
+
+DEFAULT_GATE = 0.6
+ASSUMED_DISCORDANCE = 0.10
+"""How often two similar models are taken to differ on an item while nothing is known."""
+
+
+class LintReport(msgspec.Struct, frozen=True):
+    """What is wrong with a pack, and what is doubtful about it."""
+
+    pack: str
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def lint_pack(path: str) -> LintReport:
+    """Everything that can be said about a pack without calling its targets."""
+    pack, folder = read_pack(path), Path(path).resolve().parent
+    errors = [problem for check in _checks(pack, folder) for problem in _problems(check)]
+    warnings = list(_impossible(pack))
+    if not errors:
+        opened = OpenPack(pack, folder, load_snapshots(pack, folder))
+        warnings.extend(_blind_spots(opened))
+        warnings.extend(hopeless(opened))
+        warnings.extend(_unlicensable(opened))
+    return LintReport(pack=path, errors=tuple(errors), warnings=tuple(warnings))
+
+
+def _problems(check: Callable[[], object]) -> tuple[str, ...]:
+    try:
+        check()
+    except GatemarkError as error:
+        return error.lines()
+    return ()
+
+
+def _checks(pack: Pack, folder: Path) -> Iterator[Callable[[], object]]:
+    if pack.targets is not None:
+        arms = {"candidate": pack.targets.candidate, "baseline": pack.targets.baseline}
+        for arm, raw in arms.items():
+            if raw != "none":
+                yield partial(_check_target, raw, f"targets.{arm}", folder)
+    for name, judge in pack.judges.items():
+        yield partial(_check_target, judge.target, f"judges.{name}.target", folder)
+    yield partial(check_rules, pack, has_baseline=pack.has_baseline, limit=None, waivers=())
+    for suite in pack.suites:
+        if suite.evidence is not None:
+            yield partial(check_exam, suite, folder)
+            continue
+        yield partial(_check_suite, suite, folder)
+        if suite.dataset is not None:
+            yield partial(load_snapshot, suite, folder)
+        if suite.judge is not None:
+            yield partial(_check_judge, pack, suite, folder)
+
+
+def _check_target(raw: object, place: str, folder: Path) -> None:
+    """What a target names must be there; nothing of it is run."""
+    spec = parse_spec(raw, place)
+    if spec.recorded is not None:
+        inspect_source(str(folder / spec.recorded), name=f"{place}: {spec.recorded}")
+    if spec.command is not None and not _found_program(spec.command[0], folder):
+        raise BadInputError(f"{place}: no program is called {spec.command[0]!r}")
+    if spec.python is not None:
+        module = spec.python.partition(":")[0]
+        if module.endswith(".py") and not (folder / module).is_file():
+            raise BadInputError(f"{place}: {module}: No such file")
+
+
+def _found_program(name: str, folder: Path) -> bool:
+    return shutil.which(name) is not None or shutil.which(str(folder / name)) is not None
+
+
+def _check_suite(suite: SuiteSpec, folder: Path) -> None:
+    plugin = suite_plugin(suite)
+    if suite.source is None and plugin.scorer is not None:
+        scorer_of(suite, folder)
+
+
+def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:
+    labels = pack.judges[str(suite.judge)].labels
+    read_labels(folder / labels, labels, judge_options(suite))
+
+
+def _impossible(pack: Pack) -> Iterator[str]:
+    for name, judge in pack.judges.items():
+        if judge.licence_min < DEFAULT_GATE:
+            yield (
+                f"judge {name}: licence_min {judge.licence_min:g} is below {DEFAULT_GATE:g}, "
+                "where agreement with people is called moderate at best"
+            )
+    if not pack.has_baseline and all(s.baseline_evidence in (None, "none") for s in pack.suites):
+        yield "there is no baseline: no regression can be judged"
+    for suite in pack.suites:
+        if suite.id in pack.required_suites and suite.min is None:
+            yield f"suite {suite.id} is required but has no floor (min)"
+        if suite.weight == 0 and suite.id not in pack.required_suites:
+            yield (
+                f"suite {suite.id} has weight 0 and is not required: it adds nothing to the bench "
+                "score, and only its errors, its floor and its drop count"
+            )
+
+
+def _unlicensable(opened: OpenPack) -> Iterator[str]:
+    """Judges that too few answers were labelled for."""
+    for suite in opened.pack.suites:
+        if suite.judge is None:
+            continue
+        judge = opened.pack.judges[suite.judge]
+        labelled = read_labels(opened.folder / judge.labels, judge.labels, judge_options(suite))
+        if len(labelled.items) < judge.min_items:
+            yield (
+                f"judge {suite.judge} can never gate suite {suite.id}: people labelled "
+                f"{len(labelled.items)} answers, min_items is {judge.min_items}"
+            )
+
+
+def _blind_spots(opened: OpenPack) -> Iterator[str]:
+    """Margins that the suites are too small to judge."""
+    pack = opened.pack
+    for suite in pack.suites:
+        if not pack.has_baseline or suite.dataset is None:
+            continue
+        n, margin = len(opened.snapshots[suite.id].rows), margin_of(pack, suite)
+        mode = regression_mode(pack, suite, suite_plugin(suite).default_regression)
+        if mode != "non_inferiority":
+            continue
+        least = least_items(margin, pack.alpha)
+        if least is None or n < least:
+            wish = f"it takes {least}" if least else "no number of items would do"
+            yield (
+                f"suite {suite.id}: {n} items cannot show that an identical candidate stays within "
+                f"regression_max {margin:g} ({wish}); only one that is clearly better could pass"
+            )
+            continue
+        visible = minimum_detectable_effect(n, ASSUMED_DISCORDANCE)
+        if margin < visible:
+            needed = non_inferiority_items(margin, ASSUMED_DISCORDANCE)
+            yield (
+                f"suite {suite.id}: regression_max {margin:g} is below the smallest drop that "
+                f"{n} items can show ({visible:.3f} at 10 % discordance); about {needed} would do"
+            )

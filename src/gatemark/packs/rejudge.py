@@ -1,0 +1,265 @@
+"""A pack judged again from what was kept with its result: pack, rows and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
+from gatemark.core.dataset import Row, Snapshot, stored_snapshot, write_rows
+from gatemark.core.errors import IncomparableError, IntegrityError
+from gatemark.core.evidence import EvidenceFile
+from gatemark.core.result import Result
+from gatemark.flow.house import House
+from gatemark.flow.plugins import scorers
+from gatemark.intake.dataset import read_dataset
+from gatemark.ledger.port import BlobStore
+from gatemark.packs.answers import Answer
+from gatemark.packs.arms import scorer_of, suite_plugin, with_replies
+from gatemark.packs.data import OpenPack
+from gatemark.packs.exam_suites import (
+    BASELINE,
+    CANDIDATE,
+    SatSuite,
+    SuiteFiles,
+    files_of_result,
+    sit_suite,
+)
+from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
+from gatemark.packs.judge import Gathered, Judged, judge_pack
+from gatemark.packs.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
+from gatemark.packs.qualification import LabelledSet, SuiteLicence, labelled_set, license_judges
+from gatemark.packs.sample_lines import read_sample_lines, sample_of
+from gatemark.scorers.judge import JudgeOptions
+from gatemark.scorers.scorer import Scorable
+from gatemark.targets.recorded import UNSCORED
+
+PACK_BLOB: Final = "pack.json"
+ROWS_SUFFIX: Final = ".rows.jsonl"
+MOST_LISTED: Final = 20
+
+
+class JudgedAgain(msgspec.Struct, frozen=True):
+    """A pack judged again, and what was noticed on the way."""
+
+    judged: Judged
+    differences: tuple[str, ...]
+    unjudged: tuple[str, ...]
+
+
+def kept_definition(opened: OpenPack) -> dict[str, bytes]:
+    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
+    pack = opened.pack
+    kept = {PACK_BLOB: canonical_bytes(pack)}
+    for suite in pack.suites:
+        if suite.dataset is not None:
+            kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
+    for name, judge in pack.judges.items():
+        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
+        kept[_labels_name(name)] = write_rows(labels)
+    return kept
+
+
+def _labels_name(judge: str) -> str:
+    return f"labels/{judge}{ROWS_SUFFIX}"
+
+
+def limit_of(result: Result) -> int | None:
+    """The number of items per suite that a run was cut to; None when it was whole."""
+    limit = result.policy.settings.get("limit")
+    return limit if isinstance(limit, int) else None
+
+
+def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
+    """Judge the kept answers by the kept pack; targets are not called."""
+    data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
+    opened = _opened(result, data)
+    differences: list[str] = []
+    unjudged: list[str] = []
+    arms: dict[str, dict[str, tuple[Answer, ...]]] = {}
+    for arm in (CANDIDATE, BASELINE):
+        if any(name.endswith(f".{arm}.jsonl") for name in data):
+            arms[arm] = _arm(opened, arm, data, differences, unjudged)
+    gathered = Gathered(
+        candidate=arms.get(CANDIDATE, {}),
+        baseline=arms.get(BASELINE),
+        files=tuple(
+            EvidenceFile(blob.name, blob.digest, len(data[blob.name]))
+            for blob in result.blobs
+            if blob.name.endswith((f".{CANDIDATE}.jsonl", f".{BASELINE}.jsonl"))
+        ),
+        exams=_exams(opened, result, blobs),
+        licences=_licences(opened, result, blobs, data),
+        graded=_graded(opened, data),
+        limit=limit_of(result),
+    )
+    judged = judge_pack(opened, gathered, waivers=result.waivers, now=result.finished_at)
+    return JudgedAgain(judged, tuple(differences), tuple(unjudged))
+
+
+def _arm(
+    opened: OpenPack,
+    arm: str,
+    data: Mapping[str, bytes],
+    differences: list[str],
+    unjudged: list[str],
+) -> dict[str, tuple[Answer, ...]]:
+    told = {}
+    for suite in opened.pack.suites:
+        if suite.dataset is None:
+            continue
+        name = f"{suite.id}.{arm}.jsonl"
+        rows = {row.id: row for row in opened.snapshots[suite.id].rows}
+        told[suite.id] = _answers(data.get(name, b""), name, rows)
+        graded = _kept_replies(suite, arm, data)
+        found, open_items = _scored_again(suite, told[suite.id], rows, graded)
+        differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
+        unjudged.extend(f"{name}: {why}" for why in open_items)
+    for suite in opened.pack.suites:
+        if suite.source is not None:
+            told[suite.id] = told[suite.source]
+    return told
+
+
+def _kept_replies(suite: SuiteSpec, place: str, data: Mapping[str, bytes]) -> Graded | None:
+    name = replies_name(suite.id, place)
+    return read_graded(data[name], name) if name in data else None
+
+
+def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SatSuite]:
+    """Every exam over evidence files, sat again over what was kept."""
+    sat = {}
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for suite in opened.pack.suites:
+            if suite.evidence is not None:
+                kept = files_of_result(result, suite, blobs, Path(folder))
+                files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
+                sat[suite.id] = sit_suite(House(jobs=1), suite, files)
+    return sat
+
+
+def _licences(
+    opened: OpenPack, result: Result, blobs: BlobStore, data: Mapping[str, bytes]
+) -> dict[str, SuiteLicence]:
+    def labels(name: str, judge: JudgeSpec, options: JudgeOptions) -> LabelledSet:
+        kept = _labels_name(name)
+        if kept not in data:
+            raise IncomparableError(f"the labels of judge {name} were not kept with it")
+        return labelled_set(_stored_rows(judge.labels, data[kept], kept), options)
+
+    graders = RecordedGraders(result, blobs)
+    return asyncio.run(license_judges(opened.pack, graders, labels))
+
+
+def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:
+    kept = {suite.id: _kept_replies(suite, CANDIDATE, data) for suite in opened.pack.suites}
+    return {name: graded for name, graded in kept.items() if graded is not None}
+
+
+def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
+    pack = read_pack(data[PACK_BLOB], result.pack.digest, PACK_BLOB)
+    references = {
+        account.checks["suite"]: account.checks["snapshot"]
+        for account in result.evidence
+        if "snapshot" in account.checks
+    }
+    snapshots: dict[str, Snapshot] = {}
+    for suite in pack.suites:
+        if suite.dataset is not None:
+            name = suite.id + ROWS_SUFFIX
+            if name not in data or suite.id not in references:
+                raise IncomparableError(f"the rows of suite {suite.id} were not kept with it")
+            snapshots[suite.id] = _snapshot(references[suite.id], data[name], name)
+    for suite in pack.suites:
+        if suite.source is not None:
+            snapshots[suite.id] = snapshots[suite.source]
+    # Nothing of the pack's folder is kept; scorers that live there are not run again.
+    return OpenPack(pack, Path(), snapshots)
+
+
+def _snapshot(reference: str, lines: bytes, place: str) -> Snapshot:
+    name = reference.rpartition(f"@{DIGEST_PREFIX}")[0]
+    snapshot = _stored_rows(name, lines, place)
+    if snapshot.reference != reference:
+        raise IntegrityError(f"{place}: are not the rows of {reference}")
+    return snapshot
+
+
+def _stored_rows(name: str, lines: bytes, place: str) -> Snapshot:
+    try:
+        return stored_snapshot(name, lines)
+    except msgspec.MsgspecError as error:
+        raise IntegrityError(f"{place}: cannot be read: {error}") from error
+
+
+def _answers(data: bytes, place: str, rows: Mapping[str, Row]) -> tuple[Answer, ...]:
+    answers = []
+    for sample in read_sample_lines(data, place):
+        if sample["id"] not in rows:
+            raise IntegrityError(f"{place}: answers {sample['id']!r}, which is no row")
+        row = rows[sample["id"]]
+        error = sample["error"]
+        kind = None if error is None else error["kind"]
+        scores = sample["scores"]
+        answers.append(
+            Answer(
+                id=row.id,
+                epoch=sample["epoch"],
+                output=sample["output"],
+                score=next(iter(scores.values())) if scores else None,
+                reason=None if error is None else error["message"],
+                error=None if kind == UNSCORED else kind,
+                confidence=sample["confidence"],
+                latency_ms=sample["latency_ms"],
+                cluster=row.cluster,
+                tags=row.tags,
+            )
+        )
+    return tuple(answers)
+
+
+def _scored_again(
+    suite: SuiteSpec,
+    answers: tuple[Answer, ...],
+    rows: Mapping[str, Row],
+    graded: Graded | None,
+) -> tuple[list[str], list[str]]:
+    """Scores that their answers do not give, and what could not be scored again."""
+    spec = suite.scorer or suite_plugin(suite).scorer
+    name = spec.name if isinstance(spec, ScorerSpec) else str(spec)
+    if scorers().get(name).places:
+        return [], [f"scorer {name} lives in the pack's folder and was not run again"]
+    function, identity = scorer_of(suite, Path())
+    differences, unknown = [], 0
+    for answer in answers:
+        if answer.error is not None:
+            continue
+        row = rows[answer.id]
+        item = Scorable(row.id, row.input, row.target, answer.output, sample_of(row))
+        if graded is not None:
+            item = with_replies(item, graded, (answer.id, answer.epoch))
+        found = function(item)
+        if found.value == answer.score:
+            continue
+        if _has_number(answer.output):
+            # Canonical bytes do not tell 1.0 from 1, and a scorer may.
+            unknown += 1
+            continue
+        differences.append(
+            f"{answer.id!r} has the score {answer.score}, {identity['scorer']} gives {found.value}"
+        )
+    notes = [f"{unknown} scores rest on how a number was written"] if unknown else []
+    return differences, notes
+
+
+def _has_number(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_number, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_number, value))
+    return isinstance(value, int | float) and not isinstance(value, bool)

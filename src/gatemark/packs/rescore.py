@@ -1,0 +1,328 @@
+"""Deriving a result again from the evidence that was kept with it.
+
+A seal shows that a result was not changed after it was made. Whether it was right when it was made
+shows only when its measurements and its verdict are derived anew.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest, is_digest
+from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
+from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Measurement
+from gatemark.core.result import Result, read_result
+from gatemark.core.verdict import Verdict
+from gatemark.engines.local import LocalEngine
+from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
+from gatemark.exams.agreement.two_files import examine_joined
+from gatemark.exams.overhead.run_exam import examine_overhead
+from gatemark.flow.evidence import read_expected_ids
+from gatemark.flow.examine import Examined, exam_job, examine_files
+from gatemark.flow.reading import ReadingChoices
+from gatemark.flow.runtime import PACKAGES, runtime_versions
+from gatemark.flow.score import EXPECTED_IDS
+from gatemark.flow.sitting import SITTING, Sitting, read_sitting
+from gatemark.flow.vote_account import with_items
+from gatemark.gate.decide import decide
+from gatemark.ledger.port import BlobStore, Store
+from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
+
+PAIRWISE: Final = "pairwise"
+OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
+"""How far a number may be off when another version of a library computes it."""
+
+
+class Rescored(msgspec.Struct, frozen=True):
+    """What came of deriving a result again: what differs, and what could not be looked at."""
+
+    differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+
+class _Anew(msgspec.Struct, frozen=True):
+    evidence: tuple[Evidence, ...]
+    measurements: tuple[Measurement, ...]
+    verdict: Verdict
+    policy_digest: str
+    differences: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+
+def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[str, Rescored]]:
+    """Every result that verifies, derived again."""
+    for result_id, document in store.results.documents():
+        try:
+            result = read_result(result_id, document)
+        except (IntegrityError, NewerFormatError):
+            # The check of the seals tells of it.
+            continue
+        yield result_id, rescore_result(store.blobs, result, is_erased)
+
+
+def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], bool]) -> Rescored:
+    """One result derived again from its evidence."""
+    named = {file.digest for account in result.evidence for file in account.files}
+    named.update(blob.digest for blob in result.blobs)
+    gone = [name for name in sorted(named) if not (is_digest(name) and blobs.has(name))]
+    if gone:
+        word = "was erased" if is_erased(gone[0]) else "is missing"
+        return Rescored(unjudged=(f"cannot be derived again: {gone[0]} {word}",))
+    try:
+        kept = {blob.name: blob.digest for blob in result.blobs}
+        if result.pack.name == "score-agreement":
+            anew = _agreement(blobs, result)
+        elif SITTING in kept:
+            anew = _sitting(blobs, result, read_sitting(blobs.get(kept[SITTING])))
+        elif PACK_BLOB in kept:
+            anew = _pack(blobs, result)
+        else:
+            return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
+    except (IncomparableError, NewerFormatError) as error:
+        return Rescored(unjudged=(f"cannot be derived again: {error}",))
+    except IntegrityError as error:
+        return Rescored(differences=(str(error),))
+    except GatemarkError as error:
+        why = f"its evidence cannot be judged: {error}"
+        return _of_another_build(result, why) or Rescored(differences=(why,))
+    if anew.policy_digest != result.policy_digest:
+        # Rules follow from options; a build with other rules cannot judge by these.
+        why = "its policy is not the one that its pack makes"
+        changed = _of_another_build(result, why)
+        if changed is not None:
+            return changed
+    differences = [*anew.differences, *_differences(result, anew)]
+    return Rescored(tuple(differences), (*anew.unjudged, *_other_measures(result, anew)))
+
+
+def _is_of_another_build(result: Result) -> bool:
+    return result.runtime.get("gatemark") != runtime_versions()["gatemark"]
+
+
+def _of_another_build(result: Result, why: str) -> Rescored | None:
+    """What cannot be derived again because the build that sealed it was another one."""
+    if not _is_of_another_build(result):
+        return None
+    made_by = result.runtime.get("gatemark")
+    return Rescored(unjudged=(f"cannot be derived again: {why}; Gatemark {made_by} sealed it",))
+
+
+def _other_measures(result: Result, anew: _Anew) -> Iterator[str]:
+    """Numbers that this build measures by another version of the measure, or no longer."""
+    after = {number.key: number for number in anew.measurements}
+    for old in result.measurements:
+        new = after.get(old.key)
+        if new is not None and new.version != old.version:
+            yield f"{old.name} is measured by version {new.version} now, it was {old.version}"
+        elif new is None and _is_of_another_build(result):
+            yield f"{old.name} is not measured any more"
+
+
+def _pack(blobs: BlobStore, result: Result) -> _Anew:
+    again = rejudge_pack(blobs, result)
+    judged = again.judged
+    return _Anew(
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        verdict=judged.verdict,
+        policy_digest=judged.policy.digest,
+        differences=again.differences,
+        unjudged=again.unjudged,
+    )
+
+
+def _agreement(blobs: BlobStore, result: Result) -> _Anew:
+    """The agreement exam, with the options that its policy shows."""
+    bounds = {rule.id: rule.bound for rule in result.policy.rules}
+    options: dict[str, Any] = {
+        name: bounds[rule]
+        for name, rule in (
+            ("pa_gate", "agreement.pa"),
+            ("kappa_gate", "agreement.kappa"),
+            ("abstain_gate", "agreement.abstain"),
+            ("coverage_gate", "agreement.coverage"),
+        )
+        if rule in bounds
+    }
+    options["nic_policy"] = result.policy.settings.get("nic_policy", "strict")
+    (account,) = result.evidence
+    choices = _choices(account.checks)
+    with _spooled_evidence(blobs, result) as (paths, expected):
+        _refuse_lost_pins(account, expected)
+        job = exam_job("agreement", options, choices)
+        if len(paths) > 1:
+            # One file per validator, in this order; what further ones are called does not matter.
+            names = (SCHOLAR, AUDITOR, *(f"validator {n}" for n in range(3, len(paths) + 1)))
+            by_side = dict(zip(names, paths, strict=True))
+            examined = examine_joined(job, by_side, choices, expected_ids=expected)
+        else:
+            examined = examine_files(job, paths, choices, LocalEngine(1), expected_ids=expected)
+    return _judged(result, "agreement", examined)
+
+
+def _sitting(blobs: BlobStore, result: Result, sitting: Sitting) -> _Anew:
+    """An exam whose sitting was kept with its result."""
+    if result.pack.name != f"score-{sitting.kind}":
+        raise IntegrityError(f"its {SITTING} is of the exam {sitting.kind!r}")
+    choices = _choices(sitting.reading)
+    with _spooled_evidence(blobs, result) as (paths, expected):
+        if len(paths) != len(sitting.roles):
+            raise IntegrityError(f"its {SITTING} tells of other evidence files")
+        if sitting.kind == "overhead":
+            arms = dict(zip(sitting.roles, paths, strict=True))
+            if not {"bare", "guarded"} <= arms.keys():
+                raise IncomparableError("an arm was not there when it was made")
+            examined = examine_overhead(arms, sitting.options, choices)
+        elif sitting.kind == PAIRWISE:
+            examined = _votes(result, sitting, paths, expected)
+        else:
+            _refuse_lost_pins(result.evidence[0], expected)
+            job = exam_job(sitting.kind, sitting.options, choices)
+            examined = examine_files(job, paths, choices, LocalEngine(1), expected_ids=expected)
+    return _judged(result, sitting.kind, examined)
+
+
+def _votes(
+    result: Result, sitting: Sitting, paths: Sequence[str], items: frozenset[str] | None
+) -> Examined:
+    """The exam over the votes of a review, with the items that were to be judged."""
+    _refuse_lost_pins(result.evidence[0], items)
+    choices = _choices(sitting.reading)
+    job = exam_job(PAIRWISE, sitting.options, choices)
+    examined = examine_files(job, paths, choices, LocalEngine(1))
+    return with_items(
+        examined,
+        pinned=len(items or ()),
+        left_out=sitting.left_out,
+        peeking=sitting.options.get("peeking") is True,
+    )
+
+
+def _judged(result: Result, kind: str, examined: Examined) -> _Anew:
+    (account,) = result.evidence
+    # Only names of files may differ: they were the user's then and are ours now.
+    evidence = msgspec.structs.replace(
+        examined.evidence,
+        files=tuple(
+            msgspec.structs.replace(file, name=before.name)
+            for file, before in zip(examined.evidence.files, account.files, strict=True)
+        ),
+    )
+    policy, numbers = examined.exam.policy(), examined.report.measurements
+    verdict = decide(policy, (evidence,), numbers, result.waivers, now=result.finished_at)
+    pack = digest({"kind": kind, "policy": policy})
+    return _Anew(
+        evidence=(evidence,),
+        measurements=numbers,
+        verdict=verdict,
+        policy_digest=policy.digest,
+        differences=() if pack == result.pack.digest else ("its pack is not the exam it names",),
+    )
+
+
+@contextmanager
+def _spooled_evidence(
+    blobs: BlobStore, result: Result
+) -> Iterator[tuple[list[str], frozenset[str] | None]]:
+    """The evidence files of an exam as files again, and the ids that were kept with them."""
+    (account,) = result.evidence
+    pins = [blob for blob in result.blobs if blob.name == EXPECTED_IDS]
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as name:
+        folder = Path(name)
+        paths = [
+            _spooled(blobs, file.digest, folder / str(number))
+            for number, file in enumerate(account.files)
+        ]
+        expected = None
+        if pins:
+            expected = read_expected_ids(_spooled(blobs, pins[0].digest, folder / EXPECTED_IDS))
+        yield paths, expected
+
+
+def _refuse_lost_pins(account: Evidence, expected: frozenset[str] | None) -> None:
+    if account.expected is not None and expected is None:
+        raise IncomparableError("the list of expected ids was not kept with it")
+
+
+def _choices(checks: Mapping[str, str]) -> ReadingChoices:
+    return ReadingChoices(
+        on_bad_line=_choice(checks, "on_bad_line"),
+        on_duplicate=_choice(checks, "on_duplicate"),
+        on_unpaired=_choice(checks, "on_unpaired"),
+        check_duplicate_keys=checks.get("duplicate_keys") == "checked",
+    )
+
+
+def _choice(checks: Mapping[str, str], name: str) -> Any:
+    if name not in checks:
+        raise IncomparableError(f"its evidence does not say {name}")
+    return checks[name]
+
+
+def _spooled(blobs: BlobStore, name: str, target: Path) -> str:
+    with target.open("wb") as stream:
+        for piece in blobs.pieces(name):
+            stream.write(piece)
+    return str(target)
+
+
+def _differences(result: Result, anew: _Anew) -> Iterator[str]:
+    if anew.policy_digest != result.policy_digest:
+        yield "its policy is not the one that its pack makes"
+    if anew.evidence != result.evidence:
+        yield "its account of the evidence is not what the evidence gives"
+    yield from _number_differences(result, anew.measurements)
+    if anew.verdict.outcome != result.verdict:
+        yield f"its verdict is {result.verdict}, its evidence gives {anew.verdict.outcome}"
+    before = {finding.rule: finding.verdict for finding in result.findings}
+    after = {finding.rule: finding.verdict for finding in anew.verdict.findings}
+    for rule in sorted(before.keys() | after.keys()):
+        if before.get(rule) != after.get(rule):
+            yield f"rule {rule} was {before.get(rule)}, its evidence gives {after.get(rule)}"
+
+
+def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator[str]:
+    now = runtime_versions()
+    packages = ("python", *PACKAGES)
+    is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
+    tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
+    before = {number.key: number for number in result.measurements}
+    after = {number.key: number for number in anew}
+    ruled = {one.metric for rule in result.policy.rules for one in (rule, *rule.instead)}
+    for key in sorted(before.keys() | after.keys(), key=str):
+        old, new = before.get(key), after.get(key)
+        name = key[0] if key[1] is None else f"{key[1]}.{key[0]}"
+        if old is None or new is None:
+            # A later build may measure more, or less, which is told as not judged. What the sealed
+            # policy has a rule for must have been measured then.
+            is_ruled = old is None and key[0] in ruled
+            if _is_of_another_build(result) and not is_ruled:
+                continue
+            yield f"{name} is {'not measured any more' if new is None else 'missing from it'}"
+        elif old.version == new.version and not _same(old, new, tolerance):
+            yield f"{name} was {_shown(old)}, its evidence gives {_shown(new)}"
+
+
+def _same(old: Measurement, new: Measurement, tolerance: float) -> bool:
+    if (old.n, old.reason, old.value is None) != (new.n, new.reason, new.value is None):
+        return False
+    pairs = [(old.value, new.value)]
+    if (old.interval is None) != (new.interval is None):
+        return False
+    if old.interval is not None and new.interval is not None:
+        pairs += [(old.interval.low, new.interval.low), (old.interval.high, new.interval.high)]
+    return all(
+        a == b or (a is not None and b is not None and abs(a - b) <= tolerance) for a, b in pairs
+    )
+
+
+def _shown(number: Measurement) -> str:
+    value = number.reason if number.value is None else f"{number.value:.6g}"
+    return f"{value} (n={number.n})"

@@ -1,0 +1,343 @@
+"""The journey of ``gatemark run`` and ``gatemark gate``: answer, score, judge, seal.
+
+(1) Read the pack and freeze its data. (2) Sit the exams over evidence files. (3) Let both arms
+answer and judges grade, with journals that survive a crash. (4) Judge. (5) Seal and keep. Stopping
+before (5) leaves only the journals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.change import AssetRef
+from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
+from gatemark.core.policy import Waiver
+from gatemark.core.result import Result
+from gatemark.flow.house import House
+from gatemark.packs.arm_sources import ArmSource, open_arm, open_recording, reopen_arm
+from gatemark.packs.arms import ArmAnswers, OnProgress, answer_all, scoring_of
+from gatemark.packs.data import OpenPack, open_pack
+from gatemark.packs.exam_suites import (
+    BASELINE,
+    CANDIDATE,
+    SatSuite,
+    SuiteFiles,
+    files_of_pack,
+    files_of_result,
+    sit_suite,
+)
+from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
+from gatemark.packs.journals import Journals
+from gatemark.packs.judge import check_rules
+from gatemark.packs.qualification import SuiteLicence, labels_in, license_judges
+from gatemark.packs.rejudge import limit_of
+from gatemark.packs.seal import PackRun, seal_run
+
+MAX_LISTED = 20
+SET_ASIDE = ".interrupted"
+
+OnNotice = Callable[[str], None]
+
+
+class RunChoices(msgspec.Struct, frozen=True):
+    """How a user wants a pack to run."""
+
+    jobs: int = 1
+    resume: bool = False
+    cache: bool = False
+    limit: int | None = None
+    candidate: Mapping[str, Any] | None = None
+    baseline: Mapping[str, Any] | str | None = None
+    names: dict[str, AssetRef] = {}
+    """What an arm is known as, where whoever runs the pack vouches for it."""
+
+
+def run_pack(
+    house: House,
+    path: str,
+    choices: RunChoices,
+    *,
+    waivers: Sequence[Waiver] = (),
+    on_progress: OnProgress | None = None,
+    on_notice: OnNotice | None = None,
+) -> Result:
+    """Run a pack's targets and seal what came out."""
+    started_at = house.clock()
+    opened = open_pack(path)
+    check_rules(
+        opened.pack,
+        has_baseline=_wanted_baseline(opened, choices) != "none",
+        limit=choices.limit,
+        waivers=waivers,
+    )
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        exams = _sit(house, opened, _exam_files(house, opened, choices, Path(folder)))
+        scoring = scoring_of(opened)
+        arms = _open_arms(house, opened, choices)
+        with _let_go_on_error(arms):
+            journals = house.run_folder(_run_key(opened, arms, scoring))
+            if not choices.resume:
+                _set_aside(journals, on_notice)
+            kept = Journals(journals, house.cache_folder if choices.cache else None)
+            graders = LiveGraders(
+                opened.pack,
+                opened.folder,
+                jobs=choices.jobs,
+                journals=kept,
+                open_recording=open_recording,
+                on_progress=on_progress,
+            )
+        result = _finished(
+            house,
+            _Session(opened, arms, graders, choices, kept, on_progress),
+            exams,
+            waivers=waivers,
+            started_at=started_at,
+        )
+    _forget(journals)
+    return result
+
+
+def rejudge(house: House, reference: str, path: str, *, waivers: Sequence[Waiver] = ()) -> Result:
+    """Judge the recorded evidence of a result by another pack, without calling any target."""
+    started_at = house.clock()
+    earlier = house.existing_results().get(reference)
+    opened = open_pack(path)
+    _refuse_other_data(earlier, opened)
+    arms = {}
+    if opened.pack.targets is not None:
+        arms[CANDIDATE] = reopen_arm(earlier, CANDIDATE, house)
+        if opened.pack.has_baseline:
+            arms[BASELINE] = reopen_arm(earlier, BASELINE, house)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        exams = _sit(house, opened, _kept_files(house, opened, earlier, Path(folder)))
+        graders = RecordedGraders(earlier, house.blobs)
+        return _finished(
+            house,
+            _Session(opened, arms, graders, RunChoices(limit=limit_of(earlier)), None, None),
+            exams,
+            waivers=waivers,
+            started_at=started_at,
+        )
+
+
+class _Session(msgspec.Struct, frozen=True):
+    """Who answers, who grades, and where the journals lie."""
+
+    opened: OpenPack
+    arms: Mapping[str, ArmSource]
+    graders: Graders
+    choices: RunChoices
+    journals: Journals | None
+    on_progress: OnProgress | None
+
+
+def _finished(
+    house: House,
+    session: _Session,
+    exams: dict[str, SatSuite],
+    *,
+    waivers: Sequence[Waiver],
+    started_at: datetime,
+) -> Result:
+    told, licences = asyncio.run(_answer(session))
+    run = PackRun(
+        opened=session.opened,
+        arms=session.arms,
+        told=told,
+        exams=exams,
+        licences=licences,
+        judge_cost=session.graders.spent(),
+        limit=session.choices.limit,
+        names=session.choices.names,
+    )
+    return seal_run(house, run, waivers=waivers, started_at=started_at)
+
+
+def _sit(house: House, opened: OpenPack, files: Mapping[str, SuiteFiles]) -> dict[str, SatSuite]:
+    return {name: sit_suite(house, opened.pack.suite(name), files[name]) for name in files}
+
+
+def _exam_files(
+    house: House, opened: OpenPack, choices: RunChoices, folder: Path
+) -> dict[str, SuiteFiles]:
+    """The evidence that the pack names; a result as baseline brings its own."""
+    files = files_of_pack(opened)
+    if not isinstance(choices.baseline, str) or choices.baseline == "none":
+        return files
+    earlier = house.existing_results().get(choices.baseline)
+    for name, named in files.items():
+        kept = files_of_result(earlier, opened.pack.suite(name), house.blobs, folder)
+        files[name] = SuiteFiles(candidate=named.candidate, baseline=kept[CANDIDATE])
+    return files
+
+
+def _kept_files(
+    house: House, opened: OpenPack, earlier: Result, folder: Path
+) -> dict[str, SuiteFiles]:
+    """The evidence that a result keeps for the suites of a pack."""
+    files = {}
+    for suite in opened.pack.suites:
+        if suite.evidence is None:
+            continue
+        kept = files_of_result(earlier, suite, house.blobs, folder)
+        wants_baseline = isinstance(suite.baseline_evidence, dict)
+        if wants_baseline and BASELINE not in kept:
+            raise UsageError(f"result {earlier.id} holds no baseline evidence of {suite.id!r}")
+        files[suite.id] = SuiteFiles(kept[CANDIDATE], kept[BASELINE] if wants_baseline else None)
+    return files
+
+
+def _set_aside(journals: Path, on_notice: OnNotice | None) -> None:
+    """Keep the journals of an interrupted run out of the way of one that asks anew."""
+    if not journals.exists():
+        return
+    aside = journals.with_name(journals.name + SET_ASIDE)
+    _forget(aside)
+    try:
+        journals.rename(aside)
+    except OSError as error:
+        raise BadInputError(f"{journals}: cannot be moved: {error.strerror or error}") from error
+    if on_notice is not None:
+        on_notice(
+            f"an interrupted run of this pack was set aside as {aside}; "
+            "--resume would have gone on with it"
+        )
+
+
+def _forget(journals: Path) -> None:
+    """Remove the journals of a run; one that stayed would answer for a run that asked anew."""
+    if not journals.exists():
+        return
+    try:
+        shutil.rmtree(journals)
+    except OSError as error:
+        raise BadInputError(f"{journals}: cannot be removed: {error.strerror or error}") from error
+
+
+def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:
+    now = set(opened.references)
+    before = set(earlier.snapshots)
+    if now == before:
+        return
+    only_now = [f"only in the pack: {name}" for name in sorted(now - before)]
+    only_before = [f"only in the result: {name}" for name in sorted(before - now)]
+    raise IncomparableError(
+        f"result {earlier.id} was made on other data than the pack names",
+        tuple((only_now + only_before)[:MAX_LISTED]),
+    )
+
+
+def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
+    """A baseline must have answered all that the candidate is asked."""
+    answered = limit_of(earlier)
+    if answered is not None and (limit is None or limit > answered):
+        raise IncomparableError(
+            f"result {earlier.id} was limited to {answered} items per suite: it is no baseline",
+            ("run it again without --limit",),
+        )
+
+
+def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, Any] | str:
+    """What the candidate is compared with; the word ``none`` when there is nothing."""
+    targets = opened.pack.targets
+    return choices.baseline or ("none" if targets is None else targets.baseline)
+
+
+def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
+    pack, folder = opened.pack, opened.folder
+    if pack.targets is None:
+        if choices.candidate is not None or isinstance(choices.baseline, Mapping):
+            raise UsageError(f"pack {pack.name} asks nobody: it reads evidence files only")
+        return {}
+    raw = choices.candidate or pack.targets.candidate
+    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs)}
+    wanted = _wanted_baseline(opened, choices)
+    with _let_go_on_error(arms):
+        if isinstance(wanted, str) and wanted != "none":
+            earlier = house.existing_results().get(wanted)
+            _refuse_other_data(earlier, opened)
+            _refuse_cut_short(earlier, choices.limit)
+            arms[BASELINE] = reopen_arm(earlier, CANDIDATE, house)
+        elif not isinstance(wanted, str):
+            arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
+    return arms
+
+
+@contextmanager
+def _let_go_on_error(arms: Mapping[str, ArmSource]) -> Iterator[None]:
+    """Close arms that were opened for a run that cannot start."""
+    try:
+        yield
+    except GatemarkError:
+        asyncio.run(_close(arms))
+        raise
+
+
+async def _close(arms: Mapping[str, ArmSource]) -> None:
+    for arm in arms.values():
+        await arm.close()
+
+
+def _run_key(
+    opened: OpenPack, arms: Mapping[str, ArmSource], scoring: dict[str, dict[str, str]]
+) -> str:
+    """What a run is a run of; a resumed run must have the same."""
+    return digest(
+        {
+            "pack": digest(opened.pack),
+            "snapshots": list(opened.references),
+            "arms": {name: dict(arm.identity) for name, arm in arms.items()},
+            "scoring": scoring,
+        }
+    )
+
+
+async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteLicence]]:
+    """Licences first: a judge that cannot be compared with people is found out before the rest."""
+    told = {}
+    try:
+        licences = await license_judges(
+            session.opened.pack, session.graders, labels_in(session.opened.folder)
+        )
+        for name, arm in session.arms.items():
+            journal = None
+            if session.journals is not None:
+                journal = session.journals.open(name, arm.identity)
+            try:
+                told[name] = await answer_all(
+                    session.opened,
+                    arm,
+                    journal,
+                    session.graders,
+                    arm=name,
+                    jobs=session.choices.jobs,
+                    clock=time.monotonic,
+                    limit=session.choices.limit,
+                    on_progress=_labelled(session.on_progress, name),
+                    reuse="resume" if session.journals is None else session.journals.reuse,
+                )
+            finally:
+                if journal is not None:
+                    journal.close()
+    finally:
+        await _close(session.arms)
+        await session.graders.close()
+    return told, licences
+
+
+def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
+    if on_progress is None:
+        return None
+    return lambda suite, progress: on_progress(f"{arm} {suite}", progress)

@@ -1,0 +1,193 @@
+"""From everything a run gathered to a sealed result in the store."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.change import AssetRef
+from gatemark.core.evidence import EvidenceFile
+from gatemark.core.policy import Waiver
+from gatemark.core.result import Blob, Cost, Result
+from gatemark.flow.house import House
+from gatemark.packs.arm_sources import ArmSource
+from gatemark.packs.arms import ArmAnswers, scoring_of
+from gatemark.packs.data import OpenPack
+from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SatSuite
+from gatemark.packs.grading import LICENCE, replies_name
+from gatemark.packs.judge import Gathered, judge_pack, result_of
+from gatemark.packs.qualification import SuiteLicence
+from gatemark.packs.rejudge import kept_definition
+
+LINES_TYPE = "application/jsonl"
+EVIDENCE_TYPE = "application/octet-stream"
+_MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
+
+
+class PackRun(msgspec.Struct, frozen=True):
+    """A run that has ended: who answered, what was said, which exams were sat."""
+
+    opened: OpenPack
+    arms: Mapping[str, ArmSource]
+    told: Mapping[str, ArmAnswers]
+    exams: dict[str, SatSuite]
+    licences: dict[str, SuiteLicence]
+    judge_cost: tuple[int, float | None]
+    limit: int | None
+    names: dict[str, AssetRef] = {}
+
+    def written(self) -> dict[str, bytes]:
+        """The files that this run wrote itself, by name."""
+        lines = {
+            f"{suite}.{arm}.jsonl": data
+            for arm, answers in self.told.items()
+            for suite, data in answers.lines.items()
+        }
+        replies = {
+            replies_name(suite, arm): graded.lines()
+            for arm, answers in self.told.items()
+            for suite, graded in answers.graded.items()
+        }
+        licences = {
+            replies_name(suite, LICENCE): found.graded.lines()
+            for suite, found in self.licences.items()
+        }
+        attachments = {
+            name: data for exam in self.exams.values() for name, data in exam.attachments.items()
+        }
+        return {**lines, **replies, **licences, **attachments}
+
+
+def seal_run(
+    house: House, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
+) -> Result:
+    """Judge a run, seal the result, and keep it with all that it rests on."""
+    written = run.written()
+    definition = kept_definition(run.opened)
+    read = [file for exam in run.exams.values() for file in exam.files]
+    blobs = [
+        *(Blob(name, digest_bytes(data), LINES_TYPE) for name, data in written.items()),
+        *(Blob(file.name, file.digest, EVIDENCE_TYPE) for file in read),
+        *(
+            Blob(name, digest_bytes(data), _MEDIA_TYPES[Path(name).suffix])
+            for name, data in definition.items()
+        ),
+    ]
+    told = run.told
+    gathered = Gathered(
+        candidate=told[CANDIDATE].answers if CANDIDATE in told else {},
+        baseline=told[BASELINE].answers if BASELINE in told else None,
+        files=tuple(
+            EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
+        ),
+        exams=run.exams,
+        licences=run.licences,
+        graded=told[CANDIDATE].graded if CANDIDATE in told else {},
+        limit=run.limit,
+    )
+    finished_at = house.clock()
+    judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
+    references = _references(run)
+    result = result_of(
+        run.opened,
+        judged,
+        house,
+        candidate=references[CANDIDATE],
+        baseline=references.get(BASELINE),
+        blobs=blobs,
+        runtime={
+            **_git_state(run.opened.folder),
+            **_models(told),
+            **_cached(told),
+            **_scoring(run),
+            **_identities(run),
+        },
+        waivers=waivers,
+        started_at=started_at,
+        finished_at=finished_at,
+        cost=_cost(run),
+    )
+    for data in (*written.values(), *definition.values()):
+        house.blobs.put(data)
+    for exam in run.exams.values():
+        for file in exam.files:
+            house.blobs.put_file(Path(exam.paths[file.name]), file.digest)
+    house.results.append(result)
+    return result
+
+
+def _references(run: PackRun) -> dict[str, AssetRef]:
+    """Who was examined. A pack that asks nobody knows its candidate by the evidence alone."""
+    name = run.opened.pack.asset.name
+    if not run.arms:
+        evidence = {
+            file.name: file.digest
+            for exam in run.exams.values()
+            for account in exam.accounts
+            if account.checks["arm"] == CANDIDATE
+            for file in account.files
+        }
+        found = AssetRef(f"{name}/{CANDIDATE}", digest({"evidence": evidence}))
+        return {CANDIDATE: run.names.get(CANDIDATE, found)}
+    return {
+        arm: run.names.get(arm) or source.reference or AssetRef(f"{name}/{arm}", _identity(source))
+        for arm, source in run.arms.items()
+    }
+
+
+def _identity(source: ArmSource) -> str:
+    return digest({"target": dict(source.identity)})
+
+
+def _identities(run: PackRun) -> dict[str, str]:
+    """What answered, where somebody vouches that it is another thing."""
+    return {f"target.{arm}": _identity(run.arms[arm]) for arm in run.names if arm in run.arms}
+
+
+def _cost(run: PackRun) -> Cost:
+    judge_calls, judge_money = run.judge_cost
+    money = [answers.cost for answers in run.told.values()] + [judge_money]
+    return Cost(
+        calls=sum(answers.calls for answers in run.told.values()) + judge_calls,
+        money=None if None in money else sum(part or 0.0 for part in money),
+    )
+
+
+def _scoring(run: PackRun) -> dict[str, str]:
+    """What scored, as digests: the same answers scored otherwise are another result."""
+    labels = {f"labels.{suite}": found.labels for suite, found in run.licences.items()}
+    return {"scoring": digest(scoring_of(run.opened)), **labels}
+
+
+def _models(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
+    return {f"model.{arm}": ", ".join(a.models) for arm, a in told.items() if a.models}
+
+
+def _cached(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
+    """How many replies are older than the run; a result must not pass them off as new."""
+    return {f"cached.{arm}": str(a.cached_count) for arm, a in told.items() if a.cached_count}
+
+
+def _git_state(folder: Path) -> dict[str, str]:
+    """The commit that a pack was run from, where there is one."""
+    git = shutil.which("git")
+    if git is None:
+        return {}
+    head = _git(git, folder, "rev-parse", "HEAD")
+    if head is None:
+        return {}
+    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
+    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
+
+
+def _git(git: str, folder: Path, *arguments: str) -> str | None:
+    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
+        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None

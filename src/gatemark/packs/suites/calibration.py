@@ -1,0 +1,245 @@
+"""``calibration``: whether stated confidence means anything, on another suite's answers.
+
+The score is 1 - ECE. Only answers with a confidence and a score of 0 or 1 can be judged. The rest
+are counted and hold the verdict open beyond ``errors_max``; within it the score takes the worst
+that they could have done to it, and for the baseline the best. Too few judged answers leave no
+score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+import numpy as np
+
+from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.core.exhibit import Exhibit, Reliability, ReliabilityBin
+from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
+from gatemark.core.policy import Rule
+from gatemark.packs.answers import Answer
+from gatemark.packs.pack import SuiteSpec
+from gatemark.statistics.calibration import Calibration, bin_index, grouped, measure_calibration
+
+SEED = 20_261_119
+RESAMPLES = 999
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many bins, and how many judged answers it takes to speak of calibration at all."""
+
+    bins: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 15
+    min_items: Annotated[int, msgspec.Meta(ge=1)] = 100
+
+
+class Judged(NamedTuple):
+    """The answers of one arm that calibration can be measured on."""
+
+    ids: list[tuple[str, int]]
+    confidence: np.ndarray
+    correct: np.ndarray
+    left_out: int
+
+
+def rules(spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+    """Answers must say how sure they are: leaving out the doubtful ones would flatter the rest."""
+    return (
+        Rule(
+            id=f"{spec.id}.judged",
+            metric="unjudged_rate",
+            lane=spec.id,
+            op="<=",
+            bound=spec.errors_max,
+            severity="hold",
+        ),
+    )
+
+
+def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
+    """Calibration of both arms, the reliability of the candidate, and the drop between them."""
+    lane = evidence.spec.id
+    arms = [_judged(evidence.candidate), _judged(evidence.baseline or ())]
+    found = [_measured(arm, options) for arm in arms]
+    scores = [
+        _score(name, lane, arm, calibration, options)
+        for name, arm, calibration in zip(("score", "baseline_score"), arms, found, strict=True)
+    ]
+    numbers = [_unjudged(lane, arms), *_numbers(lane, arms[0], found[0])]
+    error = None
+    if evidence.baseline is not None:
+        regression, error = _drop(lane, arms, scores, options, evidence.alpha)
+        numbers.append(regression)
+    return ArmsReport(
+        score=scores[0],
+        baseline_score=scores[1],
+        measurements=tuple(numbers),
+        exhibits=_reliability(lane, found[0]),
+        delta_error=error,
+    )
+
+
+def _judged(answers: Sequence[Answer]) -> Judged:
+    usable = [a for a in answers if a.confidence is not None and a.score in {0.0, 1.0}]
+    return Judged(
+        ids=[(answer.id, answer.epoch) for answer in usable],
+        confidence=np.array([answer.confidence for answer in usable], dtype=np.float64),
+        correct=np.array([answer.score == 1.0 for answer in usable], dtype=bool),
+        left_out=len(answers) - len(usable),
+    )
+
+
+def _measured(arm: Judged, options: Options) -> Calibration | None:
+    if len(arm.ids) < options.min_items:
+        return None
+    groups = grouped(arm.confidence, arm.correct)
+    return measure_calibration(groups, np.random.default_rng(SEED), bins=options.bins)
+
+
+def _score(
+    name: str, lane: str, arm: Judged, found: Calibration | None, options: Options
+) -> Measurement:
+    excluded = {"without_confidence_or_verdict": arm.left_out} if arm.left_out else None
+    if found is None:
+        reason = (
+            f"{len(arm.ids)} answers carry a confidence and a verdict, needs {options.min_items}"
+        )
+        return unmeasured(
+            name, reason, direction="higher_is_better", n=len(arm.ids), excluded=excluded, lane=lane
+        )
+    return measured(
+        name,
+        1 - _with_left_out(found.ece, arm, worst=name == "score"),
+        n=len(arm.ids),
+        direction="higher_is_better",
+        excluded=excluded,
+        lane=lane,
+    )
+
+
+def _with_left_out(ece: float, arm: Judged, *, worst: bool) -> float:
+    """The largest or smallest ECE there can be once the answers left out are judged too.
+
+    Each of them moves the sum of the bins' gaps by at most one.
+    """
+    judged = len(arm.ids)
+    most = arm.left_out if worst else -arm.left_out
+    return min(1.0, max(0.0, (judged * ece + most) / (judged + arm.left_out)))
+
+
+def _unjudged(lane: str, arms: Sequence[Judged]) -> Measurement:
+    """The share of answers without a confidence or a verdict, in the arm that has more of them."""
+    name = "unjudged_rate"
+    asked = [arm for arm in arms if arm.ids or arm.left_out]
+    if not asked:
+        return unmeasured(name, "no answers", direction="lower_is_better", lane=lane)
+    poorest = max(asked, key=lambda arm: arm.left_out / (len(arm.ids) + arm.left_out))
+    total = len(poorest.ids) + poorest.left_out
+    found = rate(name, poorest.left_out, total, direction="lower_is_better")
+    return msgspec.structs.replace(found, lane=lane)
+
+
+def _numbers(lane: str, arm: Judged, found: Calibration | None) -> list[Measurement]:
+    if found is None:
+        return []
+    values: dict[str, tuple[float | None, Direction]] = {
+        "ece": (found.ece, "lower_is_better"),
+        "mce": (found.mce, "lower_is_better"),
+        "mce_min10": (found.mce_min10, "lower_is_better"),
+        "ece_excess": (found.ece_excess, "lower_is_better"),
+        "iso_dev": (found.iso_dev, "lower_is_better"),
+        "brier": (found.brier.score, "lower_is_better"),
+        "brier_mcb": (found.brier.mcb, "lower_is_better"),
+        "brier_dsc": (found.brier.dsc, "higher_is_better"),
+        "brier_unc": (found.brier.unc, "neutral"),
+    }
+    return [
+        measured(name, value, n=len(arm.ids), direction=direction, lane=lane)
+        for name, (value, direction) in values.items()
+        if value is not None
+    ]
+
+
+def _drop(
+    lane: str,
+    arms: Sequence[Judged],
+    scores: Sequence[Measurement],
+    options: Options,
+    alpha: float,
+) -> tuple[Measurement, float | None]:
+    """How much worse calibrated the candidate is, with a paired bootstrap over the items.
+
+    Comes with the standard error of the difference where there is one.
+    """
+    if scores[0].value is None or scores[1].value is None:
+        reason = scores[0].reason or scores[1].reason or "no score"
+        return unmeasured("regression", reason, direction="lower_is_better", lane=lane), None
+    value = scores[1].value - scores[0].value
+    shared = sorted(set(arms[0].ids) & set(arms[1].ids))
+    if not shared:
+        reason = "no answer of both arms carries a confidence and a verdict"
+        return unmeasured("regression", reason, direction="lower_is_better", lane=lane), None
+    places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
+    rng = np.random.default_rng(SEED)
+    rows = np.array([[place[name] for place in places] for name in shared], dtype=np.int64)
+    drops = []
+    for _ in range(RESAMPLES):
+        drawn = rows[rng.integers(0, len(rows), len(rows))]
+        candidate, baseline = (
+            _ece(arm.confidence[drawn[:, side]], arm.correct[drawn[:, side]], options.bins)
+            for side, arm in enumerate(arms)
+        )
+        drops.append(candidate - baseline)
+    low, high = np.quantile(drops, [alpha, 1 - alpha], method="inverted_cdf")
+    # What was left out is known only by its worst case, which no resample shows.
+    unknown = sum(arm.left_out / (len(arm.ids) + arm.left_out) for arm in arms)
+    interval = Interval(
+        low=min(float(low), value),
+        high=max(float(high) + unknown, value),
+        level=1 - 2 * alpha,
+        method="paired_bootstrap",
+    )
+    found = measured(
+        "regression",
+        value,
+        n=len(shared),
+        direction="lower_is_better",
+        interval=interval,
+        lane=lane,
+    )
+    return found, float(np.std(drops, ddof=1))
+
+
+def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:
+    index = bin_index(confidence, bins)
+    gaps = np.bincount(index, weights=confidence - correct, minlength=bins)
+    return float(np.abs(gaps).sum() / len(confidence))
+
+
+def _reliability(lane: str, found: Calibration | None) -> tuple[Exhibit, ...]:
+    if found is None:
+        return ()
+    bins = tuple(
+        ReliabilityBin(
+            low=bin_.low,
+            high=bin_.high,
+            n=bin_.n,
+            confidence=bin_.mean_confidence,
+            accuracy=bin_.accuracy,
+            interval_low=None if bin_.interval is None else bin_.interval[0],
+            interval_high=None if bin_.interval is None else bin_.interval[1],
+        )
+        for bin_ in found.bins
+    )
+    return (Reliability(f"{lane}: reliability, with 95 % Wilson intervals", bins),)
+
+
+SUITE = PackSuite(
+    kind="calibration",
+    summary="Whether stated confidence matches how often answers are right; the score is 1 - ECE.",
+    options=Options,
+    rules=rules,
+    examine=examine,
+    scorer=None,
+    default_regression="non_inferiority",
+)

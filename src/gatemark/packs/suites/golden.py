@@ -1,0 +1,147 @@
+"""``golden``: a frozen labelled set; right answers are known and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.core.exhibit import Exhibit, Table
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.policy import Rule
+from gatemark.packs.answers import ItemScore, Pair, baseline_per_item, paired, per_item
+from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suites.arms import (
+    baseline_score,
+    chance_of_drop,
+    delta_error,
+    drop,
+    mean_score,
+    power,
+    smallest_visible_drop,
+)
+from gatemark.packs.suites.side_by_side import worse_items
+from gatemark.statistics.mcnemar import mcnemar
+from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
+
+    k: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+def rules(spec: SuiteSpec, options: Options) -> tuple[Rule, ...]:
+    """A golden suite has no rules besides those of every suite."""
+    if options.k is not None and options.k > spec.repeats:
+        raise UsageError(
+            f"suite {spec.id}: k must be <= its {spec.repeats} epochs or reruns, got {options.k}"
+        )
+    return ()
+
+
+def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
+    """Accuracy on both arms, the drop between them, and who lost what."""
+    lane = evidence.spec.id
+    candidate = per_item(evidence.candidate)
+    baseline = baseline_per_item(evidence.baseline)
+    pairs = paired(candidate, baseline)
+    numbers = [
+        *_pass_at(lane, list(candidate.values()), options.k),
+        *_changes(lane, pairs),
+    ]
+    if evidence.baseline is not None:
+        numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
+        numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
+        numbers.append(chance_of_drop(lane, pairs))
+        numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
+    return ArmsReport(
+        score=mean_score("score", lane, list(candidate.values())),
+        baseline_score=baseline_score(lane, list(baseline.values())),
+        measurements=tuple(numbers),
+        exhibits=(
+            *_slices(evidence, candidate, baseline),
+            *worse_items(evidence, pairs, title=f"{lane}: what got worse", expected="expected"),
+        ),
+        delta_error=delta_error(pairs),
+    )
+
+
+def _pass_at(lane: str, items: Sequence[ItemScore], k: int | None) -> list[Measurement]:
+    if k is None:
+        return []
+    counts = [(item.repeats, item.right) for item in items]
+    found = []
+    for name, estimate in (
+        (f"pass_at_{k}", mean_pass_at_k(counts, k)),
+        (f"pass_hat_{k}", mean_pass_hat_k(counts, k)),
+    ):
+        found.append(
+            unmeasured(name, str(estimate.reason), direction="higher_is_better", lane=lane)
+            if estimate.value is None
+            else measured(
+                name, estimate.value, n=len(items), direction="higher_is_better", lane=lane
+            )
+        )
+    return found
+
+
+def _changes(lane: str, pairs: Sequence[Pair]) -> list[Measurement]:
+    """Items won and lost, and the exact test between them when scores are right or wrong."""
+    if not pairs:
+        return []
+    lost = sum(pair.baseline.mean > pair.candidate.mean for pair in pairs)
+    gained = sum(pair.candidate.mean > pair.baseline.mean for pair in pairs)
+    n = len(pairs)
+    numbers = [
+        measured("lost_count", lost, n=n, direction="lower_is_better", unit="count", lane=lane),
+        measured(
+            "gained_count", gained, n=n, direction="higher_is_better", unit="count", lane=lane
+        ),
+    ]
+    means = {pair.baseline.mean for pair in pairs} | {pair.candidate.mean for pair in pairs}
+    if means <= {0.0, 1.0}:
+        found = mcnemar(lost, gained)
+        numbers.append(measured("mcnemar_p", found.p_value, n=n, direction="neutral", lane=lane))
+    return numbers
+
+
+def _slices(
+    evidence: ArmsEvidence, candidate: dict[str, ItemScore], baseline: dict[str, ItemScore]
+) -> tuple[Exhibit, ...]:
+    tables = []
+    for tag in evidence.spec.slices:
+        groups: dict[str, list[str]] = {}
+        for name, item in candidate.items():
+            groups.setdefault(item.tags.get(tag, "(none)"), []).append(name)
+        rows = tuple(
+            (
+                value,
+                len(names),
+                round(sum(candidate[name].mean for name in names) / len(names), 4),
+                _mean_of(baseline, names),
+            )
+            for value, names in sorted(groups.items())
+        )
+        title = f"{evidence.spec.id} by {tag}"
+        tables.append(Table(title, (tag, "items", "candidate", "baseline"), rows, len(rows)))
+    return tuple(tables)
+
+
+def _mean_of(items: dict[str, ItemScore], names: Sequence[str]) -> float | None:
+    known = [items[name].mean for name in names if name in items]
+    return round(sum(known) / len(known), 4) if known else None
+
+
+SUITE = PackSuite(
+    kind="golden",
+    summary="A frozen labelled set: how many items each arm gets right, and which changed.",
+    options=Options,
+    rules=rules,
+    examine=examine,
+    scorer="exact",
+    default_regression="non_inferiority",
+)

@@ -1,0 +1,118 @@
+"""``replay``: recent production runs again; what they said is a reference for change, not truth.
+
+The baseline answers the same runs, so that its own distance from what production said tells how
+much change is mere noise. The score is the closeness to production; what counts is how much
+further the candidate is from it than the baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
+from gatemark.core.measurement import Measurement, measured, rate
+from gatemark.core.policy import Rule
+from gatemark.packs.answers import Pair, baseline_per_item, paired, per_item
+from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suites.arms import (
+    baseline_score,
+    chance_of_drop,
+    delta_error,
+    drop,
+    mean_score,
+    power,
+    smallest_visible_drop,
+)
+from gatemark.packs.suites.side_by_side import first_answers, worse_items
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A replay suite has nothing to set."""
+
+
+def rules(_spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+    """A replay suite has no rules besides those of every suite."""
+    return ()
+
+
+def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
+    """Behavioural change of both arms against production, and the change beyond noise."""
+    lane = evidence.spec.id
+    candidate = per_item(evidence.candidate)
+    baseline = baseline_per_item(evidence.baseline)
+    pairs = paired(candidate, baseline)
+    score = mean_score("score", lane, list(candidate.values()))
+    noise = baseline_score(lane, list(baseline.values()))
+    numbers: list[Measurement] = [
+        _distance("behavioural_delta", lane, score),
+        _distance("noise_band", lane, noise),
+    ]
+    if evidence.baseline is not None:
+        numbers.extend(_changes(lane, evidence, pairs))
+        numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
+        numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
+        numbers.append(chance_of_drop(lane, pairs))
+        numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
+    return ArmsReport(
+        score=score,
+        baseline_score=noise,
+        measurements=tuple(numbers),
+        exhibits=worse_items(
+            evidence,
+            pairs,
+            title=f"{lane}: further from production than the baseline",
+            expected="production said",
+        ),
+        delta_error=delta_error(pairs),
+    )
+
+
+def _changes(lane: str, evidence: ArmsEvidence, pairs: Sequence[Pair]) -> list[Measurement]:
+    """How often the arms differ, in verdict and in words, and the baseline from itself.
+
+    Change that is no more than the last is noise.
+    """
+    now, before = first_answers(evidence.candidate), first_answers(evidence.baseline or ())
+    verdicts = [pair.candidate.mean == 1.0 for pair in pairs]
+    verdicts_before = [pair.baseline.mean == 1.0 for pair in pairs]
+    changed = sum(a != b for a, b in zip(verdicts, verdicts_before, strict=True))
+    said = sum(now[pair.id].output != before[pair.id].output for pair in pairs)
+    repeats: dict[str, list[object]] = {}
+    for answer in evidence.baseline or ():
+        repeats.setdefault(answer.id, []).append(answer.output)
+    again = [outputs for outputs in repeats.values() if len(outputs) > 1]
+    unsteady = sum(any(output != outputs[0] for output in outputs[1:]) for outputs in again)
+    once = "every run was replayed once; epochs: 2 would show how often the baseline changes"
+    found = (
+        rate("verdict_delta", changed, len(pairs), direction="lower_is_better"),
+        rate("output_delta", said, len(pairs), direction="lower_is_better"),
+        rate(
+            "baseline_output_delta",
+            unsteady,
+            len(again),
+            direction="lower_is_better",
+            empty_reason=once,
+        ),
+    )
+    return [msgspec.structs.replace(number, lane=lane) for number in found]
+
+
+def _distance(name: str, lane: str, closeness: Measurement) -> Measurement:
+    if closeness.value is None:
+        return msgspec.structs.replace(closeness, name=name, direction="lower_is_better")
+    return measured(
+        name, 1 - closeness.value, n=closeness.n, direction="lower_is_better", lane=lane
+    )
+
+
+SUITE = PackSuite(
+    kind="replay",
+    summary="Recent runs again: how far each arm is from what production said, beyond noise.",
+    options=Options,
+    rules=rules,
+    examine=examine,
+    scorer="normalised",
+    default_regression="non_inferiority",
+)

@@ -1,0 +1,1 @@
+"""Samples: one answer to one item each; importing, pairing and comparing them."""

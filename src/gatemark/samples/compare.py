@@ -1,0 +1,271 @@
+"""The journey of ``gatemark compare``: two files of samples in, one judged comparison out."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.core.evidence import EvidenceFile
+from gatemark.flow.admitted import Progress
+from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.flow.plugins import measures
+from gatemark.flow.reading import ReadingChoices
+from gatemark.samples.compare_verdict import Judged, Settings, judge_comparison
+from gatemark.samples.pairing import LISTED_MAX, Pairing, choose_score, pair_samples, sample_names
+from gatemark.samples.read_samples import (
+    AUTO,
+    TASK_HASH,
+    Key,
+    SampleRequest,
+    SampleSet,
+    read_samples,
+)
+from gatemark.samples.views import (
+    Change,
+    Clusters,
+    Compared,
+    NonInferior,
+    OtherInterval,
+    Side,
+    SideNames,
+    Sides,
+)
+
+WORST_MAX: Final = 100
+# What a log tells of itself that should not change between two runs.
+SAME_LINEAGE: Final = ("task", "dataset", "inspect_ai", "lm_eval", "promptfoo")
+MCNEMAR: Final = "exact McNemar"
+GRADED: Final = "BCa bootstrap and sign flips"
+CLUSTERED: Final = "cluster-robust t"
+
+
+class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to compare, and how."""
+
+    base: str
+    cand: str
+    score: str | None = None
+    cluster: str | None = None
+    id_path: str | None = None
+    tool: str = AUTO
+    base_arm: str | None = None
+    cand_arm: str | None = None
+    settings: Settings = Settings()
+
+
+class _Files(msgspec.Struct, frozen=True):
+    base: SampleSet
+    cand: SampleSet
+    digests: tuple[EvidenceFile, EvidenceFile]
+
+
+def compare_files(
+    request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None = None
+) -> Compared:
+    """Read both sides, pair them, measure what changed, and judge it."""
+    files = _read(request, choices, on_progress)
+    base, cand = files.base, files.cand
+    if request.id_path is not None and base.is_own and cand.is_own:
+        raise UsageError("--id is for other tools' logs; these samples have their own ids")
+    score = choose_score(base, cand, request.score)
+    pairing = pair_samples(base, cand, score, clustered=request.cluster is not None)
+    if request.cluster is not None and not (base.clusters or cand.clusters):
+        raise UsageError(
+            f"no sample has a {request.cluster!r} to cluster by; "
+            "--cluster names a tag, or 'cluster' for the field of that name"
+        )
+    settings = request.settings
+    if settings.margin is not None and not pairing.is_bounded:
+        raise UsageError(
+            f"--margin needs scores inside [0, 1], {score} goes from "
+            f"{pairing.lowest:g} to {pairing.highest:g}"
+        )
+    judged = judge_comparison(
+        measures(), pairing, base, cand, settings, clustered=request.cluster is not None
+    )
+    return _document(files, pairing, judged, request)
+
+
+def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None) -> _Files:
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        paths = (request.base, request.cand)
+        sources = find_sources(paths, choices.limits, Path(folder))
+        total = sum(source.byte_count for source in sources)
+        read: list[SampleSet] = []
+        done = 0
+        for source, arm, flag in zip(
+            sources,
+            (request.base_arm, request.cand_arm),
+            ("--base-arm", "--cand-arm"),
+            strict=True,
+        ):
+            asked = SampleRequest(
+                tool=request.tool,
+                arm=arm,
+                arm_flag=flag,
+                id_path=request.id_path,
+                cluster=request.cluster,
+            )
+            read.append(read_samples(source, asked, choices, _shifted(on_progress, done, total)))
+            done += source.byte_count
+        digests = (digest_source(sources[0]), digest_source(sources[1]))
+        return _Files(read[0], read[1], digests)
+
+
+def _shifted(on_progress: Progress | None, done: int, total: int) -> Progress | None:
+    if on_progress is None:
+        return None
+    return lambda now, _: on_progress(done + now, total)
+
+
+def _document(files: _Files, pairing: Pairing, judged: Judged, request: CompareRequest) -> Compared:
+    base, cand = files.base, files.cand
+    state, found = judged.state, judged.comparison
+    binary = state.graded == 0 and judged.n > 0
+    deltas = [item.delta for item in pairing.items if item.delta is not None]
+    interval = found.interval if found else None
+    settings = request.settings
+    return Compared(
+        score=pairing.score,
+        n=judged.n,
+        both_right=state.both_right if binary else None,
+        both_wrong=state.both_wrong if binary else None,
+        gained=state.gained if binary else None,
+        lost=state.lost if binary else None,
+        improved=sum(delta > 0 for delta in deltas),
+        worsened=sum(delta < 0 for delta in deltas),
+        unchanged=sum(delta == 0 for delta in deltas),
+        delta=found.delta if found else None,
+        delta_over_all=_delta_over_all(pairing),
+        interval=(interval.low, interval.high) if interval else None,
+        interval_level=1 - settings.alpha,
+        interval_method=interval.method if interval else None,
+        other_intervals=tuple(
+            OtherInterval(other.method, other.level, other.low, other.high)
+            for other in (found.other_intervals if found else ())
+        ),
+        p_value=found.p_value if found else None,
+        mid_p_value=found.mid_p_value if found else None,
+        permutation_p_value=judged.permutation_p_value,
+        method=CLUSTERED if request.cluster else MCNEMAR if state.graded == 0 else GRADED,
+        mde=found.mde if found else None,
+        errors=Sides(len(base.errors), len(cand.errors)),
+        unscored=Sides(len(pairing.unscored[0]), len(pairing.unscored[1])),
+        unpaired=Sides(len(pairing.unpaired[0]), len(pairing.unpaired[1])),
+        refused=Sides(len(base.refused), len(cand.refused)),
+        verdict=judged.outcome,
+        reason=judged.reason,
+        blockers=judged.blockers,
+        caveats=(*judged.caveats, *_caveats(base, cand, pairing)),
+        non_inferiority=_non_inferior(judged, settings),
+        alpha=settings.alpha,
+        seed=settings.seed,
+        resamples=settings.resamples,
+        epochs=pairing.epoch_count,
+        clusters=_clusters(pairing, request.cluster),
+        base=_side(base, pairing, files.digests, 0),
+        cand=_side(cand, pairing, files.digests, 1),
+        worst=_worst(pairing),
+        error_ids=SideNames(_listed(base.errors), _listed(cand.errors)),
+        unscored_ids=SideNames(_listed(pairing.unscored[0]), _listed(pairing.unscored[1])),
+        unpaired_ids=SideNames(_listed(pairing.unpaired[0]), _listed(pairing.unpaired[1])),
+    )
+
+
+def _listed(keys: Iterable[Key]) -> tuple[str, ...]:
+    return sample_names(sorted(keys)[:LISTED_MAX])
+
+
+def _side(
+    side: SampleSet, pairing: Pairing, digests: tuple[EvidenceFile, EvidenceFile], place: int
+) -> Side:
+    mean = pairing.means[place]
+    return Side(
+        file=side.name,
+        digest=digests[place].digest,
+        tool=side.tool,
+        arm=side.arm,
+        samples=len(side.keys),
+        items=mean.item_count,
+        scored_items=mean.scored_count,
+        mean=mean.scored,
+        mean_over_all=mean.over_all,
+        lineage=side.lineage,
+    )
+
+
+def _delta_over_all(pairing: Pairing) -> float | None:
+    """The paired difference when an item without a score counts as 0."""
+    if not pairing.is_bounded or not pairing.items:
+        return None
+    total = math.fsum((item.cand or 0.0) - (item.base or 0.0) for item in pairing.items)
+    return total / len(pairing.items)
+
+
+def _worst(pairing: Pairing) -> tuple[Change, ...]:
+    fallen = [
+        Change(item.id, item.base, item.cand, item.cand - item.base)
+        for item in pairing.items
+        if item.base is not None and item.cand is not None and item.cand < item.base
+    ]
+    return tuple(sorted(fallen, key=lambda change: (change.delta, change.id))[:WORST_MAX])
+
+
+def _clusters(pairing: Pairing, key: str | None) -> Clusters | None:
+    if key is None:
+        return None
+    sizes = Counter(
+        item.cluster
+        for item in pairing.items
+        if item.cluster is not None and item.delta is not None
+    )
+    return Clusters(
+        key=key,
+        count=len(sizes),
+        largest=max(sizes.values(), default=0),
+        missing=len(pairing.clusterless),
+    )
+
+
+def _non_inferior(judged: Judged, settings: Settings) -> NonInferior | None:
+    found = judged.non_inferiority
+    if found is None:
+        return None
+    return NonInferior(
+        outcome=found.outcome,
+        margin=found.margin,
+        stated=settings.margin is not None,
+        drop=found.drop,
+        lower=found.lower,
+        upper=found.upper,
+        method=found.method,
+    )
+
+
+def _caveats(base: SampleSet, cand: SampleSet, pairing: Pairing) -> list[str]:
+    caveats = [
+        f"{key} differs: base {base.lineage[key]}, candidate {cand.lineage[key]}"
+        for key in SAME_LINEAGE
+        if base.lineage.keys() & cand.lineage.keys() & {key}
+        and base.lineage[key] != cand.lineage[key]
+    ]
+    if bool(base.task_hashes) != bool(cand.task_hashes):
+        known = "base" if base.task_hashes else "candidate"
+        caveats.append(f"only the {known} says which task it ran ({TASK_HASH})")
+    for name, keys in pairing.different.items():
+        if keys and (name == "input" or base.tool != cand.tool):
+            caveats.append(f"{len(keys)} paired samples have another {name}")
+    if pairing.epoch_count > 1:
+        caveats.append(f"each item counts once, by its mean over {pairing.epoch_count} epochs")
+    if not pairing.is_bounded:
+        caveats.append("scores leave [0, 1], so an error cannot be counted as 0")
+    for side, samples in (("base", base), ("candidate", cand)):
+        caveats += [f"{side}: {note}" for note in samples.notes]
+    return caveats

@@ -1,0 +1,248 @@
+"""How a comparison is judged. Its numbered steps are the ones in ``docs/explanation/compare.md``.
+
+(1) Both sides must speak of the same items: other task or item hashes, other targets, or no shared
+    item with a score leave the question open.
+(2) Worse is a fail: without a margin when the drop is significant, with one when the drop is above
+    the margin and cannot be chance.
+(3) The evidence must be whole: an errored, unscored, unpaired or refused sample, or an item without
+    its cluster, holds the verdict open.
+(4) Only what is shown passes: the drop stays within the margin (0.05 when none is given) even at
+    its bound, or, without a margin, the candidate is significantly better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from gatemark.core.fold import Measure
+from gatemark.core.registry import Registry
+from gatemark.core.verdict import Outcome
+from gatemark.samples.pairing import Pairing, sample_names
+from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
+from gatemark.statistics.bootstrap import DEFAULT_RESAMPLES, cluster_totals
+from gatemark.statistics.comparison import MAX_DRAWN_CELLS, Comparison
+from gatemark.statistics.noninferiority import (
+    NonInferiority,
+    non_inferiority_of_counts,
+    non_inferiority_of_deltas,
+)
+from gatemark.statistics.permutation import sign_flip
+
+UNSTATED_MARGIN: Final = 0.05
+DEFAULT_SEED: Final = 5
+MIN_DRAWS: Final = 199
+_FEW: Final = 5
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The numbers that decide; all of them are in the document."""
+
+    alpha: float = 0.05
+    margin: float | None = None
+    seed: int = DEFAULT_SEED
+    resamples: int = DEFAULT_RESAMPLES
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A comparison and what follows from it; ``state`` is the paired measure's."""
+
+    n: int
+    state: Any
+    comparison: Comparison | None
+    permutation_p_value: float | None
+    non_inferiority: NonInferiority | None
+    outcome: Outcome
+    reason: str
+    blockers: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+def judge_comparison(
+    known: Registry[Measure[Any]],
+    pairing: Pairing,
+    base: SampleSet,
+    cand: SampleSet,
+    settings: Settings,
+    *,
+    clustered: bool,
+) -> Judged:
+    """Measure the paired items and decide."""
+    measure = known.get("paired")
+    # Loaded here, so that every other command lives on without this plugin.
+    from gatemark.samples import measure as paired  # noqa: PLC0415
+
+    rows = [
+        (item.base, item.cand, (item.cluster or f"\0{item.id}") if clustered else None)
+        for item in pairing.items
+    ]
+    state = measure.step(measure.zero(), rows)
+    found = paired.compare(
+        state, seed=settings.seed, resamples=settings.resamples, alpha=settings.alpha
+    )
+    table = paired.table(state)
+    drop = _non_inferiority(table, pairing, settings)
+    outcome, reasons = _decide(pairing, base, cand, found, drop=drop, settings=settings)
+    return Judged(
+        n=table.n,
+        state=state,
+        comparison=found,
+        permutation_p_value=_permutation(table, found, settings),
+        non_inferiority=drop,
+        outcome=outcome,
+        reason=reasons[0],
+        blockers=() if outcome == "pass" else tuple(reasons),
+        caveats=found.caveats if found else (),
+    )
+
+
+def _non_inferiority(table: Any, pairing: Pairing, settings: Settings) -> NonInferiority | None:
+    if not pairing.is_bounded or table.n == 0:
+        return None
+    margin = UNSTATED_MARGIN if settings.margin is None else settings.margin
+    if table.is_binary and table.clusters is None:
+        return non_inferiority_of_counts(
+            table.state.lost, table.state.gained, table.n, margin=margin, alpha=settings.alpha
+        )
+    return non_inferiority_of_deltas(
+        table.deltas,
+        np.random.default_rng(settings.seed),
+        margin=margin,
+        alpha=settings.alpha,
+        clusters=table.clusters,
+        draws=max(MIN_DRAWS, min(settings.resamples, MAX_DRAWN_CELLS // table.n)),
+    )
+
+
+def _permutation(table: Any, found: Comparison | None, settings: Settings) -> float | None:
+    """The sign-flip p-value; clusters flip as a whole. For right or wrong it is McNemar's."""
+    if found is None:
+        return None
+    if table.clusters is None:
+        return found.p_value
+    sums, _ = cluster_totals(table.deltas, table.clusters)
+    rng = np.random.default_rng(settings.seed)
+    return sign_flip(sums, rng, resamples=settings.resamples).p_value
+
+
+def _decide(
+    pairing: Pairing,
+    base: SampleSet,
+    cand: SampleSet,
+    found: Comparison | None,
+    *,
+    drop: NonInferiority | None,
+    settings: Settings,
+) -> tuple[Outcome, list[str]]:
+    """The outcome and its reasons, the deciding one first."""
+    # Step 1.
+    strange = list(_incomparable(pairing, base, cand))
+    if found is None:
+        strange.append(f"no item is scored by {pairing.score} on both sides")
+    lost = list(_not_whole(pairing, base, cand))
+    if found is None or strange:
+        return "inconclusive", [*strange, *lost]
+
+    # Step 2.
+    numbers = _numbers(found, pairing, drop)
+    worse = _worse(found, drop, settings)
+    if worse is not None:
+        return "fail", [f"{numbers}: {worse}", *lost]
+
+    # Step 3. What is not shown yet is told too, because whole evidence may not settle it.
+    shown, why = _shown(found, drop, settings, pairing.scored_count)
+    if lost:
+        return "inconclusive", lost if shown else [*lost, f"{numbers}: {why}"]
+
+    # Step 4.
+    return "pass" if shown else "inconclusive", [f"{numbers}: {why}"]
+
+
+def _incomparable(pairing: Pairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
+    if base.task_hashes and cand.task_hashes and base.task_hashes != cand.task_hashes:
+        yield (
+            f"the sides ran different tasks: {TASK_HASH} is {_few(base.task_hashes)} in the base "
+            f"and {_few(cand.task_hashes)} in the candidate"
+        )
+    if base.tool != cand.tool:
+        return
+    for name in (DOC_HASH, "target"):
+        keys = pairing.different[name]
+        if keys:
+            yield f"{len(keys)} paired samples have another {name}: {_few_samples(keys)}"
+
+
+def _not_whole(pairing: Pairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
+    sides = (("base", base, 0), ("candidate", cand, 1))
+    for side, samples, place in sides:
+        for keys, what in (
+            (sorted(samples.errors), "errored"),
+            (pairing.unscored[place], f"are not scored by {pairing.score}"),
+            (pairing.unpaired[place], "are not on the other side"),
+        ):
+            if keys:
+                total = len(samples.keys)
+                yield f"{len(keys)} of {total} {side} samples {what}: {_few_samples(keys)}"
+        if samples.refused:
+            yield f"{len(samples.refused)} {side} rows could not be read: {samples.refused[0]}"
+    if pairing.clusterless:
+        names = _few(pairing.clusterless)
+        yield f"{len(pairing.clusterless)} items have no cluster: {names}"
+
+
+def _worse(found: Comparison, drop: NonInferiority | None, settings: Settings) -> str | None:
+    """Why the candidate is worse, None when that is not shown."""
+    if settings.margin is not None and drop is not None:
+        if drop.outcome != "fail":
+            return None
+        return f"worse by more than the margin {drop.margin:g}, and not by chance"
+    if found.delta >= 0:
+        return None
+    if found.p_value is not None:
+        if found.p_value < settings.alpha:
+            return f"significantly worse, p {found.p_value:.4g} < {settings.alpha:g}"
+        return None
+    if drop is not None and drop.lower is not None and drop.lower > 0:
+        return "worse in every cluster alike, which so many cannot be by chance"
+    return None
+
+
+def _shown(
+    found: Comparison, drop: NonInferiority | None, settings: Settings, n: int
+) -> tuple[bool, str]:
+    """Whether the candidate is shown to be good enough, and why or why not."""
+    if drop is not None and drop.outcome == "pass":
+        return True, f"no worse by more than {drop.margin:g} even at the bound of the drop"
+    better = found.p_value is not None and found.p_value < settings.alpha and found.delta > 0
+    if better and settings.margin is None:
+        return True, f"significantly better, p {found.p_value:.4g} < {settings.alpha:g}"
+    reach = "" if found.mde is None else f"; {_reach(n, found.mde, bounded=drop is not None)}"
+    if drop is None:
+        return False, f"neither better nor worse is shown{reach}"
+    return False, f"a drop of more than {drop.margin:g} is neither shown nor ruled out{reach}"
+
+
+def _numbers(found: Comparison, pairing: Pairing, drop: NonInferiority | None) -> str:
+    bound = "" if drop is None or drop.upper is None else f", drop at most {drop.upper:.4g}"
+    return f"{pairing.score} {found.delta:+.4g}{bound} (n={pairing.scored_count})"
+
+
+def _few_samples(keys: Iterable[Key]) -> str:
+    return _few(sample_names(keys))
+
+
+def _few(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - _FEW} more" if len(listed) > _FEW else ""
+    return ", ".join(listed[:_FEW]) + more
+
+
+def _reach(n: int, mde: float, *, bounded: bool) -> str:
+    """What this many items can tell; scores in [0, 1] cannot differ by more than 1."""
+    items = f"{n} item" if n == 1 else f"{n} items"
+    return (
+        f"{items} cannot show any" if bounded and mde > 1 else f"{items} can show {mde:.3g} or more"
+    )

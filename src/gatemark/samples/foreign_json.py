@@ -1,0 +1,137 @@
+"""JSON from strangers: bounded, strict unless told otherwise, recognisable from its first bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.importer import ForeignFile, Refusal
+
+T = TypeVar("T")
+
+NAN_TEXT: Final = "NaN"
+_BOM: Final = b"\xef\xbb\xbf"
+_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
+_TOKEN: Final = re.compile(_STRING + rb'|[\[\]{}:"]', re.DOTALL)
+_NAN_OR_STRING: Final = re.compile(_STRING + rb"|\bNaN\b", re.DOTALL)
+_PATH_DEPTH: Final = 4
+
+
+def decode(data: bytes, kind: type[T], place: str, *, nan_allowed: bool = False) -> T:
+    """Typed JSON, or an error that says where.
+
+    With ``nan_allowed`` a bare ``NaN`` token is read as the text "NaN", which no reader takes
+    for a number.
+    """
+    try:
+        return _decode(data, kind)
+    except (ValueError, RecursionError) as error:
+        if nan_allowed and b"NaN" in data:
+            return decode(_quote_nan(data), kind, place)
+        raise BadInputError(f"{place}: {reason_of(error)}") from error
+
+
+def reason_of(error: ValueError | RecursionError) -> str:
+    """What a decoding error means, in one line."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error)
+
+
+def lines(file: ForeignFile, kind: type[T]) -> Iterator[tuple[str, T | Refusal]]:
+    """Every line of a JSONL file with its place: decoded, or the reason why not."""
+    for number, line in enumerate(without_bom(file.data).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{file.name}:{number}"
+        try:
+            yield place, _decode(line, kind)
+        except (ValueError, RecursionError) as error:
+            yield place, Refusal(place, reason_of(error))
+
+
+def rows(
+    raws: list[msgspec.Raw], kind: type[T], place: str, *, nan_allowed: bool = False
+) -> Iterator[tuple[str, msgspec.Raw, T | Refusal]]:
+    """Every element of an array with its place: decoded, or the reason why not."""
+    for index, raw in enumerate(raws):
+        where = f"{place}[{index}]"
+        try:
+            yield where, raw, decode(bytes(raw), kind, where, nan_allowed=nan_allowed)
+        except BadInputError as error:
+            yield where, raw, Refusal(where, str(error).removeprefix(f"{where}: "))
+
+
+def without_bom(data: bytes) -> bytes:
+    """The bytes without the mark that some editors put first."""
+    return data.removeprefix(_BOM)
+
+
+def value_at(value: Any, path: str) -> Any:
+    """What lies at a dotted path, None when nothing does; a key may itself contain dots."""
+    if not path:
+        return value
+    if isinstance(value, list):
+        index, _, rest = path.partition(".")
+        within = index.isascii() and index.isdigit() and len(index) < 10
+        return value_at(value[int(index)], rest) if within and int(index) < len(value) else None
+    if not isinstance(value, dict):
+        return None
+    if path in value:
+        return value[path]
+    parts = path.split(".")
+    for size in range(len(parts) - 1, 0, -1):
+        key = ".".join(parts[:size])
+        if key in value:
+            return value_at(value[key], ".".join(parts[size:]))
+    return None
+
+
+@lru_cache(maxsize=4)
+def key_paths(head: bytes) -> frozenset[str]:
+    """The key paths of the first JSON value in some bytes, which may break off anywhere.
+
+    Array steps are written ``[]``: ``cases[].inputs``. Only the first few levels are listed.
+    """
+    paths: set[str] = set()
+    containers: list[tuple[bool, str]] = []
+    here, text, deeper = "", "", 0
+    for match in _TOKEN.finditer(without_bom(head)):
+        token = match.group()
+        in_object, prefix = containers[-1] if containers else (False, "")
+        if token == b'"':
+            break
+        if token.startswith(b'"'):
+            text = token[1:-1].decode("utf-8", "replace")
+        elif token in b"{[":
+            path = here if in_object else prefix
+            if len(containers) == _PATH_DEPTH:
+                deeper += 1
+            else:
+                containers.append((True, path) if token == b"{" else (False, f"{path}[]"))
+        elif token in b"}]":
+            if deeper:
+                deeper -= 1
+            elif len(containers) <= 1:
+                break
+            else:
+                containers.pop()
+        elif in_object and not deeper:
+            here = f"{prefix}.{text}" if prefix else text
+            paths.add(here)
+    return frozenset(paths)
+
+
+def _decode(data: bytes, kind: type[T]) -> T:
+    return msgspec.json.decode(without_bom(data), type=kind)
+
+
+def _quote_nan(data: bytes) -> bytes:
+    return _NAN_OR_STRING.sub(
+        lambda match: b'"NaN"' if match.group() == b"NaN" else match.group(), data
+    )

@@ -1,0 +1,291 @@
+"""Putting foreign rows together: what every importer must get right is done here, once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.foreign_json import decode, value_at
+from gatemark.samples.importer import (
+    Arm,
+    Check,
+    ForeignError,
+    ForeignFile,
+    ForeignSample,
+    Imported,
+    ReadOptions,
+    Refusal,
+)
+
+MESSAGE_LENGTH: Final = 2000
+ID_LENGTH: Final = 512
+SHOWN_LENGTH: Final = 80
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
+_LISTED: Final = 5
+_LARGEST_EXACT: Final = 2**53
+_EXCEPTION: Final = re.compile(r"\s*([A-Za-z_][\w.]*(?:Error|Exception|Timeout|Exit|Interrupt))\b")
+
+
+def score_number(value: object) -> float | None:
+    """A foreign score as a number: true is 1, false is 0, anything else that is no number None."""
+    if not isinstance(value, bool | int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def usable_id(value: object) -> str | None:
+    """A foreign id as text of one line; None when it cannot name a sample."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    text = str(value).strip()
+    return text if 0 < len(text) <= ID_LENGTH and not _CONTROL.search(text) else None
+
+
+def shown(value: object) -> str:
+    """A foreign value for a message: never long, and never opened when it is nested."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    text = repr(value)
+    return text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "…"
+
+
+def error_of(message: object, kind: str) -> ForeignError:
+    """A foreign error; the exception's name is its kind when the message starts with one."""
+    text = message if isinstance(message, str) else shown(message)
+    named = _EXCEPTION.match(text)
+    if len(text) > MESSAGE_LENGTH:
+        text = text[:MESSAGE_LENGTH] + "…"
+    return ForeignError(kind=named.group(1) if named else kind, message=text or kind)
+
+
+def text_tags(values: Mapping[str, Any] | None) -> dict[str, str]:
+    """The plain values of a foreign metadata object as tags; nested ones are left out."""
+    tags = {}
+    for key, value in (values or {}).items():
+        if isinstance(value, str):
+            tags[key] = value
+        elif isinstance(value, bool | int | float):
+            tags[key] = msgspec.json.encode(value).decode()
+    return tags
+
+
+def only(files: Sequence[ForeignFile], tool: str) -> ForeignFile:
+    """The single file of a format that has one file per log."""
+    if len(files) != 1:
+        raise BadInputError(f"{tool} logs are read one file at a time, got {len(files)}")
+    return files[0]
+
+
+def refuse_partial(place: str, reason: str, options: ReadOptions) -> str:
+    """Refuse a run that was cut short; a note when the caller said to take it anyway."""
+    if options.allow_partial:
+        return f"{place}: {reason}; taken because partial runs were allowed"
+    raise BadInputError(f"{place}: {reason}; such a run is no evidence for a promotion")
+
+
+def choose_arm(arms: Sequence[Arm], wanted: str | None, place: str) -> str:
+    """The arm to read: the wanted one, or the only one."""
+    names = [arm.name for arm in arms]
+    listed = ", ".join(repr(name) for name in names) or "none"
+    if wanted is None:
+        if len(names) == 1:
+            return names[0]
+        raise BadInputError(f"{place}: holds {len(names)} arms, name one with --arm: {listed}")
+    if wanted not in names:
+        raise BadInputError(f"{place}: has no arm {wanted!r} (arms: {listed})")
+    return wanted
+
+
+def check_mean(
+    name: str, claimed: float, values: Sequence[float], all_count: int, left_out: str
+) -> Check:
+    """A claimed mean beside the mean of the rows, with and without the rows that have no value."""
+    found = math.fsum(values) / len(values) if values else None
+    bounded = all(0 <= value <= 1 for value in values)
+    over_all = math.fsum(values) / all_count if bounded and all_count else None
+    agrees = found is not None and same_number(claimed, found)
+    missing = all_count - len(values)
+    why = None
+    if agrees and missing:
+        why = f"{missing} of {all_count} {left_out}, left out of its denominator"
+    elif not agrees and over_all is not None and same_number(claimed, over_all):
+        why = f"{missing} of {all_count} {left_out}, counted by the tool as 0"
+    elif not agrees:
+        why = "the reason is not in the log"
+    return Check(name, claimed, found, len(values), over_all, all_count, agrees, why)
+
+
+def check_count(name: str, claimed: float, found: int) -> Check:
+    """A claimed count beside the count of the rows."""
+    agrees = claimed == found
+    why = None if agrees else "rows and claim do not add up"
+    return Check(name, float(claimed), float(found), found, None, found, agrees, why)
+
+
+def same_number(left: float, right: float) -> bool:
+    """Equal but for the rounding of decimal output."""
+    return math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-9)
+
+
+class Gathering:
+    """The samples of one log as they come in, and the account of them."""
+
+    def __init__(self, tool: str, place: str, options: ReadOptions) -> None:
+        self._tool = tool
+        self._place = place
+        self._options = options
+        self._samples: dict[tuple[str, int], ForeignSample] = {}
+        self._refused: list[Refusal] = []
+        self._twice: list[str] = []
+        self._checks: list[Check] = []
+        self._claimed: dict[str, float] = {}
+        self._widened = 0
+        self.notes: list[str] = []
+        self.lineage: dict[str, str] = {}
+
+    @property
+    def samples(self) -> Iterable[ForeignSample]:
+        """What has been taken so far."""
+        return self._samples.values()
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Count a row that cannot be read."""
+        self._refused.append(refusal)
+
+    def chosen_id(self, place: str, row: object, fallback: object) -> object:
+        """The id at the path the caller named, or the tool's own; a raw row is opened for it."""
+        path = self._options.id_path
+        if path is None:
+            return fallback
+        if isinstance(row, msgspec.Raw):
+            row = decode(bytes(row), dict[str, Any], place, nan_allowed=True)
+        return value_at(row, path)
+
+    def add(
+        self,
+        place: str,
+        *,
+        item: object,
+        epoch: int = 1,
+        given: Any = None,
+        target: Any = None,
+        output: Any = None,
+        scores: Mapping[str, float | None] | None = None,
+        error: ForeignError | None = None,
+        latency_ms: float | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take one row; what cannot become a legal record is refused with its reason."""
+        name = usable_id(item)
+        if name is None:
+            self.refuse(Refusal(place, f"has no usable id, got {shown(item)}; name one with --id"))
+            return
+        if epoch < 1:
+            self.refuse(Refusal(place, f"epoch must be >= 1, got {epoch}"))
+            return
+        try:
+            given, target, output = (self._portable(value) for value in (given, target, output))
+        except BadInputError as problem:
+            self.refuse(Refusal(place, str(problem)))
+            return
+        if (name, epoch) in self._samples:
+            self._twice.append(f"{place}: {name!r} (epoch {epoch})")
+            return
+        span = score_number(latency_ms)
+        self._samples[name, epoch] = ForeignSample(
+            id=name,
+            epoch=epoch,
+            input=given,
+            target=target,
+            output=output,
+            scores={} if error else dict(scores or {}),
+            error=error,
+            latency_ms=span if span is not None and span >= 0 else None,
+            tags=dict(tags or {}),
+        )
+
+    def note(self, text: str) -> None:
+        """Say something once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def claim(self, name: str, value: object) -> None:
+        """Keep an aggregate of the tool's."""
+        number = score_number(value)
+        if number is not None:
+            self._claimed[name] = number
+
+    def note_left_out(
+        self, name: str, values: Sequence[float], all_count: int, left_out: str
+    ) -> None:
+        """Say what a mean becomes when the rows that the tool leaves out are counted."""
+        missing = all_count - len(values)
+        if values and missing and all(0 <= value <= 1 for value in values):
+            total = math.fsum(values)
+            self.note(
+                f"{name}: {self._tool} shows {total / len(values):.6g} over {len(values)}; "
+                f"{missing} of {all_count} {left_out}, and over all it is {total / all_count:.6g}"
+            )
+
+    def check(self, check: Check) -> None:
+        """Keep a comparison with a claimed number; one worth reading becomes a note."""
+        self._checks.append(check)
+        self._claimed[check.name] = check.claimed
+        if check.why is not None:
+            self.note(check.line())
+
+    def finish(self, *, arm: str | None = None, headline: str | None = None) -> Imported:
+        """Everything gathered, in the order of ids, which no completion order can change."""
+        if self._twice:
+            shown = "; ".join(self._twice[:_LISTED])
+            raise BadInputError(
+                f"{self._place}: {len(self._twice)} rows repeat an id: {shown}; "
+                "name a better id with --id"
+            )
+        if not self._samples:
+            reasons = tuple(f"{row.place}: {row.reason}" for row in self._refused[:_LISTED])
+            raise BadInputError(
+                (f"{self._place}: no {self._tool} sample could be read", *reasons),
+                unlisted_count=max(0, len(self._refused) - _LISTED),
+            )
+        if self._widened:
+            self.note(f"{self._widened} integers beyond 2**53 are kept as text")
+        if self._refused:
+            self.note(f"{len(self._refused)} rows could not be read and are refused")
+        return Imported(
+            tool=self._tool,
+            arm=arm,
+            samples=tuple(self._samples[key] for key in sorted(self._samples)),
+            refused=tuple(self._refused),
+            claimed=self._claimed,
+            checks=tuple(self._checks),
+            notes=tuple(self.notes),
+            headline=headline,
+            lineage={key: text for key, text in self.lineage.items() if text},
+        )
+
+    def only_score(self) -> str | None:
+        """The score that every sample speaks of, when there is just one."""
+        names = {name for sample in self.samples for name in sample.scores}
+        return names.pop() if len(names) == 1 else None
+
+    def _portable(self, value: Any, depth: int = 0) -> Any:
+        if depth > self._options.limits.value_depth:
+            raise BadInputError(f"nested deeper than {self._options.limits.value_depth} levels")
+        if isinstance(value, dict):
+            return {str(key): self._portable(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._portable(item, depth + 1) for item in value]
+        if isinstance(value, int) and abs(value) > _LARGEST_EXACT:
+            self._widened += 1
+            return str(value)
+        return value

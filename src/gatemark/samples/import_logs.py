@@ -1,0 +1,210 @@
+"""The journey of ``gatemark import``: other tools' logs in, ``gatemark.sample/1`` out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.disk.atomic import write_whole
+from gatemark.flow.admitted import Progress
+from gatemark.flow.reading import ReadingChoices
+from gatemark.intake.dataset import frozen_rows
+from gatemark.intake.source import inspect_source
+from gatemark.samples.importer import (
+    SAMPLE_SCHEMA,
+    Arm,
+    Check,
+    ForeignSample,
+    Imported,
+    ReadOptions,
+    as_record,
+    import_files,
+    importers,
+    list_arms,
+)
+from gatemark.samples.prepare import Preparation, prepare
+from gatemark.samples.read_samples import AUTO, is_own_file
+
+SUFFIX: Final = ".jsonl"
+PIECE_LINES: Final = 1000
+TRACES: Final = frozenset({"otlp", "langfuse"})
+
+
+class LogSummary(msgspec.Struct, frozen=True):
+    """What one log turned into: received == accepted + refused, and errored are accepted."""
+
+    files: tuple[str, ...]
+    tool: str
+    arm: str | None
+    received: int
+    accepted: int
+    errored: int
+    refused: int
+    scores: tuple[str, ...]
+    headline: str | None
+    claimed: dict[str, float]
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...]
+    refusals: tuple[str, ...]
+    lineage: dict[str, str]
+
+
+class ImportSummary(msgspec.Struct, frozen=True):
+    """All logs of one import. ``output`` is null when nothing was written."""
+
+    received: int
+    accepted: int
+    errored: int
+    refused: int
+    output: str | None
+    logs: tuple[LogSummary, ...]
+    redacted: int = 0
+    repeats: int = 0
+    not_drawn: int = 0
+    recipe: Preparation = Preparation()
+    snapshot: str | None = None
+    """What a pack's result will cite the written samples by, where they are made for replay."""
+
+
+def import_logs(
+    paths: Sequence[str],
+    *,
+    tool: str = AUTO,
+    arm: str | None = None,
+    id_path: str | None = None,
+    output: str | None = None,
+    prepared: Preparation | None = None,
+    choices: ReadingChoices | None = None,
+    on_progress: Progress | None = None,
+) -> ImportSummary:
+    """Read logs, and write their samples in the order of ids when an output is named.
+
+    Rows that cannot be read keep anything from being written, unless ``on_bad_line`` says to go
+    on without them.
+    """
+    choices = choices or ReadingChoices()
+    check_output(paths, output)
+    _check_inputs(paths, tool, choices)
+    options = ReadOptions(arm=arm, id_path=id_path)
+    logs = import_files([Path(path) for path in paths], tool=tool, options=options)
+    if on_progress is not None:
+        total = sum(inspect_source(path).byte_count for path in paths)
+        on_progress(total, total)
+    recipe = prepared or Preparation()
+    made = prepare(_ordered(logs, paths), recipe)
+    files = [tuple(paths)] if len(logs) < len(paths) else [(path,) for path in paths]
+    summaries = tuple(_summary(log, names) for log, names in zip(logs, files, strict=True))
+    refused = sum(summary.refused for summary in summaries)
+    written = None
+    if output is not None and not (refused and choices.on_bad_line == "error"):
+        write_whole(Path(output), _lines(made.samples))
+        written = output
+    return ImportSummary(
+        received=sum(summary.received for summary in summaries),
+        accepted=sum(summary.accepted for summary in summaries),
+        errored=sum(summary.errored for summary in summaries),
+        refused=refused,
+        output=written,
+        logs=summaries,
+        redacted=made.redacted,
+        repeats=made.repeats,
+        not_drawn=made.not_drawn,
+        recipe=recipe,
+        snapshot=_snapshot(made.samples) if written and _is_replay(logs, recipe) else None,
+    )
+
+
+def _is_replay(logs: Sequence[Imported], recipe: Preparation) -> bool:
+    """Whether samples are made for a replay suite: traces, or a draw. Digests take their time."""
+    return recipe.take is not None or any(log.tool in TRACES for log in logs)
+
+
+def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
+    """The digest of the samples as a data set; None when they cannot be one."""
+    if any(sample.epoch > 1 for sample in samples):
+        return None
+    try:
+        return frozen_rows("samples", map(as_record, samples)).digest
+    except BadInputError:
+        return None
+
+
+def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[Arm, ...]:
+    """The experiments inside some logs."""
+    _check_inputs(paths, tool, ReadingChoices())
+    return list_arms([Path(path) for path in paths], tool=tool)
+
+
+def importer_names() -> tuple[str, ...]:
+    """The formats that can be named."""
+    return importers().names()
+
+
+def _check_inputs(paths: Sequence[str], tool: str, choices: ReadingChoices) -> None:
+    if tool != AUTO:
+        importers().get(tool)
+        return
+    for path in paths:
+        source = inspect_source(path)
+        if is_own_file(source, choices):
+            raise UsageError(f"{path}: is {SAMPLE_SCHEMA} already; 'gatemark validate' checks it")
+
+
+def check_output(paths: Sequence[str], output: str | None) -> None:
+    """Refuse an output of another kind, or over a log that is read."""
+    if output is None:
+        return
+    if not output.endswith(SUFFIX):
+        raise UsageError(f"samples are written as JSON Lines: {output!r} must end in {SUFFIX}")
+    if any(Path(path).resolve() == Path(output).resolve() for path in paths):
+        raise UsageError(f"{output}: would be written over the log it is read from")
+
+
+def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSample]:
+    """All samples by id and epoch; two logs may not share one."""
+    owners: dict[tuple[str, int], int] = {}
+    clashes = []
+    for place, log in enumerate(logs):
+        for sample in log.samples:
+            first = owners.setdefault((sample.id, sample.epoch), place)
+            if first != place:
+                clashes.append(
+                    f"{paths[place]}: id {sample.id!r}, epoch {sample.epoch} is in "
+                    f"{paths[first]} too; import each log on its own"
+                )
+    if clashes:
+        raise BadInputError(tuple(clashes[:5]), unlisted_count=max(0, len(clashes) - 5))
+    return sorted(
+        (sample for log in logs for sample in log.samples),
+        key=lambda sample: (sample.id, sample.epoch),
+    )
+
+
+def _lines(samples: Sequence[ForeignSample]) -> Iterable[bytes]:
+    encoder = msgspec.json.Encoder()
+    for start in range(0, len(samples), PIECE_LINES):
+        piece = samples[start : start + PIECE_LINES]
+        yield encoder.encode_lines([as_record(sample) for sample in piece])
+
+
+def _summary(log: Imported, files: tuple[str, ...]) -> LogSummary:
+    return LogSummary(
+        files=files,
+        tool=log.tool,
+        arm=log.arm,
+        received=log.received_count,
+        accepted=len(log.samples),
+        errored=log.errored_count,
+        refused=len(log.refused),
+        scores=tuple(sorted({name for sample in log.samples for name in sample.scores})),
+        headline=log.headline,
+        claimed=log.claimed,
+        checks=log.checks,
+        notes=log.notes,
+        refusals=tuple(f"{refusal.place}: {refusal.reason}" for refusal in log.refused),
+        lineage=log.lineage,
+    )

@@ -1,0 +1,281 @@
+"""What another tool's log turns into: neutral rows, an account of them, and who can read what."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.core.registry import Registry
+
+SAMPLE_SCHEMA: Final = "gatemark.sample/1"
+HEAD_BYTES: Final = 1 << 18
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+
+
+class ForeignLimits(msgspec.Struct, frozen=True):
+    """How much of a stranger's file is believed before it is refused."""
+
+    file_bytes: int = 1 << 30
+    member_count: int = 200_000
+    member_bytes: int = 256 << 20
+    expanded_bytes: int = 4 << 30
+    value_depth: int = 60
+
+
+class ReadOptions(msgspec.Struct, frozen=True):
+    """What the reader of a log may be told.
+
+    ``arm`` picks one of several experiments in a file; ``id_path`` is a dotted path to the item
+    id in the tool's own row; ``allow_partial`` accepts a run that the log shows to be cut short.
+    """
+
+    arm: str | None = None
+    id_path: str | None = None
+    allow_partial: bool = False
+    limits: ForeignLimits = ForeignLimits()
+
+
+class ForeignFile(msgspec.Struct, frozen=True):
+    """The bytes of one log and the folder it lies in, when it lies in one."""
+
+    name: str
+    data: bytes
+    folder: str | None = None
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes, enough to recognise a format by."""
+        return self.data[:HEAD_BYTES]
+
+    def sibling(self, name: str, limits: ForeignLimits) -> ForeignFile | None:
+        """The file of that name in the same folder, if there is one."""
+        if self.folder is None:
+            return None
+        path = Path(self.folder) / name
+        return open_foreign(path, limits) if path.is_file() else None
+
+
+class ForeignError(msgspec.Struct, frozen=True):
+    """Why an item has no scores."""
+
+    kind: str
+    message: str
+
+
+class ForeignSample(msgspec.Struct, frozen=True):
+    """One row of a log in neutral words; the fields are those of `gatemark.sample/1`."""
+
+    id: str
+    epoch: int = 1
+    input: Any = None
+    target: Any = None
+    output: Any = None
+    scores: dict[str, float | None] = {}
+    confidence: float | None = None
+    error: ForeignError | None = None
+    latency_ms: float | None = None
+    cluster: str | None = None
+    tags: dict[str, str] = {}
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A row that could not be read: where, and why."""
+
+    place: str
+    reason: str
+
+
+class Arm(msgspec.Struct, frozen=True):
+    """One experiment inside a log."""
+
+    name: str
+    row_count: int
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One number the tool claims, beside the same number taken from the imported rows.
+
+    ``found`` rests on ``found_count`` rows that have it; ``over_all`` counts errored rows as not
+    right and rests on ``all_count``; it is None where that makes no sense.
+    """
+
+    name: str
+    claimed: float
+    found: float | None
+    found_count: int
+    over_all: float | None
+    all_count: int
+    agrees: bool
+    why: str | None
+
+    def line(self) -> str:
+        """Both numbers, and why they differ when that is known."""
+        found = "nothing" if self.found is None else f"{self.found:.6g} (n={self.found_count})"
+        text = f"{self.name}: the log says {self.claimed:.6g}, its rows give {found}"
+        if self.over_all is not None and self.all_count != self.found_count:
+            text += f", {self.over_all:.6g} over all {self.all_count}"
+        return text if self.why is None else f"{text}; {self.why}"
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """A log, read: every row is either a sample or a refusal.
+
+    ``claimed`` are the tool's own aggregates; ``checks`` compare some of them with the rows.
+    ``headline`` names the score the tool itself would show first, when it has one. ``lineage``
+    says what the log tells of model, data and versions.
+    """
+
+    tool: str
+    arm: str | None
+    samples: tuple[ForeignSample, ...]
+    refused: tuple[Refusal, ...]
+    claimed: dict[str, float]
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...]
+    headline: str | None
+    lineage: dict[str, str]
+
+    @property
+    def errored_count(self) -> int:
+        """Samples that carry an error; they stay in every denominator."""
+        return sum(sample.error is not None for sample in self.samples)
+
+    @property
+    def received_count(self) -> int:
+        """Rows met in the log, read or not."""
+        return len(self.samples) + len(self.refused)
+
+
+class Importer(msgspec.Struct, frozen=True):
+    """A reader of one tool's logs.
+
+    ``sniff`` looks at the first bytes and the file name. ``arms`` lists the experiments in the
+    files; ``read`` takes one of them. ``joint`` says that several files make up one log.
+    """
+
+    name: str
+    summary: str
+    sniff: Callable[[bytes, str], bool]
+    arms: Callable[[Sequence[ForeignFile], ReadOptions], tuple[Arm, ...]]
+    read: Callable[[Sequence[ForeignFile], ReadOptions], Imported]
+    joint: bool = False
+
+
+@cache
+def importers() -> Registry[Importer]:
+    """Every importer: the ones in this house and strangers' by entry point."""
+    return Registry(
+        kind="importer",
+        package="gatemark.samples.importers",
+        attribute="IMPORTER",
+        plugin_type=Importer,
+        name_of=lambda importer: importer.name,
+    )
+
+
+def as_record(sample: ForeignSample) -> dict[str, Any]:
+    """The `gatemark.sample/1` object for a row, every field written out."""
+    return {"schema": SAMPLE_SCHEMA, **msgspec.to_builtins(sample)}
+
+
+def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
+    """Read a log whole, unpacked if it is packed, unless it is larger than allowed."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(limits.file_bytes + 1)
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    data = _unpacked(data, path, limits.file_bytes)
+    if len(data) > limits.file_bytes:
+        raise BadInputError(f"{path}: must be at most {limits.file_bytes} bytes, is larger")
+    if not data.strip():
+        raise BadInputError(f"{path}: the file is empty")
+    return ForeignFile(name=str(path), data=data, folder=str(path.parent))
+
+
+def _unpacked(data: bytes, path: Path, most: int) -> bytes:
+    """The bytes inside gzip or zstd, at most one more than allowed; others as they are."""
+    if data.startswith(ZSTD_MAGIC):
+        return _unzstd(data, path, most)
+    if not data.startswith(GZIP_MAGIC):
+        return data
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            return stream.read(most + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise BadInputError(f"{path}: gzip data is damaged or truncated ({error})") from error
+
+
+def _unzstd(data: bytes, path: Path, most: int) -> bytes:
+    import zstandard  # noqa: PLC0415 - few logs come packed that way
+
+    unpack = zstandard.ZstdDecompressor()
+    try:
+        with unpack.stream_reader(io.BytesIO(data), read_across_frames=True) as stream:
+            return bytes(stream.read(most + 1))
+    except zstandard.ZstdError as error:
+        raise BadInputError(f"{path}: zstd data is damaged or truncated ({error})") from error
+
+
+def detect(file: ForeignFile, known: Registry[Importer]) -> Importer:
+    """The one importer that recognises a file."""
+    fitting = [importer for importer in known if importer.sniff(file.head, file.name)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise BadInputError(
+            f"{file.name}: neither {SAMPLE_SCHEMA} nor a log of a known format "
+            f"(known: {', '.join(known.names())})"
+        )
+    raise BadInputError(
+        f"{file.name}: looks like several formats: "
+        f"{', '.join(importer.name for importer in fitting)}; name one with --from"
+    )
+
+
+def import_files(
+    paths: Sequence[Path], *, tool: str = "auto", options: ReadOptions | None = None
+) -> tuple[Imported, ...]:
+    """Read logs of one tool: one result per log, or one for all where they belong together."""
+    options = options or ReadOptions()
+    files = [open_foreign(path, options.limits) for path in paths]
+    importer = _one_importer(files, tool)
+    if importer.joint:
+        return (importer.read(files, options),)
+    return tuple(importer.read([file], options) for file in files)
+
+
+def list_arms(
+    paths: Sequence[Path], *, tool: str = "auto", options: ReadOptions | None = None
+) -> tuple[Arm, ...]:
+    """The experiments that the files hold between them."""
+    options = options or ReadOptions()
+    files = [open_foreign(path, options.limits) for path in paths]
+    importer = _one_importer(files, tool)
+    if importer.joint:
+        return importer.arms(files, options)
+    return tuple(arm for file in files for arm in importer.arms([file], options))
+
+
+def _one_importer(files: Sequence[ForeignFile], tool: str) -> Importer:
+    known = importers()
+    if not files:
+        raise BadInputError("nothing to import: no file was named")
+    if tool != "auto":
+        return known.get(tool)
+    found = [detect(file, known) for file in files]
+    names = sorted({importer.name for importer in found})
+    if len(names) > 1:
+        raise BadInputError(
+            f"the files are logs of several tools: {', '.join(names)}; import each on its own"
+        )
+    return found[0]

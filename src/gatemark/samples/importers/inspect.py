@@ -1,0 +1,281 @@
+"""Inspect AI logs: `.json`, and `.eval` archives with deflate or zstd members."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.foreign_json import NAN_TEXT, key_paths
+from gatemark.samples.gathering import (
+    Gathering,
+    check_count,
+    check_mean,
+    choose_arm,
+    error_of,
+    only,
+    refuse_partial,
+    score_number,
+    shown,
+    text_tags,
+)
+from gatemark.samples.importer import (
+    Arm,
+    ForeignError,
+    ForeignFile,
+    ForeignSample,
+    Imported,
+    Importer,
+    ReadOptions,
+    Refusal,
+)
+from gatemark.samples.inspect_log import ZIP, Log, Output, Results, Sample, Score, load
+
+NAME: Final = "inspect"
+_MEMBERS: Final = ("_journal/", "samples/", "header.json", "summaries.json", "reductions.json")
+_LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+_WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_MEANS: Final = frozenset({"accuracy", "mean"})
+
+
+def sniff(head: bytes, filename: str) -> bool:
+    """An `.eval` archive, or a JSON object with a status and an eval spec."""
+    if head.startswith(ZIP):
+        first_member = head[30:60].decode("utf-8", "replace")
+        return filename.endswith(".eval") or first_member.startswith(_MEMBERS)
+    return key_paths(head) >= {"status", "eval", "eval.task"}
+
+
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
+    """One arm per epoch; a log read without naming one keeps them all, told apart by epoch."""
+    _, rows_read = load(only(files, NAME), options)
+    counts: dict[int, int] = defaultdict(int)
+    for _, _, row in rows_read:
+        if isinstance(row, Sample):
+            counts[row.epoch] += 1
+    return tuple(Arm(f"epoch-{epoch}", counts[epoch]) for epoch in sorted(counts))
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """Every sample and epoch; edited scores as edited, errors as errors."""
+    file = only(files, NAME)
+    log, rows_read = load(file, options)
+    gathering = Gathering(NAME, file.name, options)
+    _refuse_unfinished(log, file, gathering, options)
+    taken = list(rows_read)
+    if not taken:
+        raise BadInputError(f"{file.name}: the log holds no samples")
+    scored = any(isinstance(row, Sample) and row.scores for _, _, row in taken)
+    if not scored:
+        gathering.note("the log holds no scores at all")
+    if options.arm is not None:
+        choose_arm(arms(files, options), options.arm, file.name)
+    for place, raw, row in taken:
+        if isinstance(row, Refusal):
+            gathering.refuse(row)
+        elif options.arm is None or options.arm == f"epoch-{row.epoch}":
+            _add(gathering, place, raw, row, scored=scored)
+    if options.arm is None and options.id_path is None and not options.allow_partial:
+        _add_missing(gathering, log, file)
+    if options.arm is None and log.results is not None:
+        _check(gathering, log.results, list(gathering.samples))
+    gathering.lineage |= {
+        "task": log.eval.task,
+        "model": log.eval.model,
+        "created": log.eval.created,
+        "dataset": log.eval.dataset.name or "",
+        "inspect_ai": text_tags(log.eval.packages).get("inspect_ai", ""),
+    }
+    return gathering.finish(arm=options.arm, headline=_headline(log, gathering))
+
+
+def _refuse_unfinished(
+    log: Log, file: ForeignFile, gathering: Gathering, options: ReadOptions
+) -> None:
+    config = log.eval.config
+    if log.status != "success":
+        reason = f"status must be 'success', got {log.status!r}"
+        gathering.note(refuse_partial(file.name, reason, options))
+    if config.limit is not None:
+        reason = f"the run was cut with --limit {_cut(config.limit)}"
+        gathering.note(refuse_partial(file.name, reason, options))
+    if config.sample_id is not None:
+        reason = "the run was cut with --sample-id"
+        gathering.note(refuse_partial(file.name, reason, options))
+
+
+def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: Sample, *, scored: bool) -> None:
+    scores: dict[str, float | None] = {}
+    tags = text_tags(row.metadata)
+    for name, score in (row.scores or {}).items():
+        for part, value in _parts(name, score.value):
+            scores[part] = _number(value)
+            if value == NAN_TEXT:
+                gathering.note(f"score {part} is NaN for some samples: unscored, so null")
+            elif scores[part] is None and isinstance(value, str):
+                tags[f"label.{part}"] = value
+                gathering.note(f"score {part} holds labels that are no numbers; they became tags")
+        tags |= _edit_tags(gathering, name, score, place)
+    if row.limit is not None and row.limit.type:
+        tags["limit"] = row.limit.type
+    if row.error_retries:
+        tags["retries"] = str(len(row.error_retries))
+    error = _error(row, scores, scored=scored)
+    if error is not None and any(score is not None for score in scores.values()):
+        gathering.note("scores of errored or invalidated samples are set aside")
+    gathering.add(
+        place,
+        item=gathering.chosen_id(place, raw, row.id),
+        epoch=row.epoch,
+        given=row.input if not row.choices else {"input": row.input, "choices": row.choices},
+        target=row.target,
+        output=_completion(row.output),
+        scores=scores,
+        error=error,
+        latency_ms=None if row.total_time is None else row.total_time * 1000,
+        tags=tags,
+    )
+
+
+def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [(f"{name}/{key}", part) for key, part in value.items()]
+    if isinstance(value, list):
+        return [(f"{name}/{index}", part) for index, part in enumerate(value)]
+    return [(name, value)]
+
+
+def _number(value: Any) -> float | None:
+    if not isinstance(value, str):
+        return score_number(value)
+    if value in _LETTERS:
+        return _LETTERS[value]
+    if value.lower() in _WORDS:
+        return _WORDS[value.lower()]
+    try:
+        return score_number(float(value))
+    except ValueError:
+        return None
+
+
+def _error(row: Sample, scores: dict[str, float | None], *, scored: bool) -> ForeignError | None:
+    if row.error is not None:
+        return error_of(row.error.message, "sample_error")
+    if row.invalidation is not None:
+        reason = row.invalidation.reason or "no reason given"
+        return ForeignError("invalidated", f"by {row.invalidation.author or 'unknown'}: {reason}")
+    if scored and all(score is None for score in scores.values()):
+        return ForeignError("unscored", "no scorer gave this sample a number")
+    return None
+
+
+def _edit_tags(gathering: Gathering, name: str, score: Score, place: str) -> dict[str, str]:
+    edits = [edit for edit in score.history if edit.provenance is not None]
+    if not edits:
+        return {}
+    latest, provenance = edits[-1], edits[-1].provenance
+    if latest.value != "UNCHANGED" and shown(latest.value) != shown(score.value):
+        gathering.note(
+            f"{place}: {name} is {shown(score.value)} but its last edit says {shown(latest.value)}"
+        )
+    fields = {
+        "author": provenance.author if provenance else None,
+        "reason": provenance.reason if provenance else None,
+        "timestamp": provenance.timestamp if provenance else None,
+        "original": _plain(score.history[0].value),
+    }
+    gathering.note("some scores were edited after the run; their tags say by whom and why")
+    return {f"edited.{name}.{key}": text for key, text in fields.items() if text}
+
+
+def _cut(limit: Any) -> str:
+    """One number, or the range from one to another."""
+    return "-".join(map(shown, limit)) if isinstance(limit, list) else shown(limit)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else shown(value)
+
+
+def _completion(output: Output | None) -> Any:
+    if output is None:
+        return None
+    if output.completion is not None:
+        return output.completion
+    message = output.choices[0].message if output.choices else None
+    return None if message is None else message.content
+
+
+def _add_missing(gathering: Gathering, log: Log, file: ForeignFile) -> None:
+    present = {(sample.id, sample.epoch) for sample in gathering.samples}
+    epochs = range(1, max(1, min(log.eval.config.epochs or 1, 1000)) + 1)
+    pinned = {str(item).strip() for item in log.eval.dataset.sample_ids or []}
+    for item in sorted(pinned):
+        for epoch in epochs:
+            if (item, epoch) not in present:
+                gathering.add(
+                    f"{file.name}: eval.dataset.sample_ids",
+                    item=item,
+                    epoch=epoch,
+                    error=ForeignError("missing", "listed in the dataset, but not in the log"),
+                )
+
+
+def _check(gathering: Gathering, results: Results, samples: list[ForeignSample]) -> None:
+    if results.total_samples is not None:
+        gathering.check(check_count("total_samples", results.total_samples, len(samples)))
+    names = {name for sample in samples for name in sample.scores}
+    repeated = any(sample.epoch > 1 for sample in samples)
+    for total in results.scores:
+        name = total.name if total.name in names else f"{total.scorer}/{total.name}"
+        label = name if total.reducer is None else f"{name} [{total.reducer}]"
+        for metric, claimed in total.metrics.items():
+            value = score_number(claimed.value)
+            if value is None:
+                continue
+            gathering.claim(f"{label} {metric}", value)
+            if metric not in _MEANS or name not in names:
+                continue
+            if repeated and total.reducer not in (None, "mean"):
+                gathering.note(f"{label} {metric} is not recomputed: its reducer is no mean")
+                continue
+            reduced = _reduced(samples, name)
+            gathering.check(
+                check_mean(
+                    f"{label} {metric}",
+                    value,
+                    reduced,
+                    len({sample.id for sample in samples}),
+                    "samples errored or went unscored",
+                )
+            )
+
+
+def _reduced(samples: list[ForeignSample], name: str) -> list[float]:
+    epochs: dict[str, list[float]] = defaultdict(list)
+    for sample in samples:
+        score = sample.scores.get(name)
+        if score is not None:
+            epochs[sample.id].append(score)
+    return [math.fsum(scores) / len(scores) for scores in epochs.values()]
+
+
+def _headline(log: Log, gathering: Gathering) -> str | None:
+    if log.results is not None and log.results.headline is not None:
+        return log.results.headline.score
+    names = {name for sample in gathering.samples for name in sample.scores}
+    shown = [total.name for total in (log.results.scores if log.results else [])]
+    return next((name for name in shown if name in names), gathering.only_score())
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="Inspect AI logs (.json, .eval)",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+)

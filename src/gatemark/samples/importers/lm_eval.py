@@ -1,0 +1,301 @@
+"""lm-evaluation-harness: `samples_<task>_<time>.jsonl`, with its `results_<time>.json`.
+
+The samples file has one row per document and filter; the results file holds the aggregates and
+is the only place that shows a run cut with ``--limit``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.foreign_json import decode, key_paths, lines, value_at
+from gatemark.samples.gathering import (
+    Gathering,
+    check_count,
+    check_mean,
+    choose_arm,
+    refuse_partial,
+    score_number,
+    usable_id,
+)
+from gatemark.samples.importer import (
+    Arm,
+    ForeignFile,
+    Imported,
+    Importer,
+    ReadOptions,
+    Refusal,
+)
+
+NAME: Final = "lm-eval"
+_SAMPLES_NAME: Final = re.compile(
+    r"samples_(?P<task>.+?)(?:_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl$"
+)
+_ALIAS: Final = re.compile(r"results\.[^.]+\.alias$")
+
+
+class _Row(msgspec.Struct):
+    doc_id: int
+    doc: Any = None
+    target: Any = None
+    arguments: Any = None
+    resps: Any = None
+    filter: str = "none"
+    metrics: list[str] = []
+    doc_hash: str | None = None
+
+
+class _Counted(msgspec.Struct):
+    original: int
+    effective: int
+
+
+class _MetricSpec(msgspec.Struct):
+    metric: Any = None
+    aggregation: Any = None
+
+
+class _TaskConfig(msgspec.Struct):
+    metric_list: list[_MetricSpec] | None = None
+
+
+class _RunConfig(msgspec.Struct):
+    limit: float | None = None
+
+
+class _Results(msgspec.Struct):
+    results: dict[str, dict[str, Any]]
+    configs: dict[str, _TaskConfig] = {}
+    config: _RunConfig = msgspec.field(default_factory=_RunConfig)
+    counts: dict[str, _Counted] = msgspec.field(name="n-samples", default_factory=dict)
+    task_hashes: dict[str, str] = {}
+    model_name: str | None = None
+    lm_eval_version: str | None = None
+
+
+class _Doc(msgspec.Struct):
+    place: str
+    first: dict[str, Any]
+    row: _Row
+    scores: dict[str, float | None]
+
+
+def sniff(head: bytes, _filename: str) -> bool:
+    """A samples row, or a results file."""
+    return _is_samples(head) or _is_results(head)
+
+
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
+    """One arm per task."""
+    samples, results = _sorted_out(files, options)
+    return tuple(
+        Arm(_task(file, results), sum(1 for _ in lines(file, msgspec.Raw))) for file in samples
+    )
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """One sample per document; each filter's metrics are scores called metric/filter."""
+    samples, results = _sorted_out(files, options)
+    by_task = {_task(file, results): file for file in samples}
+    if len(by_task) != len(samples):
+        raise BadInputError(f"{samples[0].name}: two samples files are of the same task")
+    place = ", ".join(file.name for file in samples)
+    task = choose_arm([Arm(name, 0) for name in by_task], options.arm, place)
+    gathering = Gathering(NAME, by_task[task].name, options)
+    task_hash = None
+    if results is None:
+        gathering.note(
+            "no results file was given: neither --limit nor the aggregates could be checked"
+        )
+    else:
+        _refuse_limited(results, task, gathering, by_task[task], options)
+        task_hash = results.task_hashes.get(task)
+    docs = _docs(by_task[task], gathering)
+    own_ids = _has_own_ids(docs)
+    if not own_ids and options.id_path is None:
+        gathering.note("documents carry no id of their own: doc_id, their position, is used")
+    for doc in docs.values():
+        _add(gathering, doc, own_ids=own_ids, task_hash=task_hash)
+    if results is not None:
+        _check(gathering, results, task, docs)
+        gathering.lineage |= {
+            "model": results.model_name or "",
+            "lm_eval": results.lm_eval_version or "",
+            "task_hash": task_hash or "",
+        }
+    gathering.lineage["task"] = task
+    return gathering.finish(arm=task, headline=gathering.only_score())
+
+
+def _is_samples(head: bytes) -> bool:
+    return key_paths(head) >= {"doc_id", "doc", "arguments", "resps"}
+
+
+def _is_results(head: bytes) -> bool:
+    paths = key_paths(head)
+    return "results" in paths and any(_ALIAS.match(path) for path in paths)
+
+
+def _sorted_out(
+    files: Sequence[ForeignFile], options: ReadOptions
+) -> tuple[list[ForeignFile], _Results | None]:
+    samples = [file for file in files if _is_samples(file.head)]
+    results = [file for file in files if not _is_samples(file.head)]
+    if not samples:
+        raise BadInputError(
+            f"{files[0].name if files else NAME}: holds aggregates only; name the samples file "
+            "too (lm-eval writes one with --log_samples)"
+        )
+    if not results:
+        results = _found_beside(samples[0], options)
+    if len(results) > 1:
+        raise BadInputError(f"{results[1].name}: one results file per import, got {len(results)}")
+    if not results:
+        return samples, None
+    return samples, decode(results[0].data, _Results, results[0].name)
+
+
+def _found_beside(samples: ForeignFile, options: ReadOptions) -> list[ForeignFile]:
+    named = _SAMPLES_NAME.search(PurePath(samples.name).name)
+    if named is None or named["time"] is None:
+        return []
+    found = samples.sibling(f"results_{named['time']}.json", options.limits)
+    return [] if found is None else [found]
+
+
+def _task(file: ForeignFile, results: _Results | None) -> str:
+    name = PurePath(file.name).name
+    known = sorted(results.results if results else (), key=len, reverse=True)
+    for task in known:
+        if re.search(rf"samples_{re.escape(task)}(?=[_.])", name):
+            return task
+    named = _SAMPLES_NAME.search(name)
+    return named["task"] if named else name.removesuffix(".jsonl")
+
+
+def _refuse_limited(
+    results: _Results, task: str, gathering: Gathering, file: ForeignFile, options: ReadOptions
+) -> None:
+    counted = results.counts.get(task)
+    if counted is not None and counted.effective < counted.original:
+        reason = f"{task} ran {counted.effective} of {counted.original} documents (--limit)"
+        gathering.note(refuse_partial(file.name, reason, options))
+    elif results.config.limit is not None:
+        reason = f"the run was cut with --limit {results.config.limit:g}"
+        gathering.note(refuse_partial(file.name, reason, options))
+
+
+def _docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
+    docs: dict[int, _Doc] = {}
+    for place, whole in lines(file, dict[str, Any]):
+        if isinstance(whole, Refusal):
+            gathering.refuse(whole)
+            continue
+        try:
+            row = msgspec.convert(whole, _Row)
+        except msgspec.ValidationError as error:
+            gathering.refuse(Refusal(place, str(error)))
+            continue
+        doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}))
+        for metric in row.metrics:
+            name = f"{metric}/{row.filter}"
+            if name in doc.scores:
+                raise BadInputError(
+                    f"{place}: doc_id {row.doc_id} has a second row for filter {row.filter!r}"
+                )
+            doc.scores[name] = score_number(whole.get(metric))
+            if doc.scores[name] is None:
+                gathering.note(f"{name} is not one number per document; it is null")
+    return docs
+
+
+def _has_own_ids(docs: Mapping[int, _Doc]) -> bool:
+    ids = [doc.row.doc.get("id") for doc in docs.values() if isinstance(doc.row.doc, dict)]
+    usable = [name for name in map(usable_id, ids) if name is not None]
+    return len(docs) == len(usable) == len(set(usable))
+
+
+def _add(gathering: Gathering, doc: _Doc, *, own_ids: bool, task_hash: str | None) -> None:
+    row = doc.row
+    tags = {"doc_id": str(row.doc_id)}
+    if row.doc_hash:
+        tags["doc_hash"] = row.doc_hash
+    if task_hash:
+        tags["task_hash"] = task_hash
+    gathering.add(
+        doc.place,
+        item=gathering.chosen_id(doc.place, doc.first, row.doc["id"] if own_ids else row.doc_id),
+        given=_prompt(row),
+        target=row.target,
+        output=_response(row),
+        scores=doc.scores,
+        tags=tags,
+    )
+
+
+def _prompt(row: _Row) -> Any:
+    prompt = value_at(row.arguments, "gen_args_0.arg_0")
+    return row.doc if prompt is None else prompt
+
+
+def _response(row: _Row) -> Any:
+    """The bare answer where there is one; log likelihoods, which are logged as text, as numbers."""
+    continued = isinstance(value_at(row.arguments, "gen_args_0.arg_1"), str)
+    if not isinstance(row.resps, list):
+        return row.resps
+    answers = [_likelihood(_bare(part)) if continued else _bare(part) for part in row.resps]
+    return answers[0] if len(answers) == 1 else answers
+
+
+def _bare(part: Any) -> Any:
+    return part[0] if isinstance(part, list) and len(part) == 1 else part
+
+
+def _likelihood(pair: Any) -> Any:
+    if not isinstance(pair, list) or len(pair) != 2 or pair[1] not in ("True", "False"):
+        return pair
+    try:
+        return [float(pair[0]), pair[1] == "True"]
+    except (TypeError, ValueError):
+        return pair
+
+
+def _check(gathering: Gathering, results: _Results, task: str, docs: Mapping[int, _Doc]) -> None:
+    claims = results.results.get(task, {})
+    config = results.configs.get(task)
+    means = {
+        spec.metric
+        for spec in (config.metric_list if config and config.metric_list else [])
+        if spec.aggregation == "mean" and isinstance(spec.metric, str)
+    }
+    if isinstance(claims.get("sample_len"), int):
+        gathering.check(check_count(f"{task} sample_len", claims["sample_len"], len(docs)))
+    for key, value in claims.items():
+        metric, comma, filter_name = key.partition(",")
+        claimed = score_number(value)
+        if not comma or claimed is None:
+            continue
+        name = f"{metric}/{filter_name}"
+        gathering.claim(name, claimed)
+        if metric in means:
+            scores = [doc.scores.get(name) for doc in docs.values()]
+            values = [score for score in scores if score is not None]
+            gathering.check(
+                check_mean(name, claimed, values, len(docs), "documents have no such score")
+            )
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="lm-evaluation-harness samples (.jsonl) and results (.json)",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+    joint=True,
+)

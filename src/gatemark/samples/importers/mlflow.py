@@ -1,0 +1,270 @@
+"""MLflow GenAI evaluation: the result data frame as JSON, by records, by columns or by lines.
+
+`mlflow.genai.evaluate` writes no file of its own; this is `result.result_df.to_json(...)`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.samples.foreign_json import decode, key_paths, lines, without_bom
+from gatemark.samples.gathering import (
+    Gathering,
+    choose_arm,
+    error_of,
+    only,
+    same_number,
+    score_number,
+    text_tags,
+    usable_id,
+)
+from gatemark.samples.importer import (
+    Arm,
+    ForeignError,
+    ForeignFile,
+    Imported,
+    Importer,
+    ReadOptions,
+    Refusal,
+)
+
+NAME: Final = "mlflow"
+_VALUE: Final = "/value"
+_RUN: Final = "mlflow.sourceRun"
+_OWN_TAGS: Final = "mlflow."
+_WORDS: Final = {"yes": 1.0, "no": 0.0}
+
+
+class _Problem(msgspec.Struct):
+    error_code: str | None = None
+    error_message: str | None = None
+
+
+class _Feedback(msgspec.Struct):
+    value: Any = None
+    error: _Problem | None = None
+
+
+class _Assessment(msgspec.Struct):
+    assessment_name: str = ""
+    feedback: _Feedback | None = None
+    expectation: Any = None
+    valid: bool | None = None
+
+
+class _Row(msgspec.Struct):
+    request: Any = None
+    response: Any = None
+    state: str | None = None
+    execution_duration: float | None = None
+    tags: dict[str, Any] | None = None
+    trace_metadata: dict[str, Any] | None = None
+    assessments: list[_Assessment] | None = None
+
+    @property
+    def run(self) -> str:
+        """The run that made the row; one data frame may hold several."""
+        named = (self.trace_metadata or {}).get(_RUN)
+        return named if isinstance(named, str) and named else "run"
+
+
+_Placed = tuple[str, dict[str, Any], _Row]
+
+
+def sniff(head: bytes, _filename: str) -> bool:
+    """A data frame with trace ids and at least one value column."""
+    paths = key_paths(head)
+    for prefix in ("", "[]."):
+        columns = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
+        if "trace_id" in columns and any(column.endswith(_VALUE) for column in columns):
+            return True
+    return False
+
+
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
+    """One arm per run that the rows name as their source."""
+    file = only(files, NAME)
+    return _arms(_load(file, Gathering(NAME, file.name, options)))
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """One sample per trace; feedback columns are scores, expectations the target."""
+    file = only(files, NAME)
+    gathering = Gathering(NAME, file.name, options)
+    placed = _load(file, gathering)
+    arm = choose_arm(_arms(placed), options.arm, file.name) if placed else ""
+    mine = [entry for entry in placed if entry[2].run == arm]
+    tagged = _has_case_ids(mine)
+    if not tagged and options.id_path is None:
+        gathering.note("rows carry no tag case_id: the digest of the request is the id")
+    for place, whole, row in mine:
+        own = (row.tags or {}).get("case_id") if tagged else _digest_of(row.request)
+        _add(gathering, place, gathering.chosen_id(place, whole, own), whole, row)
+    gathering.lineage["run"] = arm
+    return gathering.finish(arm=arm, headline=gathering.only_score())
+
+
+def _load(file: ForeignFile, gathering: Gathering) -> list[_Placed]:
+    placed: list[_Placed] = []
+    for place, whole in _rows(file):
+        if isinstance(whole, Refusal):
+            gathering.refuse(whole)
+            continue
+        try:
+            placed.append((place, whole, msgspec.convert(whole, _Row)))
+        except msgspec.ValidationError as error:
+            gathering.refuse(Refusal(place, str(error)))
+    return placed
+
+
+def _rows(file: ForeignFile) -> list[tuple[str, dict[str, Any] | Refusal]]:
+    if without_bom(file.data).lstrip().startswith(b"["):
+        records = decode(file.data, list[Any], file.name)
+        return [_record(f"{file.name}: [{n}]", record) for n, record in enumerate(records)]
+    if "trace_id" in key_paths(file.head) and not _by_columns(file):
+        return list(lines(file, dict[str, Any]))
+    columns = decode(file.data, dict[str, dict[str, Any]], file.name)
+    keys = list(columns.get("trace_id", {}))
+    uneven = [name for name, cells in columns.items() if list(cells) != keys]
+    if uneven:
+        raise BadInputError(
+            f"{file.name}: column {uneven[0]!r} does not have the same rows as 'trace_id'"
+        )
+    return [
+        (f"{file.name}: row {key}", {name: cells[key] for name, cells in columns.items()})
+        for key in keys
+    ]
+
+
+def _record(place: str, record: object) -> tuple[str, dict[str, Any] | Refusal]:
+    if isinstance(record, dict):
+        return place, record
+    return place, Refusal(place, f"a row must be an object, got {type(record).__name__}")
+
+
+def _by_columns(file: ForeignFile) -> bool:
+    return any(path.startswith("trace_id.") for path in key_paths(file.head))
+
+
+def _arms(placed: list[_Placed]) -> tuple[Arm, ...]:
+    counts = Counter(row.run for _, _, row in placed)
+    return tuple(Arm(name, counts[name]) for name in sorted(counts))
+
+
+def _has_case_ids(placed: list[_Placed]) -> bool:
+    ids = [(row.tags or {}).get("case_id") for _, _, row in placed]
+    return bool(ids) and all(usable_id(one) is not None for one in ids)
+
+
+def _digest_of(request: Any) -> str | None:
+    try:
+        return None if request is None else digest(request)
+    except InvalidValueError:
+        return None
+
+
+def _add(gathering: Gathering, place: str, item: object, whole: dict[str, Any], row: _Row) -> None:
+    expected = _expectations(whole, row)
+    scores: dict[str, float | None] = {}
+    tags = {k: v for k, v in text_tags(row.tags).items() if not k.startswith(_OWN_TAGS)}
+    for column, value in whole.items():
+        name = column.removesuffix(_VALUE)
+        if name == column or name in expected:
+            continue
+        scores[name] = _number(value)
+        if isinstance(value, str) and scores[name] is None:
+            tags[f"label.{name}"] = value
+            del scores[name]
+    problems = _problems(row)
+    _compare(gathering, place, scores, row)
+    for name, problem in problems.items():
+        scores[name] = None
+        tags[f"error.{name}"] = problem
+    gathering.add(
+        place,
+        item=item,
+        given=row.request,
+        target=_target(expected),
+        output=row.response,
+        scores=scores,
+        error=_error(row, scores, problems),
+        latency_ms=row.execution_duration,
+        tags=tags,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return _WORDS.get(value.lower()) if isinstance(value, str) else score_number(value)
+
+
+def _expectations(whole: Mapping[str, Any], row: _Row) -> dict[str, Any]:
+    """Columns that say what was wanted, by their assessment or, without one, by their name."""
+    named = {one.assessment_name for one in row.assessments or [] if one.expectation is not None}
+    judged = {one.assessment_name for one in row.assessments or [] if one.feedback is not None}
+    columns = {
+        column.removesuffix(_VALUE): value
+        for column, value in whole.items()
+        if column.endswith(_VALUE)
+    }
+    return {
+        name: value
+        for name, value in columns.items()
+        if name in named or (name.startswith("expected_") and name not in judged)
+    }
+
+
+def _target(expected: Mapping[str, Any]) -> Any:
+    if set(expected) <= {"expected_response"}:
+        return expected.get("expected_response")
+    return dict(expected)
+
+
+def _problems(row: _Row) -> dict[str, str]:
+    return {
+        one.assessment_name: one.feedback.error.error_message or one.feedback.error.error_code or ""
+        for one in row.assessments or []
+        if one.feedback is not None and one.feedback.error is not None and one.valid is not False
+    }
+
+
+def _compare(
+    gathering: Gathering, place: str, scores: Mapping[str, float | None], row: _Row
+) -> None:
+    """A column beside the assessment it was taken from; assessments may be edited later."""
+    for one in row.assessments or []:
+        if one.feedback is None or one.valid is False:
+            continue
+        kept = _number(one.feedback.value)
+        shown = scores.get(one.assessment_name)
+        if kept is not None and shown is not None and not same_number(kept, shown):
+            gathering.note(
+                f"{place}: {one.assessment_name} is {shown:g} in its column and {kept:g} "
+                "in its assessment"
+            )
+
+
+def _error(
+    row: _Row, scores: Mapping[str, float | None], problems: Mapping[str, str]
+) -> ForeignError | None:
+    if row.state is not None and row.state not in ("OK", "TraceState.OK"):
+        return ForeignError("trace_error", f"the trace ended in state {row.state}")
+    if any(score is not None for score in scores.values()):
+        return None
+    if problems:
+        return error_of(next(iter(problems.values())), "scorer_error")
+    return ForeignError("unscored", "no scorer gave this row a number")
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="MLflow GenAI result data frames (.json)",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+)

@@ -1,0 +1,226 @@
+"""pydantic-evals reports as JSON: one report, or an array of several.
+
+A case that crashed is not among the cases but in ``failures``; both are rows here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.foreign_json import decode, key_paths, rows, without_bom
+from gatemark.samples.gathering import (
+    Gathering,
+    check_mean,
+    choose_arm,
+    error_of,
+    only,
+    score_number,
+    text_tags,
+)
+from gatemark.samples.importer import (
+    Arm,
+    ForeignError,
+    ForeignFile,
+    Imported,
+    Importer,
+    ReadOptions,
+    Refusal,
+)
+
+NAME: Final = "pydantic-evals"
+_LEFT_OUT: Final = "cases failed or went unscored"
+_REPEAT: Final = re.compile(r" \[(\d{1,9})/\d{1,9}\]$")
+
+
+class _Judgement(msgspec.Struct):
+    value: Any = None
+
+
+class _EvaluatorFailure(msgspec.Struct):
+    name: str = ""
+    error_message: str = ""
+
+
+class _Case(msgspec.Struct):
+    name: str
+    inputs: Any = None
+    expected_output: Any = None
+    output: Any = None
+    metadata: Any = None
+    scores: dict[str, _Judgement] = {}
+    labels: dict[str, _Judgement] = {}
+    assertions: dict[str, _Judgement] = {}
+    task_duration: float | None = None
+    source_case_name: str | None = None
+    evaluator_failures: list[_EvaluatorFailure] = []
+
+
+class _Failure(msgspec.Struct):
+    name: str
+    error_message: str = ""
+    inputs: Any = None
+    expected_output: Any = None
+    metadata: Any = None
+    source_case_name: str | None = None
+
+
+class _Report(msgspec.Struct):
+    cases: list[msgspec.Raw]
+    name: str = "report"
+    failures: list[msgspec.Raw] = []
+    averages: dict[str, Any] | None = None
+    dataset_name: str | None = None
+    experiment_metadata: dict[str, Any] | None = None
+
+
+def sniff(head: bytes, _filename: str) -> bool:
+    """A report with cases or failures of the tool's shape."""
+    paths = {path.removeprefix("[].") for path in key_paths(head)}
+    if "cases" not in paths:
+        return False
+    crashed = {"failures[].name", "failures[].error_message"}
+    return paths >= {"cases[].inputs", "cases[].scores"} or paths >= crashed
+
+
+def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[Arm, ...]:
+    """One arm per report, named as the experiment is."""
+    return _arms(_load(only(files, NAME)))
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """Every case and every failure; assertions are 1 or 0, labels are tags."""
+    file = only(files, NAME)
+    reports = _load(file)
+    arm = choose_arm(_arms(reports), options.arm, file.name)
+    report = next(report for report in reports if report.name == arm)
+    gathering = Gathering(NAME, file.name, options)
+    values: dict[str, list[float]] = {}
+    for place, raw, case in rows(report.cases, _Case, f"{file.name}: cases"):
+        if isinstance(case, Refusal):
+            gathering.refuse(case)
+        else:
+            _add_case(gathering, place, raw, case, values)
+    for place, raw, failure in rows(report.failures, _Failure, f"{file.name}: failures"):
+        if isinstance(failure, Refusal):
+            gathering.refuse(failure)
+        else:
+            _add_failure(gathering, place, raw, failure)
+    _check(gathering, report, values)
+    gathering.note("the file holds neither a time nor versions: lineage is incomplete")
+    gathering.lineage |= {
+        "experiment": report.name,
+        "dataset": report.dataset_name or "",
+        **text_tags(report.experiment_metadata),
+    }
+    return gathering.finish(arm=arm, headline=gathering.only_score())
+
+
+def _load(file: ForeignFile) -> list[_Report]:
+    if without_bom(file.data).lstrip().startswith(b"["):
+        reports = decode(file.data, list[_Report], file.name)
+    else:
+        reports = [decode(file.data, _Report, file.name)]
+    twice = [name for name, n in Counter(report.name for report in reports).items() if n > 1]
+    if twice:
+        raise BadInputError(f"{file.name}: two reports are called {twice[0]!r}")
+    return reports
+
+
+def _arms(reports: list[_Report]) -> tuple[Arm, ...]:
+    return tuple(Arm(one.name, len(one.cases) + len(one.failures)) for one in reports)
+
+
+def _key(name: str, source: str | None) -> tuple[str, int]:
+    """A repeated case is called `name [2/3]` and says which case it repeats."""
+    numbered = _REPEAT.search(name)
+    if source is None or numbered is None:
+        return name, 1
+    return source, int(numbered[1])
+
+
+def _add_case(
+    gathering: Gathering,
+    place: str,
+    raw: msgspec.Raw,
+    case: _Case,
+    values: dict[str, list[float]],
+) -> None:
+    tags = text_tags(case.metadata if isinstance(case.metadata, dict) else None)
+    scores: dict[str, float | None] = {}
+    for name, value in _judged(case):
+        number = score_number(value)
+        scores[name] = number
+        if number is not None:
+            values.setdefault(name, []).append(number)
+    tags |= text_tags({f"label.{name}": label.value for name, label in case.labels.items()})
+    for failure in case.evaluator_failures:
+        scores.setdefault(failure.name or "evaluator", None)
+        tags[f"error.{failure.name}"] = error_of(failure.error_message, "evaluator").message
+    error = None
+    if case.evaluator_failures and all(score is None for score in scores.values()):
+        error = error_of(case.evaluator_failures[0].error_message, "evaluator_error")
+    elif not scores or all(score is None for score in scores.values()):
+        error = ForeignError("unscored", "no evaluator gave this case a number")
+    item, epoch = _key(case.name, case.source_case_name)
+    gathering.add(
+        place,
+        item=gathering.chosen_id(place, raw, item),
+        epoch=epoch,
+        given=case.inputs,
+        target=case.expected_output,
+        output=case.output,
+        scores=scores,
+        error=error,
+        latency_ms=None if case.task_duration is None else case.task_duration * 1000,
+        tags=tags,
+    )
+
+
+def _judged(case: _Case) -> Iterator[tuple[str, Any]]:
+    for name, score in case.scores.items():
+        yield name, score.value
+    for name, assertion in case.assertions.items():
+        yield (f"assertion/{name}" if name in case.scores else name), assertion.value
+
+
+def _add_failure(gathering: Gathering, place: str, raw: msgspec.Raw, failure: _Failure) -> None:
+    item, epoch = _key(failure.name, failure.source_case_name)
+    gathering.add(
+        place,
+        item=gathering.chosen_id(place, raw, item),
+        epoch=epoch,
+        given=failure.inputs,
+        target=failure.expected_output,
+        error=error_of(failure.error_message, "case_failure"),
+        tags=text_tags(failure.metadata if isinstance(failure.metadata, dict) else None),
+    )
+
+
+def _check(gathering: Gathering, report: _Report, values: dict[str, list[float]]) -> None:
+    """The averages the tool shows are over finished cases; a dump may or may not hold them."""
+    all_count = len(report.cases) + len(report.failures)
+    claimed: dict[str, Any] = {}
+    for kind in ("scores", "assertions"):
+        kept = (report.averages or {}).get(kind)
+        claimed |= kept if isinstance(kept, dict) else {}
+    for name, numbers in values.items():
+        claim = score_number(claimed.get(name))
+        if claim is None:
+            gathering.note_left_out(name, numbers, all_count, _LEFT_OUT)
+        else:
+            gathering.check(check_mean(name, claim, numbers, all_count, _LEFT_OUT))
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="pydantic-evals reports (.json)",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+)

@@ -1,0 +1,198 @@
+"""The shape of an Inspect AI log and its two packings: one JSON object, or a ZIP of many.
+
+Both say version 2 whatever the packing, so the bytes decide and never the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.archive import Archive
+from gatemark.samples.foreign_json import decode, rows
+from gatemark.samples.importer import ForeignFile, ReadOptions, Refusal
+
+ZIP: Final = b"PK\x03\x04"
+
+
+class Provenance(msgspec.Struct):
+    """Who changed something, when and why."""
+
+    author: str | None = None
+    reason: str | None = None
+    timestamp: str | None = None
+
+
+class Edit(msgspec.Struct):
+    """One change of a score; the value may be the word UNCHANGED."""
+
+    value: Any = "UNCHANGED"
+    provenance: Provenance | None = None
+
+
+class Score(msgspec.Struct):
+    """What one scorer said; ``value`` is what holds after all edits."""
+
+    value: Any = None
+    history: list[Edit] = []
+
+
+class Message(msgspec.Struct):
+    """A chat message."""
+
+    content: Any = None
+
+
+class Choice(msgspec.Struct):
+    """One answer of the model."""
+
+    message: Message | None = None
+    stop_reason: str | None = None
+
+
+class Output(msgspec.Struct):
+    """What the model said; old logs have no ``completion``."""
+
+    completion: str | None = None
+    choices: list[Choice] = []
+
+
+class Failure(msgspec.Struct):
+    """Why a sample crashed."""
+
+    message: str = ""
+
+
+class LimitHit(msgspec.Struct):
+    """The limit that ended a sample."""
+
+    type: str = ""
+
+
+class Sample(msgspec.Struct):
+    """One sample in one epoch."""
+
+    id: str | int
+    epoch: int = 1
+    input: Any = None
+    choices: list[Any] | None = None
+    target: Any = None
+    output: Output | None = None
+    scores: dict[str, Score] | None = None
+    error: Failure | None = None
+    invalidation: Provenance | None = None
+    limit: LimitHit | None = None
+    metadata: dict[str, Any] = {}
+    error_retries: list[msgspec.Raw] | None = None
+    total_time: float | None = None
+
+
+class Config(msgspec.Struct):
+    """How the run was asked to go."""
+
+    epochs: int | None = None
+    limit: Any = None
+    sample_id: Any = None
+
+
+class Dataset(msgspec.Struct):
+    """What the run was asked about."""
+
+    name: str | None = None
+    sample_ids: list[str | int] | None = None
+
+
+class Spec(msgspec.Struct):
+    """The task, the model and the data."""
+
+    task: str = ""
+    model: str = ""
+    created: str = ""
+    config: Config = msgspec.field(default_factory=Config)
+    dataset: Dataset = msgspec.field(default_factory=Dataset)
+    packages: dict[str, Any] = {}
+
+
+class Metric(msgspec.Struct):
+    """An aggregate number."""
+
+    value: Any = None
+
+
+class Total(msgspec.Struct):
+    """The aggregates of one scorer."""
+
+    name: str = ""
+    scorer: str = ""
+    reducer: str | None = None
+    metrics: dict[str, Metric] = {}
+
+
+class Headline(msgspec.Struct):
+    """The score that the log shows first."""
+
+    score: str | None = None
+
+
+class Results(msgspec.Struct):
+    """Every aggregate."""
+
+    total_samples: int | None = None
+    scores: list[Total] = []
+    headline: Headline | None = None
+
+
+class Log(msgspec.Struct):
+    """A log; samples lie beside it in an archive and inside it in JSON."""
+
+    eval: Spec
+    status: str = "started"
+    results: Results | None = None
+    samples: list[msgspec.Raw] | None = None
+
+
+def load(
+    file: ForeignFile, options: ReadOptions
+) -> tuple[Log, Iterator[tuple[str, msgspec.Raw, Sample | Refusal]]]:
+    """The log and its samples, each decoded or refused with its place."""
+    if file.data.startswith(ZIP):
+        return _from_archive(file, options)
+    log = decode(file.data, Log, file.name, nan_allowed=True)
+    if log.samples is None:
+        raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
+    return log, rows(log.samples, Sample, f"{file.name}: samples", nan_allowed=True)
+
+
+def _from_archive(
+    file: ForeignFile, options: ReadOptions
+) -> tuple[Log, Iterator[tuple[str, msgspec.Raw, Sample | Refusal]]]:
+    archive = Archive(file, options.limits)
+    spec = next((n for n in ("header.json", "_journal/start.json") if n in archive.names), None)
+    if spec is None:
+        raise BadInputError(
+            f"{file.name}: a ZIP archive, but no Inspect log: "
+            "it has neither header.json nor _journal/start.json"
+        )
+    log = decode(archive.read(spec), Log, f"{file.name}: {spec}", nan_allowed=True)
+    names = [n for n in archive.names if n.startswith("samples/") and n.endswith(".json")]
+    if not names:
+        raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
+    return log, _archived(archive, names, file, keep=options.id_path is not None)
+
+
+def _archived(
+    archive: Archive, names: list[str], file: ForeignFile, *, keep: bool
+) -> Iterator[tuple[str, msgspec.Raw, Sample | Refusal]]:
+    for name in names:
+        content = archive.read(name)
+        place = f"{file.name}: {name}"
+        try:
+            sample = decode(content, Sample, place, nan_allowed=True)
+        except BadInputError as error:
+            yield place, msgspec.Raw(), Refusal(place, str(error).removeprefix(f"{place}: "))
+        else:
+            # Unpacked bytes are many times the file; they are kept only when an id lies in them.
+            yield place, msgspec.Raw(content if keep else b""), sample

@@ -1,0 +1,216 @@
+"""Two sets of samples item by item: which pair up, what each side scored, what is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.samples.read_samples import DOC_HASH, Key, SampleSet
+
+LISTED_MAX: Final = 1000
+_FEW: Final = 5
+
+
+class PairedItem(NamedTuple):
+    """One item on both sides; a score is None when any of its epochs errored or has no number."""
+
+    id: str
+    base: float | None
+    cand: float | None
+    cluster: str | None
+
+    @property
+    def delta(self) -> float | None:
+        """Candidate minus base, None unless both have a score."""
+        return None if self.base is None or self.cand is None else self.cand - self.base
+
+
+class SideMean(msgspec.Struct, frozen=True):
+    """A side's own mean, over the items it scored and over all of them with the rest as 0.
+
+    ``over_all`` is null where a 0 would not mean the worst score.
+    """
+
+    scored: float | None
+    scored_count: int
+    over_all: float | None
+    item_count: int
+
+
+class Pairing(msgspec.Struct, frozen=True):
+    """Everything a comparison rests on, and an account of what it cannot rest on.
+
+    ``unscored`` and ``unpaired`` name samples; ``different`` names the contents in which paired
+    samples differ; ``clusterless`` the items without a cluster, when clusters were asked for.
+    """
+
+    score: str
+    items: tuple[PairedItem, ...]
+    unscored: tuple[tuple[Key, ...], tuple[Key, ...]]
+    unpaired: tuple[tuple[Key, ...], tuple[Key, ...]]
+    means: tuple[SideMean, SideMean]
+    different: dict[str, tuple[Key, ...]]
+    clusterless: tuple[str, ...]
+    epoch_count: int
+    lowest: float | None
+    highest: float | None
+
+    @property
+    def scored_count(self) -> int:
+        """Items with a score on both sides."""
+        return sum(item.delta is not None for item in self.items)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether every score lies inside [0, 1], so that an error can count as 0."""
+        return _is_bounded(self.lowest, self.highest)
+
+
+def choose_score(base: SampleSet, cand: SampleSet, wanted: str | None) -> str:
+    """The score to compare: the named one, the only one, or the one both tools show first.
+
+    A file in which every sample errored has no scores to name, and has none to object with.
+    """
+    speaking = [side for side in (base, cand) if side.scores or len(side.errors) < len(side.keys)]
+    if not speaking:
+        raise BadInputError(f"every sample of {base.name} and {cand.name} errored")
+    if wanted is not None:
+        for side in speaking:
+            if wanted not in side.scores:
+                raise UsageError(
+                    f"{side.name}: has no score {wanted!r} (scores: {score_names(side.scores)})"
+                )
+        return wanted
+    shared = sorted(set.intersection(*(set(side.scores) for side in speaking)))
+    if len(shared) == 1:
+        return shared[0]
+    if not shared:
+        names = [f"{side.name} has {score_names(side.scores)}" for side in speaking]
+        raise BadInputError(f"the files share no score: {'; '.join(names)}")
+    headlines = {side.headline for side in speaking if side.headline is not None}
+    if len(headlines) == 1 and headlines <= set(shared):
+        return headlines.pop()
+    raise UsageError(
+        f"several scores could be compared, name one with --score: {score_names(shared)}"
+    )
+
+
+def score_names(names: Iterable[str]) -> str:
+    """Scores for a message, in order; names come from logs and may hold anything."""
+    return ", ".join(n if n.isprintable() else repr(n) for n in sorted(names)) or "none"
+
+
+def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: bool) -> Pairing:
+    """Pair by id and epoch; the epochs of an item count as one, by their mean."""
+    shared = sorted(base.keys.keys() & cand.keys.keys())
+    columns = (base.scores.get(score, {}), cand.scores.get(score, {}))
+    items = []
+    clashing: list[str] = []
+    is_clustered = bool(base.clusters or cand.clusters)
+    epoch_count = 0
+    for item, keys in _by_id(shared):
+        epoch_count = max(epoch_count, len(keys))
+        named = _clusters_of(keys, base, cand) if is_clustered else frozenset()
+        if len(named) > 1:
+            clashing.append(f"{item!r} is in {' and '.join(map(repr, sorted(named)))}")
+        scores = (_mean_of(columns[0], keys), _mean_of(columns[1], keys))
+        items.append(PairedItem(item, *scores, min(named, default=None)))
+    if clashing:
+        raise BadInputError(
+            f"{len(clashing)} items are in two clusters: {'; '.join(clashing[:_FEW])}"
+        )
+    numbers = [score for column in columns for score in column.values()]
+    lowest, highest = min(numbers, default=None), max(numbers, default=None)
+    bounded = _is_bounded(lowest, highest)
+    return Pairing(
+        score=score,
+        items=tuple(items),
+        unscored=(_unscored(base, columns[0]), _unscored(cand, columns[1])),
+        unpaired=(
+            tuple(sorted(base.keys.keys() - cand.keys.keys())),
+            tuple(sorted(cand.keys.keys() - base.keys.keys())),
+        ),
+        means=(
+            _side_mean(base, columns[0], bounded=bounded),
+            _side_mean(cand, columns[1], bounded=bounded),
+        ),
+        different={
+            name: _different(base.contents[name], cand.contents[name], shared)
+            for name in (DOC_HASH, "target", "input")
+        },
+        clusterless=tuple(i.id for i in items if i.cluster is None) if clustered else (),
+        epoch_count=epoch_count,
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+def sample_names(keys: Iterable[Key]) -> tuple[str, ...]:
+    """Samples as text: the id, and the epoch where it is not the first."""
+    return tuple(name if epoch == 1 else f"{name} (epoch {epoch})" for name, epoch in keys)
+
+
+def _is_bounded(lowest: float | None, highest: float | None) -> bool:
+    return lowest is None or highest is None or 0 <= lowest <= highest <= 1
+
+
+def _by_id(keys: Sequence[Key]) -> Iterator[tuple[str, list[Key]]]:
+    """Items and their epochs, from keys in order."""
+    if len({key[0] for key in keys}) == len(keys):
+        yield from ((key[0], [key]) for key in keys)
+        return
+    for item, group in groupby(keys, key=lambda key: key[0]):
+        yield item, list(group)
+
+
+def _clusters_of(keys: Iterable[Key], *sides: SampleSet) -> frozenset[str]:
+    return frozenset(side.clusters[key] for side in sides for key in keys if key in side.clusters)
+
+
+def _mean_of(column: Mapping[Key, float], keys: list[Key]) -> float | None:
+    if len(keys) == 1:
+        return column.get(keys[0])
+    scores = [column[key] for key in keys if key in column]
+    return math.fsum(scores) / len(scores) if len(scores) == len(keys) else None
+
+
+def _unscored(side: SampleSet, column: Mapping[Key, float]) -> tuple[Key, ...]:
+    return tuple(sorted(key for key in side.keys if key not in column and key not in side.errors))
+
+
+def _side_mean(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -> SideMean:
+    scored: list[float] = []
+    counted: list[float] = []
+    for _, keys in _by_id(sorted(side.keys)):
+        mean = _mean_of(column, keys)
+        if mean is not None:
+            scored.append(mean)
+            counted.append(mean)
+        else:
+            counted.append(math.fsum(column.get(key, 0.0) for key in keys) / len(keys))
+    return SideMean(
+        scored=math.fsum(scored) / len(scored) if scored else None,
+        scored_count=len(scored),
+        over_all=math.fsum(counted) / len(counted) if bounded and counted else None,
+        item_count=len(counted),
+    )
+
+
+def _different(
+    base: Mapping[Key, int], cand: Mapping[Key, int], shared: Iterable[Key]
+) -> tuple[Key, ...]:
+    """The samples whose contents both sides tell, and tell differently."""
+    if not base or not cand or base == cand:
+        return ()
+    return tuple(
+        key
+        for key in shared
+        if (before := base.get(key)) is not None
+        and (after := cand.get(key)) is not None
+        and before != after
+    )

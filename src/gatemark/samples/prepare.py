@@ -1,0 +1,125 @@
+"""Making replay data of imported samples: redact, drop repeats, draw; each counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import canonical_bytes, digest_bytes
+from gatemark.core.dataset import Row, freeze
+from gatemark.core.errors import UsageError
+from gatemark.hygiene.personal import personal_data
+from gatemark.hygiene.secrets import secret_kinds
+from gatemark.intake.dataset import draw
+from gatemark.packs.pack import Sampling
+from gatemark.samples.importer import ForeignSample
+
+SHOWN_DIGEST: Final = 16
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """What to do with samples before they are written.
+
+    ``redact`` replaces every text that shows personal data or a secret by what it showed and a
+    digest; ``dedupe`` keeps the first of samples with the same input; ``take`` draws that many;
+    with ``stratify`` the values of that tag keep their shares.
+    """
+
+    redact: bool = False
+    dedupe: bool = False
+    take: int | None = None
+    seed: int = 0
+    stratify: str | None = None
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """The samples that are left, and what became of the others."""
+
+    samples: tuple[ForeignSample, ...]
+    redacted: int
+    repeats: int
+    not_drawn: int
+
+
+def prepare(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
+    """Redact first, so that nothing private decides what is kept."""
+    if wanted.stratify is not None and wanted.take is None:
+        raise UsageError("--stratify says how to draw, so say how many with --take")
+    left = list(samples)
+    redacted = 0
+    if wanted.redact:
+        cleaned = [_redacted(sample) for sample in left]
+        redacted = sum(new != old for new, old in zip(cleaned, left, strict=True))
+        left = cleaned
+    before = len(left)
+    if wanted.dedupe:
+        left = _without_repeats(left)
+    repeats = before - len(left)
+    before = len(left)
+    if wanted.take is not None:
+        left = _drawn(left, wanted.take, wanted)
+    return Prepared(tuple(left), redacted, repeats, before - len(left))
+
+
+def _redacted(sample: ForeignSample) -> ForeignSample:
+    error = sample.error
+    return msgspec.structs.replace(
+        sample,
+        id=_unnamed(sample.id),
+        input=without_private(sample.input),
+        target=without_private(sample.target),
+        output=without_private(sample.output),
+        tags={name: without_private(text) for name, text in sample.tags.items()},
+        error=None
+        if error is None
+        else msgspec.structs.replace(error, message=without_private(error.message)),
+    )
+
+
+def _unnamed(name: str) -> str:
+    """The id, or its digest when it is somebody's address or number; random keys tell nothing."""
+    if not set(personal_data(name)) & {"email", "phone"}:
+        return name
+    return f"redacted-{digest_bytes(name.encode()).removeprefix('sha256:')[:SHOWN_DIGEST]}"
+
+
+def without_private(value: Any) -> Any:
+    """The value with every text that shows personal data or a secret replaced by its digest."""
+    if isinstance(value, str):
+        kinds = (*personal_data(value), *secret_kinds(value))
+        if not kinds:
+            return value
+        name = digest_bytes(value.encode(errors="surrogatepass"))[: SHOWN_DIGEST + len("sha256:")]
+        return f"[redacted: {', '.join(dict.fromkeys(kinds))}; {name}]"
+    if isinstance(value, dict):
+        return {without_private(key): without_private(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_private(item) for item in value]
+    return value
+
+
+def _without_repeats(samples: Sequence[ForeignSample]) -> list[ForeignSample]:
+    seen: set[bytes] = set()
+    kept = []
+    for sample in samples:
+        key = canonical_bytes(sample.input)
+        if key not in seen:
+            seen.add(key)
+            kept.append(sample)
+    return kept
+
+
+def _drawn(samples: Sequence[ForeignSample], take: int, wanted: Preparation) -> list[ForeignSample]:
+    if any(sample.epoch > 1 for sample in samples):
+        raise UsageError("a draw takes whole items: these samples hold several epochs")
+    tag = wanted.stratify
+    if tag is not None and not any(tag in sample.tags for sample in samples):
+        known = ", ".join(sorted({name for sample in samples for name in sample.tags})) or "none"
+        raise UsageError(f"no sample has the tag {tag!r} to stratify by (tags: {known})")
+    rows = tuple(Row(id=sample.id, input=None, tags=sample.tags) for sample in samples)
+    if take >= len(rows):
+        return list(samples)
+    drawn = draw(freeze("samples", rows), Sampling(take, wanted.seed, wanted.stratify))
+    return [sample for sample in samples if sample.id in drawn.ids]

@@ -1,0 +1,167 @@
+"""Samples from anywhere, Gatemark's own files or other tools' logs, kept column by column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import xxhash
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.flow.admitted import Progress, admitted_batches, whole_file
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices
+from gatemark.intake.lines import read_blocks
+from gatemark.intake.source import Source
+from gatemark.intake.strict_json import parse_strictly
+from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
+
+AUTO: Final = "auto"
+CLUSTER_FIELD: Final = "cluster"
+TASK_HASH: Final = "task_hash"
+DOC_HASH: Final = "doc_hash"
+
+Key = tuple[str, int]
+"""What names a sample: its id and its epoch."""
+
+
+class SampleRequest(msgspec.Struct, frozen=True):
+    """How one file is to be read.
+
+    ``arm_flag`` is the option that picks an arm of this file, for messages; ``cluster`` is the
+    name of a tag, or ``cluster`` for the field of that name.
+    """
+
+    tool: str = AUTO
+    arm: str | None = None
+    arm_flag: str = "--arm"
+    id_path: str | None = None
+    cluster: str | None = None
+
+
+class SampleSet:
+    """The samples of one file: who is there, who errored, and each score by itself.
+
+    ``contents`` holds hashes of what an item is (its target, its input, the hash its tool gave
+    it), so that two files can be asked whether they speak of the same items.
+    """
+
+    def __init__(self, name: str, tool: str) -> None:
+        self.name = name
+        self.tool = tool
+        self.arm: str | None = None
+        self.headline: str | None = None
+        self.lineage: dict[str, str] = {}
+        self.notes: tuple[str, ...] = ()
+        self.refused: tuple[str, ...] = ()
+        self.keys: dict[Key, None] = {}
+        self.errors: dict[Key, str] = {}
+        self.scores: dict[str, dict[Key, float]] = {}
+        self.clusters: dict[Key, str] = {}
+        self.contents: dict[str, dict[Key, int]] = {"target": {}, "input": {}, DOC_HASH: {}}
+        self.task_hashes: set[str] = set()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the file was Gatemark's own."""
+        return self.tool == SAMPLE_SCHEMA
+
+    def add(self, sample: Any, cluster: str | None) -> None:
+        """Take one sample, a record or an imported row: both have the same fields."""
+        key = (sample.id, sample.epoch)
+        self.keys[key] = None
+        if sample.error is not None:
+            self.errors[key] = f"{sample.error.kind}: {sample.error.message}"
+        for name, score in sample.scores.items():
+            column = self.scores.setdefault(name, {})
+            if score is not None:
+                column[key] = score
+        if cluster is not None:
+            found = sample.cluster if cluster == CLUSTER_FIELD else sample.tags.get(cluster)
+            if found is not None:
+                self.clusters[key] = found
+        if sample.target is not None:
+            self.contents["target"][key] = _hashed(sample.target)
+        if sample.input is not None:
+            self.contents["input"][key] = _hashed(sample.input)
+        if not sample.tags:
+            return
+        if DOC_HASH in sample.tags:
+            self.contents[DOC_HASH][key] = _hashed(sample.tags[DOC_HASH])
+        if TASK_HASH in sample.tags:
+            self.task_hashes.add(sample.tags[TASK_HASH])
+
+
+def read_samples(
+    source: Source,
+    request: SampleRequest,
+    choices: ReadingChoices,
+    on_progress: Progress | None = None,
+) -> SampleSet:
+    """The samples of a file, whoever wrote it."""
+    if request.tool == AUTO and is_own_file(source, choices):
+        return _own_samples(source, request, choices, on_progress)
+    found = _imported_samples(source, request)
+    if on_progress is not None:
+        on_progress(source.byte_count, source.byte_count)
+    return found
+
+
+def is_own_file(source: Source, choices: ReadingChoices) -> bool:
+    """Whether the first readable record of a file says that it is ``gatemark.sample/1``."""
+    for block in read_blocks(whole_file(source), choices.limits):
+        if block.overlong:
+            continue
+        for line in block.data.split(b"\n"):
+            value, _ = parse_strictly(line, max_depth=choices.limits.depth)
+            if isinstance(value, dict):
+                return value.get("schema") == SAMPLE_SCHEMA
+        return False
+    return False
+
+
+def _own_samples(
+    source: Source, request: SampleRequest, choices: ReadingChoices, on_progress: Progress | None
+) -> SampleSet:
+    if request.arm is not None:
+        raise UsageError(f"{source.name}: {SAMPLE_SCHEMA} has no arms, so no {request.arm_flag}")
+    form = schemas().get(SAMPLE_SCHEMA).form("sample")
+    found = SampleSet(source.name, SAMPLE_SCHEMA)
+    for batch in admitted_batches(source, form, choices, on_progress):
+        for _, record in batch:
+            found.add(record, request.cluster)
+    return found
+
+
+def _imported_samples(source: Source, request: SampleRequest) -> SampleSet:
+    if source.name != source.path:
+        raise UsageError(
+            f"{source.name}: only {SAMPLE_SCHEMA} can come from standard input; "
+            "save another tool's log to a file"
+        )
+    options = ReadOptions(arm=request.arm, id_path=request.id_path)
+    try:
+        (log,) = import_files([Path(source.path)], tool=request.tool, options=options)
+    except BadInputError as error:
+        raise BadInputError(
+            tuple(problem.replace("--arm", request.arm_flag) for problem in error.problems),
+            unlisted_count=error.unlisted_count,
+        ) from error
+    return _sample_set(source.name, log, request.cluster)
+
+
+def _sample_set(name: str, log: Imported, cluster: str | None) -> SampleSet:
+    found = SampleSet(name, log.tool)
+    found.arm = log.arm
+    found.headline = log.headline
+    found.lineage = log.lineage
+    found.notes = log.notes
+    found.refused = tuple(f"{refusal.place}: {refusal.reason}" for refusal in log.refused)
+    for sample in log.samples:
+        found.add(sample, cluster)
+    return found
+
+
+def _hashed(content: Any) -> int:
+    return xxhash.xxh3_64_intdigest(msgspec.json.encode(content, order="deterministic"))

@@ -1,0 +1,199 @@
+"""Traces as samples and as decisions: one of each per trace, and every span accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec import UNSET
+
+from gatemark.core.decision import MAX_STEPS, QUESTION, Check, Decision, Pin, Step
+from gatemark.samples.gathering import Gathering, error_of, shown
+from gatemark.samples.importer import Arm, ForeignFile, Imported, ReadOptions, Refusal
+from gatemark.samples.spans import Span, by_trace, root_of
+
+ReadSpans = Callable[[ForeignFile], Iterator[tuple[str, Span | Refusal]]]
+UNVERSIONED: Final = "unversioned"
+EVALUATION: Final = "evaluation"
+"""The rule pack of verdicts that a trace carries without saying whose rules they are."""
+NO_ROOT: Final = "has no single root span that holds all others; some may be in another file"
+
+
+class Traces(NamedTuple):
+    """Spans by trace, what could not be read, and how many spans came more than once."""
+
+    found: dict[str, list[Span]]
+    refused: list[Refusal]
+    repeats: int
+
+
+def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
+    """Every span of some files.
+
+    Collectors deliver at least once, so the very same span may come again. A trace
+    with two different spans under one id tells two stories, and neither is believed.
+    """
+    known: dict[tuple[str, str], Span] = {}
+    torn: set[str] = set()
+    refused: list[Refusal] = []
+    repeats = 0
+    for file in files:
+        for place, span in reader(file):
+            if isinstance(span, Refusal):
+                refused.append(span)
+                continue
+            before = known.setdefault((span.trace, span.id), span)
+            repeats += before is not span and before == span
+            if before != span and span.trace not in torn:
+                problem = f"trace {shown(span.trace)} has two spans {shown(span.id)}"
+                refused.append(Refusal(place, problem))
+                torn.add(span.trace)
+    whole = (span for span in known.values() if span.trace not in torn)
+    return Traces(by_trace(whole), refused, repeats)
+
+
+def trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[Arm, ...]:
+    """Traces are one experiment."""
+    return (Arm("traces", len(read_all(files, reader).found)),)
+
+
+def trace_samples(
+    tool: str, files: Sequence[ForeignFile], options: ReadOptions, reader: ReadSpans
+) -> Imported:
+    """One sample per trace: what its root was asked and answered, with the scores it carries."""
+    place = files[0].name
+    gathering = Gathering(tool, place, options)
+    traces = read_all(files, reader)
+    for refusal in traces.refused:
+        gathering.refuse(refusal)
+    if traces.repeats:
+        gathering.note(f"{traces.repeats} spans came more than once and are counted once")
+    mixed = 0
+    for trace, spans in traces.found.items():
+        root = root_of(spans)
+        if root is None:
+            gathering.refuse(Refusal(place, f"trace {shown(trace)} {NO_ROOT}"))
+            continue
+        scores, unclear = _scores(root, spans)
+        mixed += unclear
+        gathering.add(
+            place,
+            item=gathering.chosen_id(place, {"trace": trace, **root.tags}, trace),
+            given=root.input,
+            output=root.output,
+            scores=scores,
+            error=None if root.error is None else error_of(root.error, "trace"),
+            latency_ms=root.latency_ms,
+            tags=_tags(root, spans),
+        )
+    if mixed:
+        gathering.note(f"{mixed} scores have several values in one trace and are left out")
+    return gathering.finish(headline=gathering.only_score())
+
+
+def _scores(root: Span, spans: Sequence[Span]) -> tuple[dict[str, float | None], int]:
+    """The root's own scores, and others where all spans of the trace say the same."""
+    own = {one.name: one.value for one in root.evaluations if one.value is not None}
+    values: dict[str, set[float]] = {}
+    for span in spans:
+        for one in span.evaluations:
+            if one.value is not None and one.name not in own:
+                values.setdefault(one.name, set()).add(one.value)
+    agreed: dict[str, float | None] = {
+        name: next(iter(said)) for name, said in values.items() if len(said) == 1
+    }
+    return agreed | own, len(values) - len(agreed)
+
+
+def _tags(root: Span, spans: Sequence[Span]) -> dict[str, str]:
+    models = sorted({span.model for span in spans if span.model})
+    tags = {"name": root.name, **root.tags}
+    if models:
+        tags["model"] = ", ".join(models)
+    return tags
+
+
+class MadeDecisions(NamedTuple):
+    """Decisions made of traces, and traces of which none could be made."""
+
+    decisions: tuple[Decision, ...]
+    refused: tuple[Refusal, ...]
+
+
+def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
+    """One decision per trace, its steps the spans that did something, in the order they started.
+
+    Traces tell what ran inside what, not what was read from where. A step is taken to rest on
+    the step that ended last before it began, or on the question.
+    """
+    traces = read_all(files, reader)
+    refused = list(traces.refused)
+    made = []
+    for trace, spans in traces.found.items():
+        root = root_of(spans)
+        steps = [] if root is None else [s for s in spans if s.kind not in (None, "plan")]
+        if root is None:
+            refused.append(Refusal(files[0].name, f"trace {shown(trace)} {NO_ROOT}"))
+        elif not 0 < len(steps) <= MAX_STEPS:
+            problem = f"trace {shown(trace)} has {len(steps)} steps, must have 1 to {MAX_STEPS}"
+            refused.append(Refusal(files[0].name, problem))
+        else:
+            made.append(_decision(trace, root, steps))
+    return MadeDecisions(tuple(made), tuple(refused))
+
+
+def _decision(trace: str, root: Span, steps: Sequence[Span]) -> Decision:
+    last = steps[-1]
+    shared = _names_of_several(steps)
+    return Decision(
+        id=trace,
+        input=root.input,
+        output=root.output if root.output is not None else last.output,
+        steps=tuple(_step(span, steps[:n], shared) for n, span in enumerate(steps)),
+        schema="gatemark.decision/1",
+    )
+
+
+def _pins(span: Span) -> dict[str, Pin]:
+    pins = {
+        "model": None if span.model is None else Pin(span.name, span.model),
+        "prompt": None if span.prompt is None else Pin(*span.prompt),
+        "retrieval": None if span.retrieval is None else Pin(span.name, span.retrieval),
+        "tool": None if span.tool is None else Pin(span.tool, UNVERSIONED),
+    }
+    return {kind: pin for kind, pin in pins.items() if pin is not None}
+
+
+def _names_of_several(steps: Sequence[Span]) -> set[tuple[str, str]]:
+    """Names under which one trace used several versions, such as a client of two models."""
+    versions: dict[tuple[str, str], set[str]] = {}
+    for span in steps:
+        for kind, pin in _pins(span).items():
+            versions.setdefault((kind, pin.name), set()).add(pin.version)
+    return {name for name, found in versions.items() if len(found) > 1}
+
+
+def _step(span: Span, earlier: Sequence[Span], shared: set[tuple[str, str]]) -> Step:
+    before = [one for one in earlier if one.end_ns <= span.start_ns]
+    source = max(before, key=lambda one: (one.end_ns, one.start_ns, one.id), default=None)
+    kind: Any = span.kind
+    pins: dict[str, Any] = {
+        what: Pin(f"{pin.name} ({pin.version})", pin.version) if (what, pin.name) in shared else pin
+        for what, pin in _pins(span).items()
+    }
+    checks = tuple(
+        Check(EVALUATION, one.name, "pass" if one.passed else "fail")
+        for one in span.evaluations
+        if one.passed is not None
+    )
+    return Step(
+        id=span.id,
+        kind=kind,
+        name=span.name,
+        sources=(QUESTION if source is None else source.id,),
+        output=UNSET if span.error is not None else span.output,
+        error=UNSET if span.error is None else span.error,
+        checks=checks or UNSET,
+        latency_ms=span.latency_ms,
+        **pins,
+    )

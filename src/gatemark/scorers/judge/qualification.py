@@ -1,0 +1,133 @@
+"""Whether a judge may gate: its agreement with people on the same items, judged by lower bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from gatemark.core.canonical import is_digest
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.measurement import Interval
+from gatemark.scorers.scorer import JudgeLicence
+from gatemark.statistics.contingency import (
+    Counts,
+    affordable_resamples,
+    cohen_kappa,
+    cohen_kappa_each,
+    confusion,
+    gwet_ac1,
+    gwet_ac1_each,
+    kappa_analytic_interval,
+    multinomial_bootstrap,
+)
+
+DEFAULT_GATE: Final = 0.6
+MIN_ITEMS: Final = 50
+"""Below this, intervals of kappa do not cover what they say."""
+MIN_USES: Final = 10
+"""Uses of the second most frequent label, over both raters, below which kappa knows too little."""
+LEVEL: Final = 0.95
+BOOTSTRAP_SEED: Final = 20_261_102
+NO_GRADE: Final = "(no grade)"
+
+
+def judge_agreement(
+    judge_labels: Mapping[str, str | None],
+    human_labels: Mapping[str, str],
+    *,
+    judge: str,
+    gate: float = DEFAULT_GATE,
+    min_items: int = MIN_ITEMS,
+    seed: int = BOOTSTRAP_SEED,
+) -> JudgeLicence:
+    """The licence of the judge whose identity has the digest ``judge``.
+
+    Labels are by item id. Every item that a person labelled counts: where the judge gave no
+    label, that is a disagreement. It is licensed when the lower bounds of both kappa and AC1
+    reach ``gate``. A set in which almost every item has one label licenses nobody, however high
+    the agreement: a judge that always says the same would pass it.
+    """
+    if not is_digest(judge):
+        raise InvalidValueError(f"judge must be the digest of its identity, got {judge!r}")
+    if not 0 < gate <= 1:
+        raise InvalidValueError(f"gate must be in (0, 1], got {gate}")
+    if NO_GRADE in human_labels.values():
+        raise InvalidValueError(f"{NO_GRADE!r} is not a label that a person may give")
+    table = _table(judge_labels, human_labels)
+    n = int(table.sum())
+    kappa, ac1 = cohen_kappa(table), gwet_ac1(table, label_space="table")
+    kappa_low, ac1_low = _kappa_low(table, seed), _ac1_low(table, seed)
+    reason = _objection(table, n, kappa_low, ac1_low, gate=gate, min_items=min_items)
+    return JudgeLicence(
+        judge=judge,
+        n=n,
+        kappa=kappa.value,
+        kappa_low=kappa_low,
+        ac1=ac1.value,
+        ac1_low=ac1_low,
+        gate=gate,
+        allowed=reason is None,
+        reason=reason,
+    )
+
+
+def _table(judge_labels: Mapping[str, str | None], human_labels: Mapping[str, str]) -> Counts:
+    cells: dict[str, dict[str, int]] = {}
+    for item, human in human_labels.items():
+        row = cells.setdefault(judge_labels.get(item) or NO_GRADE, {})
+        row[human] = row.get(human, 0) + 1
+    return confusion(cells)[1]
+
+
+def _kappa_low(table: Counts, seed: int) -> float | None:
+    """The lower of the analytic and the bootstrap bound: each is too narrow somewhere."""
+    bootstrap = multinomial_bootstrap(
+        table,
+        cohen_kappa_each,
+        resamples=affordable_resamples(table),
+        seed=seed,
+        level=LEVEL,
+    )
+    return _lowest(kappa_analytic_interval(table, LEVEL).interval, bootstrap.interval)
+
+
+def _ac1_low(table: Counts, seed: int) -> float | None:
+    bootstrap = multinomial_bootstrap(
+        table,
+        lambda tables: gwet_ac1_each(tables, "table"),
+        resamples=affordable_resamples(table),
+        seed=seed,
+        level=LEVEL,
+    )
+    return _lowest(bootstrap.interval)
+
+
+def _lowest(*intervals: Interval | None) -> float | None:
+    lows = [interval.low for interval in intervals if interval is not None]
+    return min(lows) if len(lows) == len(intervals) else None
+
+
+def _objection(
+    table: Counts,
+    n: int,
+    kappa_low: float | None,
+    ac1_low: float | None,
+    *,
+    gate: float,
+    min_items: int,
+) -> str | None:
+    """Why the judge may not gate; None when nothing speaks against it."""
+    if n < min_items:
+        return f"judge.items must be >= {min_items}, got {n} labelled by people"
+    uses = np.sort(table.sum(axis=0) + table.sum(axis=1))
+    if uses.size < 2 or uses[-2] < MIN_USES:
+        seen = 0 if uses.size < 2 else int(uses[-2])
+        return f"judge.second_label_uses must be >= {MIN_USES}, got {seen} (n={n})"
+    for name, low in (("kappa", kappa_low), ("ac1", ac1_low)):
+        if low is None:
+            return f"judge.{name} has no lower bound (n={n})"
+        if low < gate:
+            return f"judge.{name} lower bound must be >= {gate:g}, got {low:.4f} (n={n})"
+    return None

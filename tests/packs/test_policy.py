@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.packs.pack import Pack
+from gatemark.packs.policy import bench, bench_delta, margin_of, pack_policy, regression_mode
+
+
+def pack(**changes: Any) -> Pack:
+    suites = [
+        {"id": "a", "kind": "golden", "weight": 0.75, "dataset": "a.jsonl", "min": 0.9},
+        {"id": "b", "kind": "replay", "weight": 0.25, "dataset": "b.jsonl", "regression_max": 0.1},
+    ]
+    document = {
+        "gatemark": 1,
+        "name": "p",
+        "version": 1,
+        "asset": {"kind": "prompt", "name": "p"},
+        "score_min": 0.8,
+        "regression_max": 0.02,
+        "required_suites": ["a"],
+        "suites": suites,
+        "targets": {"candidate": {}, "baseline": "none"},
+        **changes,
+    }
+    return msgspec.convert(document, Pack)
+
+
+def score(value: float | None, lane: str) -> Measurement:
+    if value is None:
+        return unmeasured("score", "crashed", direction="higher_is_better", lane=lane)
+    return measured("score", value, n=10, direction="higher_is_better", lane=lane)
+
+
+def test_bench_is_the_weighted_sum() -> None:
+    found = bench(pack(), {"a": score(0.8, "a"), "b": score(0.4, "b")}, "bench")
+    assert found.value == pytest.approx(0.75 * 0.8 + 0.25 * 0.4)
+
+
+def test_one_missing_score_leaves_no_bench_and_no_weight_is_moved() -> None:
+    found = bench(pack(), {"a": score(1.0, "a"), "b": score(None, "b")}, "bench")
+    assert found.value is None
+    assert found.reason == "no score from b: crashed"
+
+
+def test_the_bench_difference_has_an_interval_only_when_every_suite_knows_its_error() -> None:
+    now = measured("bench", 0.9, n=20, direction="higher_is_better")
+    before = measured("bench_baseline", 0.8, n=20, direction="higher_is_better")
+    known = bench_delta(pack(), now, before, {"a": 0.04, "b": 0.08}, 2.0)
+    assert known.value == pytest.approx(0.1)
+    assert known.interval is not None
+    half = 2 * ((0.75 * 0.04) ** 2 + (0.25 * 0.08) ** 2) ** 0.5
+    assert known.interval.high == pytest.approx(0.1 + half)
+    assert bench_delta(pack(), now, before, {"a": 0.04, "b": None}, 2.0).interval is None
+    apart, shared = pack(), pack()
+    suites = (shared.suites[0], msgspec.structs.replace(shared.suites[1], dataset=None, source="a"))
+    shared = msgspec.structs.replace(shared, suites=suites)
+    sums = [
+        bench_delta(one, now, before, {"a": 0.04, "b": 0.08}, 2.0).interval
+        for one in (apart, shared)
+    ]
+    assert sums[1] is not None
+    assert sums[1].high == pytest.approx(0.1 + 2 * (0.75 * 0.04 + 0.25 * 0.08))
+    gone = unmeasured("bench", "no score", direction="higher_is_better")
+    assert bench_delta(pack(), gone, before, {"a": None, "b": None}, 2.0).value is None
+
+
+def test_required_suites_are_judged_by_the_point_and_others_by_non_inferiority() -> None:
+    plain = pack()
+    assert regression_mode(plain, plain.suite("a"), "non_inferiority") == "point"
+    assert regression_mode(plain, plain.suite("b"), "non_inferiority") == "non_inferiority"
+    assert (margin_of(plain, plain.suite("a")), margin_of(plain, plain.suite("b"))) == (0.02, 0.1)
+
+
+def test_the_policy_holds_every_bound_of_the_pack() -> None:
+    policy = pack_policy(
+        pack(),
+        modes={"a": "point", "b": "non_inferiority"},
+        suite_rules={},
+        compared=frozenset({"a", "b"}),
+        settings={},
+        limit=None,
+    )
+    bounds = {rule.id: (rule.op, rule.bound, rule.against) for rule in policy.rules}
+    assert bounds == {
+        "a.errors": ("<=", 0.0, "value"),
+        "a.baseline_errors": ("<=", 0.0, "value"),
+        "a.floor": (">=", 0.9, "value"),
+        "b.errors": ("<=", 0.0, "value"),
+        "b.baseline_errors": ("<=", 0.0, "value"),
+        "a.regression": ("<=", 0.02, "value"),
+        "b.regression": ("<=", 0.1, "non_inferiority"),
+        "bench.score_min": (">=", 0.8, "value"),
+    }
+    without = pack_policy(
+        pack(), modes={}, suite_rules={}, compared=frozenset(), settings={}, limit=None
+    )
+    asks_for_a_baseline = (".regression", ".baseline_errors")
+    assert not any(rule.id.endswith(asks_for_a_baseline) for rule in without.rules)
+    assert without.digest != policy.digest
