@@ -11,13 +11,13 @@ from pathlib import Path
 
 from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
-from gatemark.core.event import EventDraft
-from gatemark.core.governance import SYSTEM, as_payload
 from gatemark.core.lifecycle_events import VersionAdded, VersionMoved
 from gatemark.flow.asset_history import asset_history
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import GrantRoles, PauseVersion, Promote, ResumeVersion, act
 from gatemark.flow.routing import assign, route
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.payloads import SYSTEM, as_payload
 
 EVENTS = int(os.environ.get("GATEMARK_BENCH_EVENTS", "1000000"))
 ASSETS = int(os.environ.get("GATEMARK_BENCH_ASSETS", "1000"))

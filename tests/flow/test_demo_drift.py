@@ -6,7 +6,7 @@ import pytest
 
 from gatemark.flow.demo_drift import demo_drift
 from gatemark.flow.house import House
-from gatemark.ledger.verify import verify_ledger
+from gatemark.ledger.checks.verify import verify_ledger
 
 
 @pytest.mark.slow

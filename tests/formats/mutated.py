@@ -16,15 +16,15 @@ from typing import Any
 import msgspec
 
 import gatemark
-from gatemark.core import governance
 from gatemark.core.attribution import Attribution
 from gatemark.core.dataset import Row
 from gatemark.core.decision import Decision
 from gatemark.core.drift import Episode
-from gatemark.core.event import Event
 from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import Result
 from gatemark.flow.sitting import Sitting
+from gatemark.ledger import payloads as governance
+from gatemark.ledger.event import Event
 from gatemark.lifecycle.release_policy import ReleasePolicy
 from gatemark.packs.pack import Pack
 from gatemark.review.labelling import LabelItem, LabelPlan

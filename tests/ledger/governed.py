@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gatemark.core.canonical import digest
-from gatemark.core.event import Event, EventDraft
 from gatemark.core.result import Result
+from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import Store
 
 from .samples import ATTACHMENT, EVIDENCE, MOMENT, result

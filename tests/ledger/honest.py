@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 from tests.lifecycle.world import window
 
-from gatemark.core.event import EventDraft
-from gatemark.core.governance import SYSTEM
 from gatemark.core.result import Result, seal
 from gatemark.flow.canary import canary_state
 from gatemark.flow.exam_of_record import exam_of
@@ -26,6 +24,8 @@ from gatemark.flow.lifecycle import (
     act,
     run_due,
 )
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
 
 from .governed import ASSET, FAILED, FIRST, ONE, SECOND, TWO

@@ -7,11 +7,11 @@ from typing import Any
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.change import AssetRef
-from gatemark.core.event import EventDraft
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.core.verdict import Finding
+from gatemark.ledger.event import EventDraft
 
 MOMENT = datetime(2026, 5, 4, 12, 0, 0, 250_000, tzinfo=UTC)
 EVIDENCE = b'{"id":"1"}\n'

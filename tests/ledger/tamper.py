@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.event import payload_bytes
 from gatemark.ledger.chain import raw_digest, row_bytes
+from gatemark.ledger.event import payload_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash
 from gatemark.ledger.port import EventRow
 

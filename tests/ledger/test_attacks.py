@@ -14,9 +14,9 @@ import pytest
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.result import Result
 from gatemark.flow.house import House
-from gatemark.flow.ledger_keys import make_key, sign_checkpoint
+from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.merkle import node_count
-from gatemark.ledger.verify import verify_ledger
 
 from .governed import (
     ASSET,
@@ -224,9 +224,9 @@ def test_attack_a_forger_signs_with_a_key_of_his_own(
     other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     make_key(other, tmp_path / "forged.key", name=_origin(place))
     house = House(store=str(place / "store"), clock=lambda: MOMENT)
-    from gatemark.flow.ledger_keys import read_private_key
-    from gatemark.ledger.checkpoint import Checkpoint
+    from gatemark.ledger.keys import read_private_key
     from gatemark.ledger.proof import root_at
+    from gatemark.ledger.signing.checkpoint import Checkpoint
 
     key = read_private_key(str(tmp_path / "forged.key"))
     note = Checkpoint(_origin(place), size, root_at(house.events, size)).signed(key)
@@ -493,9 +493,9 @@ def test_what_does_not_verify_is_not_signed(gatemark: Run, place: Path, statemen
 def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
     gatemark: Run, place: Path, tmp_path: Path
 ) -> None:
-    from gatemark.flow.ledger_keys import read_private_key
-    from gatemark.ledger.checkpoint import Checkpoint
+    from gatemark.ledger.keys import read_private_key
     from gatemark.ledger.proof import root_at
+    from gatemark.ledger.signing.checkpoint import Checkpoint
 
     other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     make_key(other, tmp_path / "forged.key", name=_origin(place))

@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from gatemark.core.canonical import digest
-from gatemark.core.verified import Verified
+from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.stores.memory import MemoryStore
-from gatemark.ledger.verify import verify_ledger
 
 from .governed import (
     FAILED,

@@ -17,10 +17,10 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 from gatemark.core.errors import IntegrityError
 from gatemark.core.result import Blob, seal
 from gatemark.flow.house import House
-from gatemark.flow.ledger_keys import make_key, read_public_key
-from gatemark.ledger.dsse import IN_TOTO, open_envelope, read_envelope, sign_envelope
-from gatemark.ledger.note import SigningKey, VerifierKey
-from gatemark.ledger.statements import result_statement
+from gatemark.ledger.keys import make_key, read_public_key
+from gatemark.ledger.signing.dsse import IN_TOTO, open_envelope, read_envelope, sign_envelope
+from gatemark.ledger.signing.note import SigningKey, VerifierKey
+from gatemark.ledger.signing.statements import result_statement
 
 from .governed import FAILED, FIRST, ONE
 from .honest import Clock, write_history

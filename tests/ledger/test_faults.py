@@ -13,10 +13,10 @@ import pytest
 import sqlalchemy as sa
 
 from gatemark.core.errors import BadInputError
+from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.port import Store
 from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.stores.sqlite import open_sqlite
-from gatemark.ledger.verify import verify_ledger
 
 from .samples import draft, result
 

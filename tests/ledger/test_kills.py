@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.port import Store
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sqlite import open_sqlite
-from gatemark.ledger.verify import verify_ledger
 
 KILLS = 220
 POSTGRES_KILLS = 25
@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[4])
-from gatemark.core.event import EventDraft
+from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sqlite import open_sqlite
 from tests.ledger.samples import MOMENT, result

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gatemark.flow.ledger_tables import TableCheck
-from gatemark.ledger.verify import AS_IT_IS, LedgerCheck
+from gatemark.ledger.checks.tables import TableCheck
+from gatemark.ledger.checks.verify import AS_IT_IS, LedgerCheck
 
 from .listed import (
     FAILED,

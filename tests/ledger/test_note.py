@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
-from gatemark.ledger.note import (
+from gatemark.ledger.proof import proof_text, read_proof
+from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
+from gatemark.ledger.signing.note import (
     SigningKey,
     read_note,
     read_signer,
     read_verifier,
     sign_note,
 )
-from gatemark.ledger.proof import proof_text, read_proof
 
 # A key and a note that other implementations of signed notes are tested with.
 PUBLIC = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"

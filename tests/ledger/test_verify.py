@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import GatemarkError
-from gatemark.core.event import EventDraft
-from gatemark.core.event_kinds import CLOCK_SET_BACK
 from gatemark.flow.house import House
-from gatemark.flow.ledger_keys import make_key, sign_checkpoint
+from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import CLOCK_SET_BACK
+from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
 from gatemark.ledger.stores.memory import MemoryStore
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sqlite import open_sqlite
-from gatemark.ledger.verify import verify_ledger
 
 from .governed import write_history
 from .samples import MOMENT, draft

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gatemark.flow.demo_lifecycle import demo_lifecycle
 from gatemark.flow.house import House
-from gatemark.ledger.verify import verify_ledger
+from gatemark.ledger.checks.verify import verify_ledger
 
 
 def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(

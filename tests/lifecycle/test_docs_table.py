@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from gatemark.core.governance import APPROVED_STAGES, RANK
 from gatemark.core.lifecycle import CANARY_SHARES, Stage
+from gatemark.ledger.payloads import APPROVED_STAGES, RANK
 from gatemark.lifecycle.release_policy import DEFAULT_GATES, GATES
 from gatemark.lifecycle.stages import EVIDENCE_WORDS, MOVES, Move
 

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from gatemark.core.canonical import digest
-from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle_events import (
     ApprovalGiven,
     ExamSet,
@@ -25,6 +24,7 @@ from gatemark.core.lifecycle_events import (
     VersionPaused,
     WindowJudged,
 )
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.commands import AdoptPolicy, Demote, PauseVersion, RollBack, Waive
 from gatemark.lifecycle.evidence import SuiteOutcome
 from gatemark.lifecycle.fold import advance

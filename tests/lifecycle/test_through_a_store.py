@@ -23,9 +23,6 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.event import EventDraft
-from gatemark.core.governance import SYSTEM, AssetRegistered, TransitionMade
-from gatemark.core.governance import Approval as AuditedApproval
 from gatemark.core.lifecycle import parse_version_ref
 from gatemark.flow.asset_history import asset_history
 from gatemark.flow.asset_views import asset_card
@@ -46,6 +43,9 @@ from gatemark.flow.lifecycle import (
 )
 from gatemark.flow.routing import route
 from gatemark.flow.why import why
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
+from gatemark.ledger.payloads import Approval as AuditedApproval
 from gatemark.lifecycle.fold import fold
 
 from .sealed import full_pack, result

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.core.governance import SYSTEM
 from gatemark.flow.books import read_state, replay
 from gatemark.flow.house import House
 from gatemark.flow.lifecycle import (
@@ -33,6 +32,7 @@ from gatemark.flow.lifecycle import (
     act,
 )
 from gatemark.flow.routing import route
+from gatemark.ledger.payloads import SYSTEM
 
 from .sealed import LAXER, POLICY, full_pack, result
 from .world import START, window

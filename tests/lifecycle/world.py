@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import ArmMetric, Exam, InvariantCount, Moments, Traffic
 from gatemark.core.lifecycle_events import Fact, Recorded
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,

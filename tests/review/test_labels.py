@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
-from gatemark.core.event_kinds import LABELS_ACCEPTED
 from gatemark.flow.house import House
 from gatemark.flow.labels import (
     AcceptLabels,
@@ -23,6 +22,7 @@ from gatemark.flow.labels import (
 )
 from gatemark.flow.lifecycle import GrantRoles, act
 from gatemark.intake.dataset import read_dataset
+from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 
 from .arms import write_arm
 

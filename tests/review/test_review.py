@@ -17,7 +17,6 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.exams.preference.journey import PreferenceRequest, ReadingChoices, score_preference
 from gatemark.flow.house import House
 from gatemark.flow.review import (
@@ -36,6 +35,7 @@ from gatemark.flow.review_close import (
     review_outcome,
 )
 from gatemark.flow.review_status import review_status
+from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 
 from .arms import KEY, make_review, prefers, vote_all, write_arm, write_gold
 

@@ -13,14 +13,14 @@ import pytest
 import sqlalchemy as sa
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.verified import Verified
 from gatemark.flow.accounts import Identity
 from gatemark.flow.drift_derive import DeriveRequest, derive_points
 from gatemark.flow.drift_ledger import cover_existing_points
 from gatemark.flow.handed_in import hand_in_points
 from gatemark.flow.house import House
-from gatemark.flow.ledger import VerifyRequest, verify
 from gatemark.flow.reading import ReadingChoices
+from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.watch.stores import points
 
 from .layouts import POINTS, layout, upgrade, write_layout_0006

@@ -11,7 +11,7 @@ from gatemark.core.errors import RefusedError, UsageError
 from gatemark.flow.drift_close import CloseRequest, close_episode
 from gatemark.flow.drift_probe import Probe
 from gatemark.flow.lifecycle import Approve, Promote
-from gatemark.ledger.verify import verify_ledger
+from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.watch.policy import DriftPolicy, Response, Watch
 
 from .live import ASSET, METRIC, Live, lively, point

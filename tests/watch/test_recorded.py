@@ -10,10 +10,10 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from gatemark.core.verified import Verified
 from gatemark.flow import drift_probe
 from gatemark.flow.drift_close import CloseRequest, close_episode
-from gatemark.flow.ledger import VerifyRequest, verify
+from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.watch.stores.memories import Recorder
 
 from .live import Live, lively

@@ -12,7 +12,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.flow.house import House
-from gatemark.flow.store import UpgradeRequest, upgrade_store
+from gatemark.ledger.store import UpgradeRequest, upgrade_store
 from gatemark.watch.alerts import Alert
 from gatemark.watch.cadence import Occasion, Trigger
 from gatemark.watch.parts import FORM_NAMES

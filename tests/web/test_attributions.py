@@ -10,9 +10,9 @@ from httpx import Client
 from tests.web.failures import EXPECTED, add_failure
 from tests.web.scene import ASSET, Scene
 
-from gatemark.core.event import EventDraft
-from gatemark.core.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
-from gatemark.flow.ledger import VerifyRequest, verify
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
+from gatemark.ledger.journey import VerifyRequest, verify
 
 
 def said(scene: Scene) -> list[tuple[str, object]]:

@@ -13,7 +13,7 @@ from tests.web.scene import ASSET, Scene, new_scene
 
 import gatemark.starter
 from gatemark.flow.books import read_state
-from gatemark.flow.ledger_keys import make_key
+from gatemark.ledger.keys import make_key
 
 API = "/api/v1"
 

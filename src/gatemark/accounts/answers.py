@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from gatemark.accounts.nouns import KeptAnswer, PageRun, RunState, moment, seconds
 from gatemark.accounts.tables import ANSWERS, PAGE_RUNS
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 
 KEPT_HOURS: Final = 24
 MAX_DETAIL: Final = 2_000

@@ -11,7 +11,7 @@ from gatemark.accounts.nouns import check_name, seconds
 from gatemark.accounts.secrets import hash_secret, new_secret
 from gatemark.accounts.tables import IDENTITIES, PEOPLE, SIGN_IN_TRIES
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 
 TRY_MINUTES: Final = 10
 MAX_TRIES: Final = 10_000

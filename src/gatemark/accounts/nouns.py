@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.governance import SYSTEM
+from gatemark.ledger.payloads import SYSTEM
 
 Scope = Literal["read", "run", "act"]
 """What a token may do: look, start packs, move versions. No token approves or administers."""

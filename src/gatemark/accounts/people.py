@@ -20,7 +20,7 @@ from gatemark.accounts.secrets import (
 )
 from gatemark.accounts.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
 from gatemark.core.errors import RefusedError, UsageError
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 
 SESSION_HOURS: Final = 12
 LINK_HOURS: Final = 24

@@ -12,9 +12,9 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.ledger import VerifyRequest, erase, export, log, set_clock_back, verify
-from gatemark.flow.ledger_proofs import check_proof, prove, prove_growth
-from gatemark.report.ledger_text import verified_text
+from gatemark.ledger.checks.text import verified_text
+from gatemark.ledger.journey import VerifyRequest, erase, export, log, set_clock_back, verify
+from gatemark.ledger.prove import check_proof, prove, prove_growth
 
 
 @click.group("ledger")

@@ -12,14 +12,14 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.ledger_keys import (
+from gatemark.flow.outputs import write_text
+from gatemark.ledger.keys import (
     KeyMade,
     make_key,
     replace_lost_key,
     rotate_key,
     sign_checkpoint,
 )
-from gatemark.flow.outputs import write_text
 
 
 def _show(made: KeyMade, *, json: bool) -> None:

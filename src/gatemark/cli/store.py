@@ -9,7 +9,7 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
 from gatemark.core.exits import ExitCode
 from gatemark.flow.house import House
-from gatemark.flow.store import (
+from gatemark.ledger.store import (
     StoreCopy,
     StoreInfo,
     StoreUpgrade,

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.event_kinds import KINDS
+from gatemark.ledger.event_kinds import KINDS
 
 FORMAT: Final = "format"
 """The member of an event's payload that names its format."""

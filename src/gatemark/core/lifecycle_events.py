@@ -8,10 +8,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from gatemark.core import event_kinds
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.governance import DecidedBy
 from gatemark.core.lifecycle import (
     PRODUCTION,
     Actor,
@@ -39,6 +37,8 @@ from gatemark.core.lifecycle import (
     VersionName,
     WindowState,
 )
+from gatemark.ledger import event_kinds
+from gatemark.ledger.payloads import DecidedBy
 
 
 class RolesGranted(Noun, frozen=True, kw_only=True):

@@ -10,8 +10,13 @@ import msgspec
 from gatemark.accounts.nouns import SCOPES, PageRun, Person, RunState, Scope, Token
 from gatemark.accounts.secrets import form_mark, new_secret, same_hash
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
-from gatemark.core.event import EventDraft
-from gatemark.core.event_kinds import (
+from gatemark.core.lifecycle import Role
+from gatemark.core.lifecycle_events import HOUSE_SUBJECT
+from gatemark.flow.books import books_of
+from gatemark.flow.house import House
+from gatemark.flow.lifecycle import GrantRoles, act, preview
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import (
     ACCOUNT_ADDED,
     ACCOUNT_CLOSED,
     LINK_MADE,
@@ -22,12 +27,7 @@ from gatemark.core.event_kinds import (
     TOKEN_MADE,
     TOKEN_REVOKED,
 )
-from gatemark.core.governance import SYSTEM
-from gatemark.core.lifecycle import Role
-from gatemark.core.lifecycle_events import HOUSE_SUBJECT
-from gatemark.flow.books import books_of
-from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act, preview
+from gatemark.ledger.payloads import SYSTEM
 
 __all__ = [
     "Identity",

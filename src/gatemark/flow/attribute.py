@@ -24,12 +24,12 @@ from gatemark.core.attribution import Attribution, ReplayFact
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.decision import Decision, Judgement
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.event import Event, EventDraft
-from gatemark.core.event_kinds import ATTRIBUTION_SEALED
 from gatemark.flow.decision_files import problems_of, read_decisions
 from gatemark.flow.house import House
 from gatemark.flow.step_replay import LiveSteps, RecordedSteps
 from gatemark.intake.settings_file import read_settings
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
 
 Progress = Callable[[int, int], None]
 

@@ -9,8 +9,6 @@ from typing import Any
 import msgspec
 
 from gatemark.core.attribution import ProposalKind
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.flow.accounts import Identity
 from gatemark.flow.attribution_review import (
     JUDGES,
@@ -22,6 +20,8 @@ from gatemark.flow.attribution_review import (
     sealed_attribution,
 )
 from gatemark.flow.house import House
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 
 __all__ = ["ReviewedAttribution", "accepted_items", "sealed_attribution"]
 

@@ -11,13 +11,13 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.event import Event, Head
-from gatemark.core.event_kinds import ASSET_REGISTERED, RESULT_SEALED
 from gatemark.core.formats import FORMAT, check_payload_format, newer_format
-from gatemark.core.governance import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KINDS, Recorded, subject_of
 from gatemark.core.stored import convert_stored
 from gatemark.flow.house import House
+from gatemark.ledger.event import Event, Head
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
+from gatemark.ledger.payloads import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
 from gatemark.ledger.port import EventStore
 from gatemark.lifecycle.fold import advance, fold
 from gatemark.lifecycle.state import Asset, HouseRules, State

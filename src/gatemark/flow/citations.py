@@ -9,11 +9,11 @@ from datetime import datetime
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
-from gatemark.core.event_kinds import BLOB_ERASED
 from gatemark.core.result import Result
 from gatemark.flow.books import books_of
 from gatemark.flow.exam_of_record import exam_of
 from gatemark.flow.house import House
+from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.evidence import Cited, SuiteOutcome, short
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.point import Point
 from gatemark.core.result import Result
 from gatemark.exams.runlog.traces.files import read_run_log
@@ -22,6 +21,7 @@ from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
 from gatemark.flow.plugins import schemas
 from gatemark.flow.reading import ReadingChoices
+from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.watch.derived import Tally, count_decision, count_run_log, window_of
 from gatemark.watch.durations import seconds_of
 from gatemark.watch.stores.points import Pushed

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gatemark.core.event import Event, EventDraft
-from gatemark.core.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
-from gatemark.core.governance import SYSTEM, DriftRecorded, PointsPushed, as_payload
 from gatemark.flow.house import House
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
+from gatemark.ledger.payloads import SYSTEM, DriftRecorded, PointsPushed, as_payload
 from gatemark.watch.batches import PointBatch
 from gatemark.watch.stores.batches import has_batches, is_without_points, uncovered_batch
 from gatemark.watch.stores.points import Pusher

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
-from gatemark.core.governance import DriftRecorded, PointsPushed
-from gatemark.core.stored_rows import Finding
 from gatemark.flow.house import House
 from gatemark.ledger.chain import checked
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
+from gatemark.ledger.payloads import DriftRecorded, PointsPushed
+from gatemark.ledger.stored_rows import Finding
 from gatemark.watch.batches import BatchCheck, PushedBatch
 from gatemark.watch.episode_check import (
     LedgerEpisodes,

@@ -16,8 +16,6 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
-from gatemark.core.event import EventDraft, moment_text
-from gatemark.core.event_kinds import LABELS_ACCEPTED
 from gatemark.core.lifecycle import Actor
 from gatemark.core.measurement import Measurement
 from gatemark.flow.books import read_state
@@ -26,6 +24,8 @@ from gatemark.flow.plugins import measures
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.review import tell_ledger
 from gatemark.flow.review_items import read_answers
+from gatemark.ledger.event import EventDraft, moment_text
+from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.people import require_role
 from gatemark.review.labelling import (
     MAX_ITEMS,

@@ -8,18 +8,18 @@ from itertools import islice
 from typing import Any, Final
 
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import (
+from gatemark.core.lifecycle import Role
+from gatemark.flow.accounts import Identity, tell
+from gatemark.flow.books import books_of
+from gatemark.flow.house import House
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import (
     CHECKPOINT_ASKED,
     REVIEW_CREATED,
     REVIEW_LOOKED_AT,
     REVIEW_UNBLINDED,
 )
-from gatemark.core.lifecycle import Role
-from gatemark.flow.accounts import Identity, tell
-from gatemark.flow.books import books_of
-from gatemark.flow.house import House
-from gatemark.flow.ledger_keys import sign_checkpoint
+from gatemark.ledger.keys import sign_checkpoint
 from gatemark.report.page_views import CheckpointView, EventPage, EventView, LedgerHead
 
 MAX_PAGE: Final = 200

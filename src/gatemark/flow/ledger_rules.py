@@ -9,15 +9,15 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import BLOB_ERASED, RESULT_SEALED
-from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import Result
 from gatemark.core.stored import convert_stored
 from gatemark.flow.books import recorded
 from gatemark.flow.citations import summed_up
 from gatemark.flow.exam_of_record import PACK_BLOB
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED
+from gatemark.ledger.payloads import ResultSealed
 from gatemark.ledger.port import Store
 from gatemark.lifecycle.evidence import Cited
 from gatemark.lifecycle.inspection import Finding, Inspector

@@ -20,15 +20,15 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.event import Event, EventDraft
-from gatemark.core.event_kinds import CLOCK_SET_BACK
-from gatemark.core.governance import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
 from gatemark.core.lifecycle import MAX_NOTE, Actor, AssetName
 from gatemark.core.lifecycle_events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
 from gatemark.core.person_name import name_problem
 from gatemark.flow.books import books_of
 from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import CLOCK_SET_BACK
+from gatemark.ledger.payloads import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,

@@ -15,8 +15,6 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.core.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
-from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import roles_of, tell
 from gatemark.flow.books import books_of
@@ -30,6 +28,8 @@ from gatemark.flow.oidc_file import (
     mapped_roles,
     read_sign_in_way,
 )
+from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
+from gatemark.ledger.payloads import SYSTEM
 
 __all__ = ["Begun", "Finished", "SignInWay", "begin", "finish", "read_sign_in_way"]
 

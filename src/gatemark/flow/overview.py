@@ -8,9 +8,6 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import RESULT_SEALED
-from gatemark.core.governance import ResultSealed
 from gatemark.core.lifecycle import PRODUCTION, Role, Stage
 from gatemark.core.lifecycle_events import VersionAdded
 from gatemark.core.stored import convert_stored
@@ -24,6 +21,9 @@ from gatemark.flow.house import House
 from gatemark.flow.label_desk import waiting_labels
 from gatemark.flow.lifecycle import Acted, Approve, act
 from gatemark.flow.review_desk import waiting_reviews
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.ledger.payloads import ResultSealed
 from gatemark.lifecycle.people import APPROVING, conflict_of_interest
 from gatemark.lifecycle.state import Place, State, Track
 from gatemark.report.lifecycle_views import AssetRow

@@ -8,10 +8,10 @@ from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, same_digest
 from gatemark.core.errors import GatemarkError, IntegrityError, InvalidValueError, UnknownNameError
-from gatemark.core.event_kinds import RESULT_SEALED
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, verify_seal
 from gatemark.flow.house import House
+from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.packs.exam_suites import CANDIDATE
 from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.report.page_views import (

@@ -18,8 +18,6 @@ import sqlalchemy as sa
 
 from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
-from gatemark.core.event import EventDraft
-from gatemark.core.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Outcome
 from gatemark.flow.books import read_state
@@ -43,6 +41,8 @@ from gatemark.flow.review_items import item_ids
 from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.flow.sitting import SITTING, write_sitting
 from gatemark.flow.vote_account import with_items
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.people import roles_of
 from gatemark.review.agreement import reviewer_rows
 from gatemark.review.plan import read_pair

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.event import EventDraft
-from gatemark.core.event_kinds import REVIEW_LOOKED_AT
 from gatemark.flow.house import House
 from gatemark.flow.review import subject_of_review, undecided_pairs
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
 from gatemark.review.queue import is_complete, missing_counts
 from gatemark.review.stores.reviews import StoredReview
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
-from gatemark.core.stored_rows import Finding, finding, plain_json
 from gatemark.flow.house import House
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
+from gatemark.ledger.stored_rows import Finding, finding, plain_json
 from gatemark.review.label_rows import AcceptedSet, label_findings
 from gatemark.review.plan import Pair, PairKind
 from gatemark.review.sealed_rows import (

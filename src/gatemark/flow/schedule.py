@@ -16,14 +16,14 @@ import msgspec
 
 from gatemark.core.drift import Level
 from gatemark.core.errors import BadInputError
-from gatemark.core.event import EventDraft
-from gatemark.core.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
 from gatemark.core.exits import ExitCode
-from gatemark.core.governance import SYSTEM
 from gatemark.flow.drift_act import event_moment
 from gatemark.flow.drift_alerts import Delivered, queue_one, send_pending
 from gatemark.flow.house import House
 from gatemark.intake.settings_file import read_settings
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.watch.alerts import Alert, AlertPlan, alert_id
 from gatemark.watch.cadence import (
     DEFAULT_PLAN,

@@ -10,7 +10,9 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError
-from gatemark.core.event import (
+from gatemark.core.formats import FORMAT, payload_format
+from gatemark.core.result import Result, occasion_of
+from gatemark.ledger.event import (
     Event,
     EventDraft,
     Head,
@@ -20,10 +22,8 @@ from gatemark.core.event import (
     payload_bytes,
     read_payload,
 )
-from gatemark.core.event_kinds import CLOCK_SET_BACK, RESULT_SEALED
-from gatemark.core.formats import FORMAT, payload_format
-from gatemark.core.governance import ResultSealed, as_payload
-from gatemark.core.result import Result, occasion_of
+from gatemark.ledger.event_kinds import CLOCK_SET_BACK, RESULT_SEALED
+from gatemark.ledger.payloads import ResultSealed, as_payload
 from gatemark.ledger.port import EventRow
 
 CLOCK_SKEW: Final = timedelta(seconds=10)

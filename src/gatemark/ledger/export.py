@@ -16,16 +16,16 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import IntegrityError, UsageError
-from gatemark.core.event import SCHEMA, Event
-from gatemark.core.event_kinds import ASSET_REGISTERED, RESULT_SEALED
-from gatemark.core.governance import DECISIONS
 from gatemark.core.result import Result, read_result
 from gatemark.disk.atomic import replacing_folder
 from gatemark.ledger.chain import checked
-from gatemark.ledger.dsse import sign_envelope
-from gatemark.ledger.note import SigningKey
+from gatemark.ledger.event import SCHEMA, Event
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
+from gatemark.ledger.payloads import DECISIONS
 from gatemark.ledger.port import EventRow, Store
-from gatemark.ledger.statements import decision_statement, result_statement
+from gatemark.ledger.signing.dsse import sign_envelope
+from gatemark.ledger.signing.note import SigningKey
+from gatemark.ledger.signing.statements import decision_statement, result_statement
 
 EVENTS: Final = "events.jsonl"
 RESULTS: Final = "results"

@@ -17,14 +17,12 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.event import EMPTY, SCHEMA, Event, EventDraft, Head
-from gatemark.core.event_kinds import ASSET_REGISTERED
 from gatemark.core.formats import is_newer, newer_format
-from gatemark.core.governance import DECISIONS
 from gatemark.core.result import Result, read_result
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.chain import checked, raw_digest, row_bytes
-from gatemark.ledger.dsse import open_envelope, read_envelope
+from gatemark.ledger.event import EMPTY, SCHEMA, Event, EventDraft, Head
+from gatemark.ledger.event_kinds import ASSET_REGISTERED
 from gatemark.ledger.export import (
     BLOBS,
     CHECKPOINTS,
@@ -34,9 +32,11 @@ from gatemark.ledger.export import (
     candidate_digest,
     export_line,
 )
-from gatemark.ledger.note import VerifierKey
+from gatemark.ledger.payloads import DECISIONS
 from gatemark.ledger.port import EventRow, ResultLine
-from gatemark.ledger.statements import decision_statement, result_statement
+from gatemark.ledger.signing.dsse import open_envelope, read_envelope
+from gatemark.ledger.signing.note import VerifierKey
+from gatemark.ledger.signing.statements import decision_statement, result_statement
 from gatemark.ledger.stores.reading import line_of, wanted_prefix
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from gatemark.core.stored_rows import moment_in
+from gatemark.ledger.stored_rows import moment_in
 
 
 class ListedRow(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from gatemark.core.event import Event, EventDraft, Head
 from gatemark.core.result import Result
 from gatemark.core.verdict import Outcome
+from gatemark.ledger.event import Event, EventDraft, Head
 
 
 class ResultLine(msgspec.Struct, frozen=True):

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple, TypeVar
 
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.ledger.chain import checked, row_bytes
-from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
 from gatemark.ledger.merkle import (
     Frontier,
     ReadNode,
@@ -22,8 +21,9 @@ from gatemark.ledger.merkle import (
     peaks_of,
     tree_root,
 )
-from gatemark.ledger.note import Note
 from gatemark.ledger.port import EventRow, LedgerStore
+from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
+from gatemark.ledger.signing.note import Note
 
 T = TypeVar("T")
 _HEADER: Final = "c2sp.org/tlog-proof@v1"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle_events import (
     ApprovalGiven,
     ExamSet,
@@ -24,6 +23,7 @@ from gatemark.core.lifecycle_events import (
     WindowJudged,
     WindowPushed,
 )
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import NotAllowedError
-from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role, Stage
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.evidence import Case
 from gatemark.lifecycle.state import Approval, HouseRules, State
 

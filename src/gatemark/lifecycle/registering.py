@@ -6,7 +6,6 @@ from typing import Final
 
 from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.core.governance import SYSTEM
 from gatemark.core.lifecycle import Role
 from gatemark.core.lifecycle_events import (
     ExamSet,
@@ -16,6 +15,7 @@ from gatemark.core.lifecycle_events import (
     VersionAdded,
 )
 from gatemark.core.person_name import look_of, name_problem
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
 from gatemark.lifecycle.default_policies import is_default
 from gatemark.lifecycle.people import APPROVING, require_role

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gatemark.core.governance import RULES_VERSION
 from gatemark.core.lifecycle_events import Fact
+from gatemark.ledger.payloads import RULES_VERSION
 from gatemark.lifecycle.clock import Moment
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.decide import rule_on

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gatemark.core.canonical import digest
-from gatemark.core.event import Event
-from gatemark.core.stored_rows import Finding, finding, is_moment_of, plain_json
+from gatemark.ledger.event import Event
+from gatemark.ledger.stored_rows import Finding, finding, is_moment_of, plain_json
 
 
 class ItemRow(NamedTuple):

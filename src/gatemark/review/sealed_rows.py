@@ -14,8 +14,8 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.event import Event
-from gatemark.core.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
+from gatemark.ledger.event import Event
+from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.plan import Pair
 from gatemark.review.positions import places
 from gatemark.review.sealed_key import Sealed, commitment, token

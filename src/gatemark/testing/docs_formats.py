@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatemark.core.event_kinds import KINDS
 from gatemark.core.formats import DOCUMENTS, payload_format
+from gatemark.ledger.event_kinds import KINDS
 from gatemark.lifecycle.rules import RULE_BOOKS
 
 _OPENING = """\

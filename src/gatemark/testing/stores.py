@@ -20,11 +20,11 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.event import EMPTY, GENESIS, Event, EventDraft, moment_text
 from gatemark.core.result import Result
+from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.ledger.event import EMPTY, GENESIS, Event, EventDraft, moment_text
 from gatemark.ledger.port import Store
 from gatemark.ledger.proof import prove_consistency, prove_inclusion, root_at
-from gatemark.ledger.verify import verify_ledger
 
 _START = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 _WRITERS = 4

@@ -25,7 +25,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.stored_rows import Finding, finding
+from gatemark.ledger.stored_rows import Finding, finding
 from gatemark.watch.series import Series
 
 SCHEMA: Final = b"gatemark.points/1\n"

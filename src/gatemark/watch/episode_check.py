@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gatemark.core.drift import LEVELS, Window
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import DRIFT_SIGNAL
-from gatemark.core.governance import DriftRecorded
 from gatemark.core.stored import convert_stored
-from gatemark.core.stored_rows import Finding, finding, moment_in, plain_json
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import DRIFT_SIGNAL
+from gatemark.ledger.payloads import DriftRecorded
+from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
 from gatemark.watch.table_digest import WatchState
 
 TOLD: Final = "tell"

@@ -9,8 +9,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gatemark.core.errors import ConflictError, IntegrityError, UsageError
-from gatemark.core.event import EMPTY, Event, EventDraft, Head, event_bytes
 from gatemark.ledger.chain import NewEvent, checked, extend, raw_digest, row_of
+from gatemark.ledger.event import EMPTY, Event, EventDraft, Head, event_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import EventRow
 from gatemark.ledger.stores.database import Database

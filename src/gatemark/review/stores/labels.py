@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gatemark.core.canonical import plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows
 from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
 from gatemark.review.stores.tables import (

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gatemark.core.canonical import digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 from gatemark.review.plan import Answered, Pair, ReviewPlan, manifest_digest, read_pair
 from gatemark.review.queue import Standing
 from gatemark.review.sealed_key import Sealed

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from gatemark.core.stored import read_stored
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 from gatemark.watch.alerts import Alert
 from gatemark.watch.stores.tables import ALERTS
 

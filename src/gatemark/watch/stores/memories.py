@@ -13,9 +13,9 @@ import sqlalchemy as sa
 
 from gatemark.core.drift import Episode, Level
 from gatemark.core.errors import ConflictError
-from gatemark.core.governance import DriftRecorded, TableChange
 from gatemark.core.stored import convert_stored, read_stored
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
+from gatemark.ledger.payloads import DriftRecorded, TableChange
 from gatemark.watch.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
 from gatemark.watch.memory import SeriesMemory
 from gatemark.watch.stores.batches import binary

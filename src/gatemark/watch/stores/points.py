@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from gatemark.core.errors import BadInputError
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 from gatemark.watch.batches import BatchMaker, FoundBatch, PointBatch, PointRow
 from gatemark.watch.parts import VECTORS, FormName
 from gatemark.watch.series import Series

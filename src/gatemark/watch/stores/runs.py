@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.disk.database import Database
+from gatemark.ledger.database import Database
 from gatemark.watch.cadence import Occasion, Trigger
 from gatemark.watch.stores.tables import RUNS, SCHEDULES_SEEN, TRIGGERS
 

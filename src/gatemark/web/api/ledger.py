@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from gatemark.core.verified import Verified
 from gatemark.flow.ledger_pages import MAX_PAGE, event_page, ledger_head, make_checkpoint
+from gatemark.ledger.checks.report import Verified
 from gatemark.report.page_views import CheckpointView, EventPage, LedgerHead
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply

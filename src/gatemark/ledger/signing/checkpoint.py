@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
-from gatemark.core.event import Event
-from gatemark.ledger.note import Note, SigningKey, read_note, sign_note
+from gatemark.ledger.event import Event
+from gatemark.ledger.signing.note import Note, SigningKey, read_note, sign_note
 
 ORIGIN_PREFIX: Final = "gatemark/ledger/"
 _SIZE: Final = re.compile(r"(?:0|[1-9][0-9]{0,15})\Z")

@@ -14,7 +14,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from gatemark.core.change import AssetRef
-from gatemark.core.event_kinds import (
+from gatemark.core.result import PackRef
+from gatemark.core.verdict import Outcome
+from gatemark.ledger.event_kinds import (
     APPROVAL,
     ASSET_REGISTERED,
     ATTRIBUTION_REVIEWED,
@@ -48,8 +50,6 @@ from gatemark.core.event_kinds import (
     WAIVER,
     WATCH_CLOSED,
 )
-from gatemark.core.result import PackRef
-from gatemark.core.verdict import Outcome
 
 NEVER_ERASED: Final = frozenset(
     {

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.verified import Check, Trouble
+from gatemark.ledger.checks.report import Check, Trouble
 
 MOST_KEPT: Final = 1_000
 

@@ -10,14 +10,6 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.event import EMPTY, Event, Head
-from gatemark.core.event_kinds import (
-    BLOB_ERASED,
-    CLOCK_SET_BACK,
-    KINDS,
-    PAYLOAD_ERASED,
-    RESULT_SEALED,
-)
 from gatemark.core.formats import (
     FORMAT,
     check_payload_format,
@@ -25,7 +17,22 @@ from gatemark.core.formats import (
     is_newer,
     newer_format,
 )
-from gatemark.core.governance import (
+from gatemark.core.result import RESULT_FORMAT
+from gatemark.core.stored import convert_stored
+from gatemark.ledger.chain import checked_payload, event_of, row_bytes
+from gatemark.ledger.checks.audit import AUDITED, Auditor
+from gatemark.ledger.checks.findings import TroubleList
+from gatemark.ledger.checks.tree import TreeCheck
+from gatemark.ledger.event import EMPTY, Event, Head
+from gatemark.ledger.event_kinds import (
+    BLOB_ERASED,
+    CLOCK_SET_BACK,
+    KINDS,
+    PAYLOAD_ERASED,
+    RESULT_SEALED,
+)
+from gatemark.ledger.merkle import Frontier, leaf_hash
+from gatemark.ledger.payloads import (
     DECIDED,
     DECIDED_BY,
     NEVER_ERASED,
@@ -34,16 +41,9 @@ from gatemark.core.governance import (
     is_by_newer_rules,
     sealed_format,
 )
-from gatemark.core.result import RESULT_FORMAT
-from gatemark.core.stored import convert_stored
-from gatemark.ledger.audit import AUDITED, Auditor
-from gatemark.ledger.chain import checked_payload, event_of, row_bytes
-from gatemark.ledger.checkpoint import origin_of
-from gatemark.ledger.findings import TroubleList
-from gatemark.ledger.keyring import KEY_KINDS, Keyring
-from gatemark.ledger.merkle import Frontier, leaf_hash
 from gatemark.ledger.port import EventRow
-from gatemark.ledger.tree_check import TreeCheck
+from gatemark.ledger.signing.checkpoint import origin_of
+from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring
 
 GENESIS_BYTES: Final = bytes(32)
 PROGRESS_STEP: Final = 5_000

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
-from gatemark.core.event import Event, moment_text
 from gatemark.core.result import Result
+from gatemark.ledger.event import Event, moment_text
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 TEST_RESULT: Final = "https://in-toto.io/attestation/test-result/v0.1"

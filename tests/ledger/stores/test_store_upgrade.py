@@ -20,9 +20,9 @@ import sqlalchemy as sa
 
 import gatemark as package
 from gatemark.core.errors import IntegrityError
-from gatemark.flow import store as flow
 from gatemark.flow.house import DATABASE, House
-from gatemark.flow.store import StoreUpgrade, UpgradeRequest, upgrade_store
+from gatemark.ledger import store as flow
+from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_store
 from gatemark.ledger.stores import sql
 from gatemark.ledger.stores.upgrade import LAYOUTS, NEWEST, steps_after
 

@@ -10,25 +10,25 @@ import msgspec
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
-from gatemark.core.event import Event, EventDraft
-from gatemark.core.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED
-from gatemark.core.governance import NEVER_ERASED, BlobErased, PayloadErased, as_payload
-from gatemark.core.verified import Verified
 from gatemark.flow.house import House
-from gatemark.flow.ledger_blobs import MISSING, blob_trouble, told_blobs
-from gatemark.flow.ledger_keys import (
+from gatemark.flow.ledger_rules import RuleCheck
+from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.tables import FurtherLooks, TableCheck
+from gatemark.ledger.checks.verify import Asked, LedgerCheck
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED
+from gatemark.ledger.export import Exported, write_export
+from gatemark.ledger.export_reader import ExportStore
+from gatemark.ledger.keys import (
     keyring_of,
     read_public_key,
     sign_checkpoint,
     signing_key,
 )
-from gatemark.flow.ledger_proofs import event_at, small_text
-from gatemark.flow.ledger_rules import RuleCheck
-from gatemark.flow.ledger_tables import FurtherLooks, TableCheck
-from gatemark.ledger.export import Exported, write_export
-from gatemark.ledger.export_reader import ExportStore
+from gatemark.ledger.payloads import NEVER_ERASED, BlobErased, PayloadErased, as_payload
 from gatemark.ledger.port import Store
-from gatemark.ledger.verify import Asked, LedgerCheck
+from gatemark.ledger.prove import event_at, small_text
+from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,8 @@ import msgspec
 import psycopg
 import pytest
 import zstandard
+from tests.ledger.listed import write_everything
+from tests.ledger.samples import ATTACHMENT, EVIDENCE, MOMENT, result
 
 from gatemark.core.errors import IntegrityError
 from gatemark.flow.house import DATABASE, House
@@ -24,9 +26,7 @@ from gatemark.ledger.stores.archive import TRAILER_BYTES, ArchiveReader, Archive
 from gatemark.ledger.stores.backup import BackupReader
 from gatemark.ledger.stores.upgrade import LAYOUTS, NEWEST, USABLE
 
-from .listed import write_everything
 from .old_layouts import SEALED, Rows, layout_found, make_old_store, set_layout, store_rows
-from .samples import ATTACHMENT, EVIDENCE, MOMENT, result
 
 Run = Callable[..., Any]
 IN_TABLES = {"blobs", "blob_pieces"}

@@ -7,11 +7,17 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED
-from gatemark.core.governance import KeyAdded, KeyReplaced, KeyRotated
 from gatemark.core.stored import convert_stored
-from gatemark.ledger.note import SigningKey, VerifierKey, read_note, read_verifier, sign_note
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED
+from gatemark.ledger.payloads import KeyAdded, KeyReplaced, KeyRotated
+from gatemark.ledger.signing.note import (
+    SigningKey,
+    VerifierKey,
+    read_note,
+    read_verifier,
+    sign_note,
+)
 
 KEY_KINDS: Final = frozenset({KEY_ADDED, KEY_ROTATED, KEY_REPLACED})
 _ADDED: Final = "gatemark.key/1"

@@ -10,10 +10,10 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import ATTRIBUTION_SEALED, LABELS_ACCEPTED
 from gatemark.core.formats import FORMAT, check_payload_format
 from gatemark.core.stored import convert_stored
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED, LABELS_ACCEPTED
 from gatemark.ledger.port import Store
 
 T = TypeVar("T")

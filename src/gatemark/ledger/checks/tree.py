@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gatemark.ledger.findings import MOST_KEPT, TroubleList
+from gatemark.ledger.checks.findings import MOST_KEPT, TroubleList
 from gatemark.ledger.merkle import node_count, node_number
 
 

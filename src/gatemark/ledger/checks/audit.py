@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from gatemark.core.canonical import digest, same_digest
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import (
+from gatemark.core.stored import convert_stored
+from gatemark.ledger.chain import CLOCK_SKEW
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import (
     APPROVAL,
     ASSET_REGISTERED,
     BREAK_GLASS,
@@ -24,7 +26,7 @@ from gatemark.core.event_kinds import (
     RESULT_SEALED,
     TRANSITION,
 )
-from gatemark.core.governance import (
+from gatemark.ledger.payloads import (
     APPROVED_STAGES,
     EVIDENCE_FROM,
     RANK,
@@ -37,8 +39,6 @@ from gatemark.core.governance import (
     TransitionMade,
     WindowVerdict,
 )
-from gatemark.core.stored import convert_stored
-from gatemark.ledger.chain import CLOCK_SKEW
 
 T = TypeVar("T")
 Place = tuple[str | None, str, str]

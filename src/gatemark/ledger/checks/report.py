@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from gatemark.core.event import Head
 from gatemark.core.exits import ExitCode
 from gatemark.core.verdict import Outcome
+from gatemark.ledger.event import Head
 
 Check = Literal[
     "chain",

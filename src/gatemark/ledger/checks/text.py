@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatemark.core.verified import Verified
+from gatemark.ledger.checks.report import Verified
 
 SHOWN_TROUBLES = 20
 

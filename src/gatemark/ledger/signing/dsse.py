@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.note import SigningKey, VerifierKey
+from gatemark.ledger.signing.note import SigningKey, VerifierKey
 
 IN_TOTO: Final = "application/vnd.in-toto+json"
 

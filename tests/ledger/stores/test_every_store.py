@@ -3,16 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.ledger.samples import draft, result
 
 from gatemark.core.errors import ConflictError
-from gatemark.core.event import Event
+from gatemark.ledger.event import Event
 from gatemark.ledger.port import Store
 from gatemark.ledger.stores.memory import MemoryEvents, MemoryStore
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sqlite import open_sqlite
 from gatemark.testing.stores import check_store
-
-from .samples import draft, result
 
 RESULTS = (result(), result("another", verdict="fail"))
 

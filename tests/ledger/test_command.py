@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from gatemark.core.event import EventDraft
 from gatemark.flow.house import House
+from gatemark.ledger.event import EventDraft
 
 Run = Callable[..., Any]
 

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
-from gatemark.core.event import Event
-from gatemark.core.event_kinds import (
+from gatemark.flow.house import House
+from gatemark.ledger.checks.report import Check
+from gatemark.ledger.checks.scan import FurtherLook
+from gatemark.ledger.checks.verify import LedgerCheck
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import (
     DRIFT_RECORDED,
     DRIFT_SIGNAL,
     LABELS_ACCEPTED,
@@ -21,12 +25,8 @@ from gatemark.core.event_kinds import (
     REVIEW_CREATED,
     REVIEW_UNBLINDED,
 )
-from gatemark.core.stored_rows import Finding, finding
-from gatemark.core.verified import Check
-from gatemark.flow.house import House
 from gatemark.ledger.listed import column_differences
-from gatemark.ledger.scan import FurtherLook
-from gatemark.ledger.verify import LedgerCheck
+from gatemark.ledger.stored_rows import Finding, finding
 from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
 from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
 

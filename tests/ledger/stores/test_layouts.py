@@ -15,12 +15,13 @@ from urllib.request import urlopen
 
 import pytest
 from alembic.script import ScriptDirectory
+from tests.ledger.samples import MOMENT, result
 
 import gatemark as package
 from gatemark import __version__
 from gatemark.core.errors import BadInputError, NewerFormatError
-from gatemark.core.event import EventDraft
 from gatemark.flow.house import DATABASE, House
+from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores.upgrade import (
     LAYOUTS,
     NEWEST,
@@ -39,7 +40,6 @@ from .old_layouts import (
     set_layout,
     store_rows,
 )
-from .samples import MOMENT, result
 
 Run = Callable[..., Any]
 UNUSABLE = [layout for layout in LAYOUTS if layout not in USABLE]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.event import (
+from gatemark.ledger.event import (
     EMPTY,
     GENESIS,
     EventDraft,

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from tests.ledger.samples import ATTACHMENT, EVIDENCE, draft, result
 
 import gatemark.ledger.migrations
 from gatemark.core.canonical import canonical_bytes
@@ -16,8 +17,6 @@ from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.tables import METADATA, RESULTS
-
-from .samples import ATTACHMENT, EVIDENCE, draft, result
 
 SEALED = (result("a", with_blobs=True), result("b", verdict="fail"), result("c"))
 NOTES = 5

@@ -17,17 +17,17 @@ from typing import NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
-from gatemark.core.event_kinds import BLOB_ERASED
 from gatemark.core.formats import is_known
 from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Outcome
-from gatemark.core.verified import Trouble, Verified
-from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
-from gatemark.ledger.findings import TroubleList
-from gatemark.ledger.keyring import KEY_KINDS, Keyring
-from gatemark.ledger.note import Note, VerifierKey
+from gatemark.ledger.checks.findings import TroubleList
+from gatemark.ledger.checks.report import Trouble, Verified
+from gatemark.ledger.checks.scan import EventScan, FurtherLook
+from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import Store
-from gatemark.ledger.scan import EventScan, FurtherLook
+from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
+from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring
+from gatemark.ledger.signing.note import Note, VerifierKey
 
 NO_CHECKPOINT = (
     "no checkpoint was checked: without one, a history that was rewritten or cut short as a whole "

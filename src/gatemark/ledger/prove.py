@@ -10,11 +10,10 @@ from typing import Annotated, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.core.event import Event, event_bytes
 from gatemark.flow.house import House
-from gatemark.flow.ledger_keys import ledger_origin, read_public_key
 from gatemark.ledger.chain import checked
-from gatemark.ledger.checkpoint import Checkpoint, read_checkpoint
+from gatemark.ledger.event import Event, event_bytes
+from gatemark.ledger.keys import ledger_origin, read_public_key
 from gatemark.ledger.merkle import consistent
 from gatemark.ledger.port import LedgerStore
 from gatemark.ledger.proof import (
@@ -24,6 +23,7 @@ from gatemark.ledger.proof import (
     prove_inclusion,
     read_proof,
 )
+from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 

@@ -12,17 +12,17 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.core.event import EventDraft, Head
-from gatemark.core.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED, LEDGER_OPENED
-from gatemark.core.governance import KeyAdded, KeyReplaced, KeyRotated, as_payload
 from gatemark.disk.atomic import write_secret, write_whole
 from gatemark.flow.house import House
 from gatemark.ledger.chain import checked
-from gatemark.ledger.checkpoint import Checkpoint, origin_of, read_checkpoint
-from gatemark.ledger.keyring import KEY_KINDS, Keyring, key_note, rotation_note
-from gatemark.ledger.note import SigningKey, VerifierKey, read_signer, read_verifier
+from gatemark.ledger.event import EventDraft, Head
+from gatemark.ledger.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED, LEDGER_OPENED
+from gatemark.ledger.payloads import KeyAdded, KeyReplaced, KeyRotated, as_payload
 from gatemark.ledger.port import LedgerStore
 from gatemark.ledger.proof import root_from_events
+from gatemark.ledger.signing.checkpoint import Checkpoint, origin_of, read_checkpoint
+from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring, key_note, rotation_note
+from gatemark.ledger.signing.note import SigningKey, VerifierKey, read_signer, read_verifier
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096

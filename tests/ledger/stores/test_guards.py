@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.ledger.samples import draft, result
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.ledger.port import Store
@@ -15,8 +16,6 @@ from gatemark.ledger.stores.guard_check import missing_guards
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sql_blobs import SqlBlobs
 from gatemark.ledger.stores.sqlite import open_sqlite
-
-from .samples import draft, result
 
 COLUMN = {
     "events": "actor",

@@ -1,0 +1,1 @@
+"""Keys, signed notes, checkpoints and signed statements."""
