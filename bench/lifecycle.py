@@ -11,13 +11,13 @@ from pathlib import Path
 
 from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
-from gatemark.core.lifecycle_events import VersionAdded, VersionMoved
-from gatemark.flow.asset_history import asset_history
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, PauseVersion, Promote, ResumeVersion, act
-from gatemark.flow.routing import assign, route
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, as_payload
+from gatemark.lifecycle.journey import GrantRoles, PauseVersion, Promote, ResumeVersion, act
+from gatemark.lifecycle.model.events import VersionAdded, VersionMoved
+from gatemark.lifecycle.routing import assign, route
+from gatemark.lifecycle.views.history import asset_history
 
 EVENTS = int(os.environ.get("GATEMARK_BENCH_EVENTS", "1000000"))
 ASSETS = int(os.environ.get("GATEMARK_BENCH_ASSETS", "1000"))
@@ -89,7 +89,7 @@ def _answers(store: Path) -> Iterator[Line]:
 def _commands(folder: Path) -> Iterator[Line]:
     from tests.lifecycle.sealed import full_pack, result  # noqa: PLC0415
 
-    from gatemark.flow.lifecycle import AddVersion, Approve, SetExam  # noqa: PLC0415
+    from gatemark.lifecycle.journey import AddVersion, Approve, SetExam  # noqa: PLC0415
 
     house = House(store=str(folder))
     act(house, GrantRoles(actor="root", person="root", roles=("admin",)))

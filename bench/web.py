@@ -27,7 +27,7 @@ from bench.measure import Line
 from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import AddVersion, GrantRoles, act
+from gatemark.lifecycle.journey import AddVersion, GrantRoles, act
 
 SECONDS = float(os.environ.get("GATEMARK_BENCH_WEB_SECONDS", "60"))
 READERS = 200

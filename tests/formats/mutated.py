@@ -20,12 +20,12 @@ from gatemark.core.attribution import Attribution
 from gatemark.core.dataset import Row
 from gatemark.core.decision import Decision
 from gatemark.core.drift import Episode
-from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import Result
 from gatemark.flow.sitting import Sitting
 from gatemark.ledger import payloads as governance
 from gatemark.ledger.event import Event
-from gatemark.lifecycle.release_policy import ReleasePolicy
+from gatemark.lifecycle.model.events import KINDS
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.pack import Pack
 from gatemark.review.labelling import LabelItem, LabelPlan
 from gatemark.review.plan import Pair, ReviewPlan

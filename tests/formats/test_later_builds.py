@@ -22,7 +22,7 @@ from gatemark.core.change import AssetRef
 from gatemark.core.exhibit import Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.lifecycle.release_policy import CanaryRules, ReleasePolicy
+from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .mutated import (
     SOURCE,
@@ -208,7 +208,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.dataset import Row
 from gatemark.packs.pack import Asset, Pack, SuiteSpec
 from gatemark.core.policy import Policy, Rule
-from gatemark.lifecycle.release_policy import ReleasePolicy
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
 rule = Rule("r", "m", ">=", 0.5, instead=(Rule("s", "m", "<", 1),))
 suite = SuiteSpec(id="g", kind="golden", weight=1.0, evidence={"a": "b"}, baseline_evidence="none")
 pack = Pack(1, "p", 1, Asset("prompt", "a"), 0.5, 0.5, (suite,), rules=(rule,))

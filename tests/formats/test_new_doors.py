@@ -15,12 +15,12 @@ from tests.ledger.tamper import tampering
 
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import IntegrityError
-from gatemark.core.lifecycle_events import KINDS
 from gatemark.core.result import read_result
 from gatemark.core.stored import read_stored
 from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import DECIDED
+from gatemark.lifecycle.model.events import KINDS
 from gatemark.packs.rescore import rescore_result
 
 from .test_later_builds import FIXTURES, unpack

@@ -17,8 +17,8 @@ from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import NewerFormatError
 from gatemark.core.result import read_result
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act
 from gatemark.ledger.payloads import RULES_VERSION
+from gatemark.lifecycle.journey import GrantRoles, act
 
 Run = Callable[..., Any]
 Change = Callable[[dict[str, Any]], None]

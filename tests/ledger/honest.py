@@ -9,10 +9,12 @@ import msgspec
 from tests.lifecycle.world import window
 
 from gatemark.core.result import Result, seal
-from gatemark.flow.canary import canary_state
-from gatemark.flow.exam_of_record import exam_of
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import (
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.canary import canary_state
+from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.journey import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -24,9 +26,7 @@ from gatemark.flow.lifecycle import (
     act,
     run_due,
 )
-from gatemark.ledger.event import EventDraft
-from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
+from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
 
 from .governed import ASSET, FAILED, FIRST, ONE, SECOND, TWO
 from .samples import ATTACHMENT, EVIDENCE, MOMENT

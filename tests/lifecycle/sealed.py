@@ -8,11 +8,11 @@ from typing import Any
 from gatemark.core.canonical import digest
 from gatemark.core.change import AssetRef
 from gatemark.core.evidence import Evidence
-from gatemark.core.lifecycle import Exam
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.result import Cost, PackRef, Result, seal
 from gatemark.core.verdict import Finding
-from gatemark.flow.citations import exam_of
+from gatemark.lifecycle.citations import exam_of
+from gatemark.lifecycle.model.nouns import Exam
 
 POLICY = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.5),))
 LAXER = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.1),))

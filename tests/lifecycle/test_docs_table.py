@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 
-from gatemark.core.lifecycle import CANARY_SHARES, Stage
 from gatemark.ledger.payloads import APPROVED_STAGES, RANK
-from gatemark.lifecycle.release_policy import DEFAULT_GATES, GATES
-from gatemark.lifecycle.stages import EVIDENCE_WORDS, MOVES, Move
+from gatemark.lifecycle.model.nouns import CANARY_SHARES, Stage
+from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GATES
+from gatemark.lifecycle.model.stages import EVIDENCE_WORDS, MOVES, Move
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "lifecycle.md"
 

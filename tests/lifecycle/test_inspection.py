@@ -10,7 +10,11 @@ import msgspec
 import pytest
 
 from gatemark.core.canonical import digest
-from gatemark.core.lifecycle_events import (
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.decisions.citation import SuiteOutcome
+from gatemark.lifecycle.decisions.commands import AdoptPolicy, Demote, PauseVersion, RollBack, Waive
+from gatemark.lifecycle.decisions.inspection import Finding, Inspector
+from gatemark.lifecycle.model.events import (
     ApprovalGiven,
     ExamSet,
     Fact,
@@ -24,12 +28,8 @@ from gatemark.core.lifecycle_events import (
     VersionPaused,
     WindowJudged,
 )
-from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.commands import AdoptPolicy, Demote, PauseVersion, RollBack, Waive
-from gatemark.lifecycle.evidence import SuiteOutcome
-from gatemark.lifecycle.fold import advance
-from gatemark.lifecycle.inspection import Finding, Inspector
-from gatemark.lifecycle.release_policy import CanaryRules, ReleasePolicy
+from gatemark.lifecycle.model.fold import advance
+from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .world import ASSET, SUITES, World, candidate, exam
 

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.core.lifecycle_events import RolesGranted
-from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
-from gatemark.lifecycle.decide import decide
-from gatemark.lifecycle.fold import fold
-from gatemark.lifecycle.release_policy import Approvals, ReleasePolicy
+from gatemark.lifecycle.decisions.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.decisions.decide import decide
+from gatemark.lifecycle.model.events import RolesGranted
+from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.model.release_policy import Approvals, ReleasePolicy
 
 from .world import ASSET, START, World, candidate, exam
 

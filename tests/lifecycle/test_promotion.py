@@ -7,8 +7,8 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.core.lifecycle_events import GateOverridden, GlassBroken, VersionMoved
-from gatemark.lifecycle.commands import (
+from gatemark.lifecycle.decisions.citation import SuiteOutcome
+from gatemark.lifecycle.decisions.commands import (
     AdoptPolicy,
     Approve,
     PauseVersion,
@@ -18,10 +18,10 @@ from gatemark.lifecycle.commands import (
     RollBack,
     Waive,
 )
-from gatemark.lifecycle.evidence import SuiteOutcome
-from gatemark.lifecycle.fold import fold
-from gatemark.lifecycle.release_policy import Approvals, CanaryRules, ReleasePolicy
-from gatemark.lifecycle.stages import MOVES
+from gatemark.lifecycle.model.events import GateOverridden, GlassBroken, VersionMoved
+from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.model.release_policy import Approvals, CanaryRules, ReleasePolicy
+from gatemark.lifecycle.model.stages import MOVES
 
 from .world import ASSET, SUITES, World, exam
 
@@ -480,7 +480,7 @@ def test_who_broke_the_glass_cannot_review_it() -> None:
 
 
 def _roles(person: str, *roles: str) -> object:
-    from gatemark.lifecycle.commands import GrantRoles
+    from gatemark.lifecycle.decisions.commands import GrantRoles
 
     return GrantRoles(actor="root", person=person, roles=roles)  # type: ignore[arg-type]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act
 from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.lifecycle.journey import GrantRoles, act
 
 from .walker import PEOPLE, Clock, Walker
 

@@ -8,12 +8,12 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.core.lifecycle import Pins, SchemaChange
-from gatemark.core.lifecycle_events import DriftNoted, Recorded, ServiceReported
-from gatemark.lifecycle.burn_rate import burn, judge_burn
-from gatemark.lifecycle.commands import ReportService
-from gatemark.lifecycle.fold import advance
-from gatemark.lifecycle.release_policy import (
+from gatemark.lifecycle.decisions.burn_rate import burn, judge_burn
+from gatemark.lifecycle.decisions.commands import ReportService
+from gatemark.lifecycle.model.events import DriftNoted, Recorded, ServiceReported
+from gatemark.lifecycle.model.fold import advance
+from gatemark.lifecycle.model.nouns import Pins, SchemaChange
+from gatemark.lifecycle.model.release_policy import (
     DEFAULT_GATES,
     CanaryRules,
     ErrorBudget,
@@ -137,7 +137,7 @@ def test_drift_that_could_not_be_judged_follows_the_policy() -> None:
 def test_drift_of_a_version_that_left_does_not_hold_back_its_successor() -> None:
     world = drifting("BREACH")
     world.end_watch()
-    from gatemark.lifecycle.commands import Demote
+    from gatemark.lifecycle.decisions.commands import Demote
 
     world.do(Demote(actor="system", asset=ASSET))
     world.approve("2.0.0", "enabled")

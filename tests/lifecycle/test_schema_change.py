@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.lifecycle.schema_change import bump, compare_schemas
+from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 
 BASE: dict[str, Any] = {
     "type": "object",

@@ -23,13 +23,12 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.lifecycle import parse_version_ref
-from gatemark.flow.asset_history import asset_history
-from gatemark.flow.asset_views import asset_card
-from gatemark.flow.books import read_state, replay
-from gatemark.flow.citations import result_ids
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import (
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
+from gatemark.ledger.payloads import Approval as AuditedApproval
+from gatemark.lifecycle.citations import result_ids
+from gatemark.lifecycle.journey import (
     AddVersion,
     Approve,
     Demote,
@@ -41,12 +40,13 @@ from gatemark.flow.lifecycle import (
     act,
     run_due,
 )
-from gatemark.flow.routing import route
-from gatemark.flow.why import why
-from gatemark.ledger.event import EventDraft
-from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
-from gatemark.ledger.payloads import Approval as AuditedApproval
-from gatemark.lifecycle.fold import fold
+from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.lifecycle.routing import route
+from gatemark.lifecycle.state_cache import read_state, replay
+from gatemark.lifecycle.views.assets import asset_card
+from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.why import why
 
 from .sealed import full_pack, result
 from .walker import PEOPLE, Clock
@@ -199,7 +199,7 @@ import sys
 from datetime import datetime
 from gatemark.core.errors import RefusedError
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import Promote, act
+from gatemark.lifecycle.journey import Promote, act
 folder, version, now = sys.argv[1:]
 house = House(store=folder, clock=lambda: datetime.fromisoformat(now))
 house.events.head()
@@ -447,7 +447,7 @@ def test_the_package_has_no_other_lazy_names() -> None:
 
 def test_a_fold_refuses_events_of_another_asset(site: Site) -> None:
     site.add("1.0.0")
-    from gatemark.flow.books import lifecycle_lines
+    from gatemark.lifecycle.state_cache import lifecycle_lines
 
     lines = list(lifecycle_lines(site.house.events, ASSET))
     with pytest.raises(IntegrityError, match="is about triage, not other"):

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.flow.books import read_state, replay
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import (
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.journey import (
     AddVersion,
     Approve,
     Command,
@@ -31,8 +31,8 @@ from gatemark.flow.lifecycle import (
     Waive,
     act,
 )
-from gatemark.flow.routing import route
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.routing import route
+from gatemark.lifecycle.state_cache import read_state, replay
 
 from .sealed import LAXER, POLICY, full_pack, result
 from .world import START, window

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.lifecycle import ArmMetric, Exam, InvariantCount, Moments, Traffic
-from gatemark.core.lifecycle_events import Fact, Recorded
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.commands import (
+from gatemark.lifecycle.decisions.citation import Cited, SuiteOutcome
+from gatemark.lifecycle.decisions.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -22,11 +21,12 @@ from gatemark.lifecycle.commands import (
     SetExam,
     Tick,
 )
-from gatemark.lifecycle.decide import decide
-from gatemark.lifecycle.evidence import Cited, SuiteOutcome
-from gatemark.lifecycle.fold import advance, fold
-from gatemark.lifecycle.release_policy import ReleasePolicy
-from gatemark.lifecycle.state import State
+from gatemark.lifecycle.decisions.decide import decide
+from gatemark.lifecycle.model.events import Fact, Recorded
+from gatemark.lifecycle.model.fold import advance, fold
+from gatemark.lifecycle.model.nouns import ArmMetric, Exam, InvariantCount, Moments, Traffic
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.lifecycle.model.state import State
 
 START = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 ASSET = "triage"

@@ -20,9 +20,9 @@ from gatemark.flow.labels import (
     label_status,
     next_sample,
 )
-from gatemark.flow.lifecycle import GrantRoles, act
 from gatemark.intake.dataset import read_dataset
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
+from gatemark.lifecycle.journey import GrantRoles, act
 
 from .arms import write_arm
 

@@ -11,13 +11,13 @@ from typing import Any
 from tests.lifecycle.sealed import full_pack, result
 
 from gatemark.core.canonical import digest
-from gatemark.core.lifecycle import Stage
-from gatemark.flow.books import read_state
 from gatemark.flow.drift_probe import Probe, probe
 from gatemark.flow.drift_push import push_points
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import AddVersion, Approve, GrantRoles, Promote, SetExam, act
 from gatemark.flow.reading import ReadingChoices
+from gatemark.lifecycle.journey import AddVersion, Approve, GrantRoles, Promote, SetExam, act
+from gatemark.lifecycle.model.nouns import Stage
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.watch.policy import DriftPolicy
 from gatemark.watch.stores.points import Pushed
 

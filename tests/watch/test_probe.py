@@ -10,8 +10,8 @@ import pytest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.flow.drift_close import CloseRequest, close_episode
 from gatemark.flow.drift_probe import Probe
-from gatemark.flow.lifecycle import Approve, Promote
 from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.lifecycle.journey import Approve, Promote
 from gatemark.watch.policy import DriftPolicy, Response, Watch
 
 from .live import ASSET, METRIC, Live, lively, point
@@ -291,7 +291,7 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
     assert level(found) == "INSUFFICIENT_BASELINE"
     assert "entered shadow, citing sha256:" in str(found.closed[0].closed_because)
     live.do(
-        __import__("gatemark.flow.lifecycle", fromlist=["Approve"]).Approve,
+        __import__("gatemark.lifecycle.journey", fromlist=["Approve"]).Approve,
         "bob",
         "1.0.0",
         stage="enabled",
@@ -345,7 +345,7 @@ def test_an_open_breach_holds_a_promotion(live: Live) -> None:
     live.probe(18, policy=DriftPolicy(responses=()))
     assert live.stage("1.0.0") == "enabled", "this policy only looks"
     from gatemark.core.canonical import digest
-    from gatemark.flow.lifecycle import Approve
+    from gatemark.lifecycle.journey import Approve
 
     compared = live.seal("2.0.0", baseline=digest("1.0.0"))
     live.do(Approve, "bob", "2.0.0", stage="canary_1", result_ids=(compared,))

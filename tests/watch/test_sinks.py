@@ -23,7 +23,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.flow.drift_alerts import read_alert_plan, send_pending
-from gatemark.flow.lifecycle import Demote
+from gatemark.lifecycle.journey import Demote
 from gatemark.watch.alerts import (
     Alert,
     AlertPlan,

@@ -18,10 +18,9 @@ from tests.lifecycle.world import window
 
 from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
-from gatemark.core.lifecycle import Exam
-from gatemark.flow.citations import exam_of
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import (
+from gatemark.lifecycle.citations import exam_of
+from gatemark.lifecycle.journey import (
     AddVersion,
     Approve,
     GrantRoles,
@@ -31,6 +30,7 @@ from gatemark.flow.lifecycle import (
     act,
     run_due,
 )
+from gatemark.lifecycle.model.nouns import Exam
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings

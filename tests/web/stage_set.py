@@ -15,12 +15,12 @@ from tests.web.scene import ASSET, Clock, Scene
 
 import gatemark.starter
 from gatemark.core.canonical import digest
-from gatemark.core.lifecycle import Pins
 from gatemark.flow.drift_probe import probe
 from gatemark.flow.drift_push import push_points
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import AddVersion, Approve, Promote, SetExam, act, run_due
 from gatemark.flow.reading import ReadingChoices
+from gatemark.lifecycle.journey import AddVersion, Approve, Promote, SetExam, act, run_due
+from gatemark.lifecycle.model.nouns import Pins
 from gatemark.watch.policy import DriftPolicy
 
 NOW = datetime.now(UTC).replace(microsecond=0)

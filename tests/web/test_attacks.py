@@ -11,7 +11,7 @@ from tests.web.scene import ASSET, Scene, new_scene
 
 from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
-from gatemark.flow.books import read_state
+from gatemark.lifecycle.state_cache import read_state
 
 HOSTILE = '"><script>alert(1)</script><a href="javascript:alert(2)">x</a>'
 

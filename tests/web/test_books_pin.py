@@ -3,8 +3,8 @@ from __future__ import annotations
 from tests.web.scene import ASSET, Scene
 
 from gatemark.core.canonical import digest
-from gatemark.flow.books import Books, books_of, replay
-from gatemark.flow.lifecycle import AddVersion, GrantRoles, act
+from gatemark.lifecycle.journey import AddVersion, GrantRoles, act
+from gatemark.lifecycle.state_cache import Books, books_of, replay
 
 
 def same(books: Books, scene: Scene) -> None:

@@ -18,9 +18,9 @@ from tests.web.scene import ASSET, Scene, new_scene, serving
 import gatemark.starter
 from gatemark.accounts.people import SqlPeople
 from gatemark.core.canonical import digest
-from gatemark.flow.books import read_state
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act
+from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.state_cache import read_state
 
 ADDRESS = f"/api/v1/assets/{ASSET}"
 

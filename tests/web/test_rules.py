@@ -12,8 +12,8 @@ from httpx import Client
 from tests.web.scene import ASSET, Scene, new_scene
 
 import gatemark.starter
-from gatemark.flow.books import read_state
 from gatemark.ledger.keys import make_key
+from gatemark.lifecycle.state_cache import read_state
 
 API = "/api/v1"
 

@@ -10,7 +10,7 @@ from gatemark.accounts.people import SESSION_HOURS
 from gatemark.accounts.secrets import form_mark
 from gatemark.flow.accounts import first_link, join, look_now, roles_of
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act
+from gatemark.lifecycle.journey import GrantRoles, act
 
 
 def kinds(scene: Scene) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 from tests.web.scene import Scene
 
-from gatemark.flow import lifecycle
+from gatemark.lifecycle import journey
 from gatemark.web.app import PAGES
 from gatemark.web.moves import VERBS
 
@@ -153,9 +153,9 @@ def test_what_a_page_shows_the_interface_tells(
 def test_every_command_of_the_lifecycle_has_a_route(interface: set[str]) -> None:
     commands = {
         name
-        for name in lifecycle.__all__
-        if isinstance(getattr(lifecycle, name), type)
-        and issubclass(getattr(lifecycle, name), lifecycle.Command)
+        for name in journey.__all__
+        if isinstance(getattr(journey, name), type)
+        and issubclass(getattr(journey, name), journey.Command)
         and name != "Command"
     }
     assert commands == set(COMMANDS)

@@ -18,16 +18,16 @@ from gatemark.cli.moments import MOMENT
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.change import AssetKind
-from gatemark.core.lifecycle import PauseReason, Risk, parse_version_ref
 from gatemark.core.readable_json import json_file
-from gatemark.flow.asset_history import asset_history
-from gatemark.flow.asset_views import asset_card, asset_rows
-from gatemark.flow.assets import NewVersion, add_version, asset_names, set_exam
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import PauseVersion, ReportService, ResumeVersion, Waive, act
 from gatemark.flow.outputs import check_extensions, write_documents
+from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
+from gatemark.lifecycle.journey import PauseVersion, ReportService, ResumeVersion, Waive, act
+from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
+from gatemark.lifecycle.views.assets import asset_card, asset_rows
+from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.text import asset_text, history_text, list_text
 from gatemark.report.formats import load_renderer
-from gatemark.report.lifecycle_text import asset_text, history_text, list_text
 
 
 @click.group("asset")

@@ -8,7 +8,6 @@ import click
 
 from gatemark.cli.options import FiniteRange, json_option, max_errors_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.lifecycle import parse_version_ref
 from gatemark.exams.calibration.refit import (
     DEFAULT_SEED,
     RefitRequest,
@@ -17,6 +16,7 @@ from gatemark.exams.calibration.refit import (
 )
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
+from gatemark.lifecycle.model.nouns import parse_version_ref
 
 
 @click.group("calibration")

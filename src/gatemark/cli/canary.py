@@ -17,11 +17,11 @@ from gatemark.cli.lifecycle_options import (
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.assets import asset_names
-from gatemark.flow.canary import canary_state, push_windows
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import run_due
-from gatemark.flow.routing import assign
+from gatemark.lifecycle.assets import asset_names
+from gatemark.lifecycle.canary import canary_state, push_windows
+from gatemark.lifecycle.journey import run_due
+from gatemark.lifecycle.routing import assign
 
 
 @click.group("canary")

@@ -13,10 +13,10 @@ from gatemark.cli.lifecycle_options import (
     show_acted,
 )
 from gatemark.core.errors import UsageError
-from gatemark.core.lifecycle import parse_version_ref
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import Demote, RollBack, act
-from gatemark.flow.routing import route
+from gatemark.lifecycle.journey import Demote, RollBack, act
+from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.lifecycle.routing import route
 
 
 def _asset_and_version(text: str) -> tuple[str, str | None]:

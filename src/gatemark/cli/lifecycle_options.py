@@ -10,11 +10,11 @@ import click
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
-from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import Acted
-from gatemark.flow.told import document_of, lines_of
 from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.journey import Acted
+from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.lifecycle.views.format_events import document_of, lines_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,10 +10,10 @@ import msgspec
 from gatemark.cli.lifecycle_options import acting_house, acting_options, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.books import read_state
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import AdoptPolicy, act
-from gatemark.flow.release_policy_file import policy_text, read_release_policy
+from gatemark.lifecycle.journey import AdoptPolicy, act
+from gatemark.lifecycle.policy_file import policy_text, read_release_policy
+from gatemark.lifecycle.state_cache import read_state
 
 
 @click.group("policy")

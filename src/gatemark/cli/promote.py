@@ -15,9 +15,9 @@ from gatemark.cli.lifecycle_options import (
     show_acted,
 )
 from gatemark.core.errors import UsageError
-from gatemark.core.lifecycle import Decision, Stage, parse_version_ref
-from gatemark.flow.citations import result_ids
-from gatemark.flow.lifecycle import Approve, Promote, ReviewGlass, act
+from gatemark.lifecycle.citations import result_ids
+from gatemark.lifecycle.journey import Approve, Promote, ReviewGlass, act
+from gatemark.lifecycle.model.nouns import Decision, Stage, parse_version_ref
 
 CANARY = "canary"
 TARGETS = ["evaluating", "rejected", "eligible", "shadow", CANARY, "enabled", "retired"]

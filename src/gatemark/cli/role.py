@@ -9,10 +9,10 @@ import click
 from gatemark.cli.lifecycle_options import acting_house, acting_options, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.lifecycle import Role
-from gatemark.flow.books import read_state
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act
+from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import read_state
 
 ROLES = [role for role in get_args(Role) if role != "system"]
 

@@ -12,7 +12,7 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
 from gatemark.flow.house import House
-from gatemark.flow.routing import route
+from gatemark.lifecycle.routing import route
 
 
 @click.command("route")

@@ -15,12 +15,12 @@ import msgspec
 from gatemark.cli.options import engine_option, json_option, output_option, store_option
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.change import AssetRef
-from gatemark.core.lifecycle import parse_version_ref
 from gatemark.core.result import Result
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_formats, write_reports
 from gatemark.flow.waivers import read_waivers
+from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.terminal import verdict_table
 
@@ -108,7 +108,7 @@ def _names(house: House, **versions: str | None) -> dict[str, AssetRef]:
     given = {arm: text for arm, text in versions.items() if text is not None}
     if not given:
         return {}
-    from gatemark.flow.assets import version_ref  # noqa: PLC0415 - only vouching needs the books
+    from gatemark.lifecycle.assets import version_ref  # noqa: PLC0415 - only vouching needs the books
 
     house.existing_store()
     return {arm: version_ref(house, parse_version_ref(text)) for arm, text in given.items()}

@@ -11,13 +11,13 @@ from gatemark.cli.lifecycle_options import environment_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
-from gatemark.core.lifecycle import parse_version_ref
 from gatemark.core.readable_json import json_file
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.flow.why import why
+from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.lifecycle.views.text import why_text
+from gatemark.lifecycle.views.why import why
 from gatemark.report.formats import load_renderer
-from gatemark.report.lifecycle_text import why_text
 
 
 @click.command("why")

@@ -10,11 +10,7 @@ import msgspec
 from gatemark.accounts.nouns import SCOPES, PageRun, Person, RunState, Scope, Token
 from gatemark.accounts.secrets import form_mark, new_secret, same_hash
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
-from gatemark.core.lifecycle import Role
-from gatemark.core.lifecycle_events import HOUSE_SUBJECT
-from gatemark.flow.books import books_of
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act, preview
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import (
     ACCOUNT_ADDED,
@@ -28,6 +24,10 @@ from gatemark.ledger.event_kinds import (
     TOKEN_REVOKED,
 )
 from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.journey import GrantRoles, act, preview
+from gatemark.lifecycle.model.events import HOUSE_SUBJECT
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import books_of
 
 __all__ = [
     "Identity",

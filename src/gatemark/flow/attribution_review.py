@@ -19,13 +19,13 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
-from gatemark.core.lifecycle import Role
 from gatemark.core.stored import read_stored
-from gatemark.flow.books import read_state
 from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
-from gatemark.lifecycle.people import require_role
+from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.plan import check_words
 
 Verdict = Literal["accepted", "rejected"]

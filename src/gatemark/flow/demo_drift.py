@@ -17,17 +17,17 @@ import msgspec
 
 from gatemark.core.drift import DriftSignal
 from gatemark.core.errors import RefusedError
-from gatemark.core.lifecycle import PRODUCTION, Role, Stage, parse_version_ref
 from gatemark.core.result import Result
 from gatemark.disk.atomic import write_whole
-from gatemark.flow.assets import NewVersion, add_version, set_exam
-from gatemark.flow.books import read_state
 from gatemark.flow.drift_probe import Probe, probe
 from gatemark.flow.drift_push import push_points
 from gatemark.flow.drift_view import drift_view
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import Approve, GrantRoles, Promote, act
 from gatemark.flow.reading import ReadingChoices
+from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
+from gatemark.lifecycle.journey import Approve, GrantRoles, Promote, act
+from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage, parse_version_ref
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.watch.policy import DriftPolicy

@@ -16,16 +16,16 @@ import msgspec
 
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import RefusedError
-from gatemark.core.lifecycle import Role, Stage, VersionRef
 from gatemark.core.result import Result
 from gatemark.disk.atomic import write_whole
-from gatemark.flow.asset_history import asset_history
-from gatemark.flow.assets import NewVersion, add_version, set_exam
-from gatemark.flow.canary import canary_state, push_windows
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import Acted, Approve, Command, GrantRoles, Promote, act, run_due
-from gatemark.flow.told import lines_of
-from gatemark.flow.why import why
+from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
+from gatemark.lifecycle.canary import canary_state, push_windows
+from gatemark.lifecycle.journey import Acted, Approve, Command, GrantRoles, Promote, act, run_due
+from gatemark.lifecycle.model.nouns import Role, Stage, VersionRef
+from gatemark.lifecycle.views.format_events import lines_of
+from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.why import why
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
 
@@ -207,7 +207,7 @@ def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
 
 def _pages(hand: Stagehand) -> LifecycleAct:
     # Drawing needs the report extra; the acts before it do not.
-    from gatemark.report.lifecycle_page import render_history, render_why  # noqa: PLC0415
+    from gatemark.lifecycle.views.page import render_history, render_why  # noqa: PLC0415
 
     history, reasons = hand.folder / "history.html", hand.folder / "why.html"
     write_whole(history, [render_history(asset_history(hand.house, ASSET))])

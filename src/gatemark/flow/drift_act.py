@@ -11,13 +11,13 @@ import msgspec
 from gatemark.core.change import AssetKind
 from gatemark.core.drift import ALARMS, DriftSignal, Episode
 from gatemark.core.errors import GatemarkError, RefusedError
-from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.drift_assets import Standing, standing
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import Acted, Command, Demote, PauseVersion, RollBack, act
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.journey import Acted, Command, Demote, PauseVersion, RollBack, act
+from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.watch.episode_check import CLOSED, TOLD
 from gatemark.watch.policy import Act, DriftPolicy
 from gatemark.watch.stores.memories import Act as KeptAct

@@ -9,14 +9,14 @@ import msgspec
 
 from gatemark.core.change import AssetKind
 from gatemark.core.drift import Episode
-from gatemark.core.lifecycle import PRODUCTION
-from gatemark.core.lifecycle_events import KIND_OF, VersionMoved
-from gatemark.flow.books import read_state, recorded
-from gatemark.flow.citations import Citations
 from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import ASSET_REGISTERED
-from gatemark.lifecycle.stages import CANARY
-from gatemark.lifecycle.state import Place, Track
+from gatemark.lifecycle.citations import Citations
+from gatemark.lifecycle.model.events import KIND_OF, VersionMoved
+from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.lifecycle.model.stages import CANARY
+from gatemark.lifecycle.model.state import Place, Track
+from gatemark.lifecycle.state_cache import read_state, recorded
 from gatemark.watch.policy import WatchedStage
 from gatemark.watch.tick import Rearming
 

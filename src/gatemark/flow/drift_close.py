@@ -8,12 +8,12 @@ import msgspec
 
 from gatemark.core.drift import Episode
 from gatemark.core.errors import RefusedError, UsageError
-from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.drift_act import event_moment
 from gatemark.flow.drift_ledger import recording_events
 from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
+from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.watch.episode_check import CLOSED
 from gatemark.watch.stores.memories import Act, MemoryRow
 

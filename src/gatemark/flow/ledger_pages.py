@@ -8,9 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import Identity, tell
-from gatemark.flow.books import books_of
 from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (
@@ -20,6 +18,8 @@ from gatemark.ledger.event_kinds import (
     REVIEW_UNBLINDED,
 )
 from gatemark.ledger.keys import sign_checkpoint
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import books_of
 from gatemark.report.page_views import CheckpointView, EventPage, EventView, LedgerHead
 
 MAX_PAGE: Final = 200

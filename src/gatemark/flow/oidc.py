@@ -15,11 +15,8 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import roles_of, tell
-from gatemark.flow.books import books_of
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import GrantRoles, act, preview
 from gatemark.flow.oidc_file import (
     OidcSettings,
     SignInWay,
@@ -30,6 +27,9 @@ from gatemark.flow.oidc_file import (
 )
 from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
 from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.journey import GrantRoles, act, preview
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import books_of
 
 __all__ = ["Begun", "Finished", "SignInWay", "begin", "finish", "read_sign_in_way"]
 

@@ -13,8 +13,8 @@ import msgspec
 from gatemark.accounts.identities import MAX_ISSUER
 from gatemark.accounts.provider import Provider, Secret, check_address
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.lifecycle import Role
 from gatemark.intake.settings_file import read_settings
+from gatemark.lifecycle.model.nouns import Role
 
 HEAD: Final = "gatemark_oidc"
 MAX_FILE_BYTES: Final = 256 * 1024

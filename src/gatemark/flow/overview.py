@@ -8,25 +8,25 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
-from gatemark.core.lifecycle import PRODUCTION, Role, Stage
-from gatemark.core.lifecycle_events import VersionAdded
 from gatemark.core.stored import convert_stored
 from gatemark.flow.accounts import Identity
-from gatemark.flow.asset_history import asset_lines
-from gatemark.flow.asset_views import asset_rows
-from gatemark.flow.assets import asset_names
 from gatemark.flow.attribution_desk import waiting_attributions
-from gatemark.flow.books import read_state
 from gatemark.flow.house import House
 from gatemark.flow.label_desk import waiting_labels
-from gatemark.flow.lifecycle import Acted, Approve, act
 from gatemark.flow.review_desk import waiting_reviews
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed
-from gatemark.lifecycle.people import APPROVING, conflict_of_interest
-from gatemark.lifecycle.state import Place, State, Track
-from gatemark.report.lifecycle_views import AssetRow
+from gatemark.lifecycle.assets import asset_names
+from gatemark.lifecycle.decisions.people import APPROVING, conflict_of_interest
+from gatemark.lifecycle.journey import Acted, Approve, act
+from gatemark.lifecycle.model.events import VersionAdded
+from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
+from gatemark.lifecycle.model.state import Place, State, Track
+from gatemark.lifecycle.state_cache import read_state
+from gatemark.lifecycle.views.assets import asset_rows
+from gatemark.lifecycle.views.history import asset_lines
+from gatemark.lifecycle.views.views import AssetRow
 from gatemark.report.page_views import (
     DeskTask,
     OfferedResult,

@@ -21,8 +21,6 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
-from gatemark.core.lifecycle import Actor, parse_version_ref
-from gatemark.flow.assets import version_ref
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.review_items import (
@@ -36,6 +34,8 @@ from gatemark.flow.review_items import (
 )
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
+from gatemark.lifecycle.assets import version_ref
+from gatemark.lifecycle.model.nouns import Actor, parse_version_ref
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,

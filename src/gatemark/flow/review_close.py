@@ -20,7 +20,6 @@ from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Outcome
-from gatemark.flow.books import read_state
 from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
@@ -43,7 +42,8 @@ from gatemark.flow.sitting import SITTING, write_sitting
 from gatemark.flow.vote_account import with_items
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
-from gatemark.lifecycle.people import roles_of
+from gatemark.lifecycle.decisions.people import roles_of
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.agreement import reviewer_rows
 from gatemark.review.plan import read_pair
 from gatemark.review.queue import is_complete

@@ -26,9 +26,9 @@ from gatemark.core.errors import (
     RefusedError,
     UnknownNameError,
 )
-from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
+from gatemark.lifecycle.model.nouns import Role
 from gatemark.packs.run import RunChoices, run_pack
 
 RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})

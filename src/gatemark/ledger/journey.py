@@ -11,7 +11,6 @@ import msgspec
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.flow.house import House
-from gatemark.flow.ledger_rules import RuleCheck
 from gatemark.ledger.checks.report import Verified
 from gatemark.ledger.checks.tables import FurtherLooks, TableCheck
 from gatemark.ledger.checks.verify import Asked, LedgerCheck
@@ -29,6 +28,7 @@ from gatemark.ledger.payloads import NEVER_ERASED, BlobErased, PayloadErased, as
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
+from gatemark.lifecycle.ledger_rules import RuleCheck
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from gatemark import __version__
 from gatemark.core.drift import Level, worst
+from gatemark.lifecycle.views.text import short
 from gatemark.report import words
 from gatemark.report.drift_chart import drift_chart
 from gatemark.report.drift_views import DriftView
-from gatemark.report.lifecycle_text import short
 from gatemark.report.pages import page_environment
 
 TONES: Final[dict[Level, str]] = {

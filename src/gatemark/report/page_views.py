@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from gatemark.core.lifecycle import Pins
-from gatemark.report.lifecycle_views import AssetRow, View
+from gatemark.lifecycle.model.nouns import Pins
+from gatemark.lifecycle.views.views import AssetRow, View
 
 TaskKind = Literal["vote", "promote", "resume", "review_glass", "look"]
 

@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta, UnsetType
 from gatemark.core.canonical import digest, digest_bytes, original_fields
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.lifecycle import Actor
 from gatemark.core.stored import read_stored
+from gatemark.lifecycle.model.nouns import Actor
 from gatemark.statistics.preference import MIN_DECISIVE
 
 ReviewName = Annotated[

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gatemark.core.formats import DOCUMENTS, payload_format
 from gatemark.ledger.event_kinds import KINDS
-from gatemark.lifecycle.rules import RULE_BOOKS
+from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS
 
 _OPENING = """\
 # Formats

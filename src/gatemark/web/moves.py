@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
-from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.accounts import Identity
-from gatemark.flow.citations import result_ids
 from gatemark.flow.house import House
-from gatemark.flow.lifecycle import (
+from gatemark.flow.overview import Ballot, asset_etag, vote
+from gatemark.lifecycle.citations import result_ids
+from gatemark.lifecycle.journey import (
     Acted,
     Command,
     Demote,
@@ -27,7 +27,7 @@ from gatemark.flow.lifecycle import (
     Waive,
     act,
 )
-from gatemark.flow.overview import Ballot, asset_etag, vote
+from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.web.problems import Problem
 
 _TAG: Final = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"\Z')

@@ -15,8 +15,8 @@ from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
 from gatemark.flow.accounts import Identity, form_mark, new_secret
+from gatemark.lifecycle.views.text import short
 from gatemark.report import words
-from gatemark.report.lifecycle_text import short
 from gatemark.report.pages import page_environment
 from gatemark.web.problems import Problem
 from gatemark.web.site import FORM_FIELD, check_mark, site_of, visitor

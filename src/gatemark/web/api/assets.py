@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from gatemark.core.lifecycle import PRODUCTION, parse_version_ref
-from gatemark.flow.asset_history import asset_history
-from gatemark.flow.asset_views import asset_card
-from gatemark.flow.canary import CanaryState, canary_state
 from gatemark.flow.drift_policy_file import drift_policy
 from gatemark.flow.drift_view import drift_view
 from gatemark.flow.overview import asset_etag, open_steps, overview
-from gatemark.flow.routing import Route, route
 from gatemark.flow.schedule import ScheduleLine, list_schedules, read_plan
-from gatemark.flow.why import why
+from gatemark.lifecycle.canary import CanaryState, canary_state
+from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
+from gatemark.lifecycle.routing import Route, route
+from gatemark.lifecycle.views.assets import asset_card
+from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.views import AssetCard, History, Why
+from gatemark.lifecycle.views.why import why
 from gatemark.report.drift_views import DriftView
-from gatemark.report.lifecycle_views import AssetCard, History, Why
 from gatemark.report.page_views import OpenStep, Overview
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.lifecycle import PRODUCTION
 from gatemark.flow.handed_in import (
     Pushed,
     hand_in_points,
@@ -18,8 +17,9 @@ from gatemark.flow.handed_in import (
     let_due_happen,
     settle_episode,
 )
-from gatemark.flow.lifecycle import Acted, ReportService, act
 from gatemark.flow.overview import asset_etag
+from gatemark.lifecycle.journey import Acted, ReportService, act
+from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.assets import AssetPath

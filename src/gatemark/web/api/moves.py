@@ -9,10 +9,10 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.core.change import AssetKind
-from gatemark.core.lifecycle import PRODUCTION, Decision, Gate, Risk, parse_version_ref
-from gatemark.flow.assets import NewVersion, add_version
-from gatemark.flow.lifecycle import Acted
 from gatemark.flow.overview import Ballot, asset_etag
+from gatemark.lifecycle.assets import NewVersion, add_version
+from gatemark.lifecycle.journey import Acted
+from gatemark.lifecycle.model.nouns import PRODUCTION, Decision, Gate, Risk, parse_version_ref
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath

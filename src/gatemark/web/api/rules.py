@@ -10,10 +10,10 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.flow.assets import set_exam
 from gatemark.flow.drift_policy_file import drift_policy
-from gatemark.flow.lifecycle import AdoptPolicy, act
-from gatemark.flow.release_policy_file import PolicyInForce, policy_in_force, release_policy_from
+from gatemark.lifecycle.assets import set_exam
+from gatemark.lifecycle.journey import AdoptPolicy, act
+from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.assets import AssetPath

@@ -7,7 +7,6 @@ from typing import Annotated, Any, get_args
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.core.errors import UnknownNameError
-from gatemark.core.lifecycle import Role
 from gatemark.flow.accounts import (
     Identity,
     Scope,
@@ -20,6 +19,7 @@ from gatemark.flow.accounts import (
     people,
     set_roles,
 )
+from gatemark.lifecycle.model.nouns import Role
 from gatemark.web.render import back, form, one, page, person
 from gatemark.web.site import Site, site_of
 

@@ -8,22 +8,22 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import UnknownNameError, UsageError
-from gatemark.core.lifecycle import PRODUCTION, Gate, VersionRef, parse_version_ref
-from gatemark.flow.asset_history import asset_history
-from gatemark.flow.asset_views import asset_card
-from gatemark.flow.assets import NewVersion, add_version, set_exam
-from gatemark.flow.canary import CanaryState, canary_state
 from gatemark.flow.drift_policy_file import drift_policy
 from gatemark.flow.drift_view import drift_view
 from gatemark.flow.house import House
 from gatemark.flow.overview import asset_etag, offered_results, sealed_results
-from gatemark.flow.routing import route
-from gatemark.flow.why import why
+from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
+from gatemark.lifecycle.canary import CanaryState, canary_state
+from gatemark.lifecycle.model.nouns import PRODUCTION, Gate, VersionRef, parse_version_ref
+from gatemark.lifecycle.routing import route
+from gatemark.lifecycle.views.assets import asset_card
+from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.page import history_context, why_context
+from gatemark.lifecycle.views.ramp import ramp
+from gatemark.lifecycle.views.timeline import timeline
+from gatemark.lifecycle.views.why import why
 from gatemark.report.drift_page import drift_context
 from gatemark.report.drift_views import DriftView
-from gatemark.report.lifecycle_page import history_context, why_context
-from gatemark.report.ramp import ramp
-from gatemark.report.timeline import timeline
 from gatemark.web.moves import VERBS, Wish, locked, move
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of

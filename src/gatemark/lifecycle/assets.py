@@ -1,0 +1,176 @@
+"""Registering: versions with their content and schema, and the full pack of an asset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import canonical_bytes, digest, is_digest
+from gatemark.core.change import AssetKind, AssetRef
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.flow.house import House
+from gatemark.intake.strict_json import parse_strictly
+from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
+from gatemark.lifecycle.exam_identity import exam_of_pack
+from gatemark.lifecycle.journey import Acted, AddVersion, SetExam, act
+from gatemark.lifecycle.model.nouns import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
+from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.state_cache import books_of, read_state
+
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+MAX_SCHEMA_BYTES: Final = 1024 * 1024
+_PIN_NAMES: Final = tuple(name for name in Pins.__struct_fields__ if name != "tools")
+
+
+class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user says about a version. Its content is one of: a digest, a result, or files."""
+
+    ref: VersionRef
+    kind: AssetKind | None = None
+    risk: Risk | None = None
+    digest: str | None = None
+    result: str | None = None
+    files: tuple[str, ...] = ()
+    parent: str | None = None
+    pins: tuple[str, ...] = ()
+    schema: str | None = None
+    is_scope_change: bool = False
+    note: str = ""
+
+
+def add_version(house: House, new: NewVersion, *, actor: str) -> Acted:
+    """Draft a version; what it leaves out is taken from the asset as it stands."""
+    state = read_state(house, new.ref.asset)
+    parent = new.parent or _usual_parent(state, new.ref.version)
+    kind = new.kind or state.asset.kind
+    if kind is None:
+        raise UsageError(f"{new.ref.asset} is new: say what --kind of asset it is")
+    command = AddVersion(
+        actor=actor,
+        asset=new.ref.asset,
+        kind=kind,
+        version=new.ref.version,
+        digest=_content_digest(house, new),
+        risk=new.risk or state.asset.risk,
+        parent=parent,
+        pins=read_pins(new.pins),
+        schema=None if new.schema is None else _schema_change(house, state, new, parent),
+        is_scope_change=new.is_scope_change,
+        note=new.note,
+    )
+    return act(house, command)
+
+
+def _usual_parent(state: State, version: str) -> str | None:
+    """The enabled version, or the newest one that there is."""
+    others = [name for name in state.asset.versions if name != version]
+    known = state.asset.versions.get(version)
+    if known is not None:
+        return known.parent
+    return state.asset.place(PRODUCTION).enabled or (others[-1] if others else None)
+
+
+def _content_digest(house: House, new: NewVersion) -> str:
+    given = [new.digest is not None, new.result is not None, bool(new.files)]
+    if sum(given) != 1:
+        raise UsageError("say what the version is: --digest, --from RESULT or --file")
+    if new.digest is not None:
+        if not is_digest(new.digest):
+            raise UsageError(f"{new.digest!r} is no digest (sha256: and 64 hex digits)")
+        return new.digest
+    if new.result is not None:
+        candidate = house.existing_results().get(new.result).candidate
+        if candidate is None:
+            raise UsageError(f"result {new.result} names no candidate")
+        return candidate.digest
+    kept = {Path(name).name: house.blobs.put(_read(name)) for name in new.files}
+    if len(kept) != len(new.files):
+        raise UsageError("two of the files have the same name")
+    return next(iter(kept.values())) if len(kept) == 1 else digest(kept)
+
+
+def _read(name: str, limit: int = MAX_FILE_BYTES) -> bytes:
+    try:
+        with Path(name).open("rb") as stream:
+            data = stream.read(limit + 1)
+    except OSError as error:
+        raise BadInputError(f"{name}: cannot be read: {error.strerror or error}") from error
+    if len(data) > limit:
+        raise BadInputError(f"{name}: is larger than {limit} bytes")
+    return data
+
+
+def read_pins(texts: Sequence[str]) -> Pins:
+    """Pins from ``name=value`` texts; ``tool.NAME=value`` for tools."""
+    plain: dict[str, Any] = {"tools": {}}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        place: dict[str, Any] = plain
+        if name.startswith("tool."):
+            place, name = plain["tools"], name.removeprefix("tool.")
+        elif name not in _PIN_NAMES:
+            known = ", ".join((*_PIN_NAMES, "tool.NAME"))
+            raise UsageError(f"no pin is called {name!r} (known: {known})")
+        if not mark or not value or name in place:
+            raise UsageError(f"{text!r} must be NAME=VALUE, each name once")
+        place[name] = value
+    try:
+        return msgspec.convert(plain, Pins)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"pins: {error}") from error
+
+
+def _schema_change(house: House, state: State, new: NewVersion, parent: str | None) -> SchemaChange:
+    after = _read_schema(str(new.schema))
+    name = house.blobs.put(canonical_bytes(after))
+    before = None if parent is None else state.asset.versions.get(parent)
+    step = None if parent is None else bump(parent, new.ref.version)
+    if before is None or before.schema is None:
+        return SchemaChange(digest=name, change=None, bump=step)
+    stored = msgspec.json.decode(house.blobs.get(before.schema.digest))
+    try:
+        found = compare_schemas(stored, after)
+    except InvalidValueError as error:
+        raise BadInputError(f"{new.schema}: {error}") from error
+    return SchemaChange(
+        digest=name,
+        change=found.change,
+        bump=step,
+        reasons=found.reasons,
+        is_marking_change=found.is_marking_change,
+    )
+
+
+def _read_schema(name: str) -> Mapping[str, Any]:
+    value, problems = parse_strictly(_read(name, MAX_SCHEMA_BYTES), max_depth=64)
+    if problems:
+        raise BadInputError(
+            tuple(f"{name}: {problem.path}: {problem.message}" for problem in problems)
+        )
+    if not isinstance(value, dict):
+        raise BadInputError(f"{name}: must hold a JSON object")
+    return value
+
+
+def set_exam(house: House, asset: str, path: str, *, actor: str, note: str = "") -> Acted:
+    """Make a pack the full pack of an asset."""
+    return act(house, SetExam(actor=actor, asset=asset, exam=exam_of_pack(path), note=note))
+
+
+def version_ref(house: House, ref: VersionRef) -> AssetRef:
+    """What a result calls a registered version."""
+    state = read_state(house, ref.asset)
+    version = state.asset.versions.get(ref.version)
+    if version is None:
+        known = ", ".join(state.asset.versions) or "none"
+        raise UsageError(f"{ref.asset} has no version {ref.version} (known: {known})")
+    return AssetRef(id=f"{ref.asset}/{ref.version}", digest=version.digest)
+
+
+def asset_names(house: House) -> tuple[str, ...]:
+    """Every registered asset, by name."""
+    house.existing_store()
+    return tuple(sorted(books_of(house).names()))

@@ -1,0 +1,175 @@
+"""Canary measurements from files into the ledger, and what a running canary looks like."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
+from gatemark.flow.admitted import admitted_batches
+from gatemark.flow.house import House
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices
+from gatemark.intake.source import inspect_source
+from gatemark.lifecycle.decisions.canary import next_start
+from gatemark.lifecycle.journey import Acted, PushWindow, act, preview
+from gatemark.lifecycle.model.nouns import (
+    PRODUCTION,
+    ArmMetric,
+    InvariantCount,
+    Moments,
+    Traffic,
+)
+from gatemark.lifecycle.model.release_policy import CanaryRules
+from gatemark.lifecycle.model.state import State, share_of
+from gatemark.lifecycle.state_cache import books_of, read_state
+
+CANARY_SCHEMA: Final = "gatemark.canary/1"
+
+
+class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
+    """A running canary or watch; the fields are the keys of the JSON document."""
+
+    asset: str
+    environment: str
+    version: str
+    baseline: str | None
+    stage: str
+    share: float
+    is_watch: bool
+    started_at: datetime
+    step_since: datetime
+    watch_until: datetime | None
+    clean_in_a_row: int
+    clean_needed: int
+    clean_count: int
+    other_count: int
+    pending_count: int
+    next_window: datetime
+    paused: str | None
+    last: str | None
+
+
+def push_windows(
+    house: House, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
+) -> tuple[Acted, ...]:
+    """Take every window of a file in, oldest first; the same window again changes nothing.
+
+    When one of them must be refused, none is taken.
+    """
+    form = schemas().get(CANARY_SCHEMA).form("window")
+    source = inspect_source(path)
+    rules = read_state(house, asset).house.policy.canary
+    windows: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for batch in admitted_batches(source, form, ReadingChoices()):
+        for _, record in batch:
+            windows[record.start, record.end].append(record)
+    commands = [
+        _command(span, arms, rules, asset, actor=actor, environment=environment)
+        for span, arms in sorted(windows.items())
+    ]
+    for command in commands:
+        preview(house, command)
+    return tuple(act(house, command) for command in commands)
+
+
+def _command(
+    span: tuple[str, str],
+    arms: list[Any],
+    rules: CanaryRules,
+    asset: str,
+    *,
+    actor: str,
+    environment: str,
+) -> PushWindow:
+    keys = {arm.arm: arm.keys for arm in arms if arm.keys is not msgspec.UNSET}
+    return PushWindow(
+        actor=actor,
+        asset=asset,
+        environment=environment,
+        start=_moment(span[0]),
+        end=_moment(span[1]),
+        metrics=tuple(
+            _metric(name, arm.arm, metric, rules)
+            for arm in arms
+            for name, metric in sorted(arm.metrics.items())
+        ),
+        invariants=tuple(
+            InvariantCount(name=name, checked=one.checked, violations=one.violations)
+            for arm in arms
+            if arm.arm == "canary" and arm.invariants is not msgspec.UNSET
+            for name, one in sorted(arm.invariants.items())
+        ),
+        traffic=Traffic(canary=keys["canary"], baseline=keys["baseline"])
+        if len(keys) == 2
+        else None,
+    )
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInputError(f"{text} is no moment: {error}") from error
+
+
+def _metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
+    try:
+        return _arm_metric(name, arm, metric, rules)
+    except InvalidValueError as error:
+        raise BadInputError(f"{name} of the {arm}: {error}") from error
+
+
+def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
+    if metric.values is not msgspec.UNSET:
+        values = tuple(float(value) for value in metric.values)
+        moments = Moments(
+            n=len(values), sum=sum(values), sum_squares=sum(value * value for value in values)
+        )
+        # Single values are only kept where the judge looks at them.
+        kept = values if rules.judge == "mann_whitney" else ()
+        return ArmMetric(metric=name, arm=arm, moments=moments, values=kept)
+    if metric.count is not msgspec.UNSET:
+        moments = Moments(n=metric.n, sum=metric.count, sum_squares=metric.count)
+    else:
+        moments = Moments(n=metric.n, sum=metric.sum, sum_squares=metric.sum_squares)
+    return ArmMetric(metric=name, arm=arm, moments=moments)
+
+
+def canary_state(house: House, asset: str, environment: str = PRODUCTION) -> CanaryState:
+    """How a running canary or watch stands."""
+    house.existing_store()
+    with books_of(house).lock:
+        return _standing(read_state(house, asset), asset, environment)
+
+
+def _standing(state: State, asset: str, environment: str) -> CanaryState:
+    place = state.asset.place(environment)
+    rollout = place.rollout
+    if rollout is None:
+        raise UnknownNameError(f"{asset}: no canary and no watch runs in {environment}")
+    track = state.asset.track(environment, rollout.version)
+    is_watch = rollout.watch_until is not None
+    return CanaryState(
+        asset=asset,
+        environment=environment,
+        version=rollout.version,
+        baseline=rollout.baseline,
+        stage=track.stage,
+        share=state.house.policy.watch_share if is_watch else share_of(track.stage),
+        is_watch=is_watch,
+        started_at=rollout.started_at,
+        step_since=rollout.step_since,
+        watch_until=rollout.watch_until,
+        clean_in_a_row=len(rollout.streak),
+        clean_needed=state.house.policy.canary.clean_windows,
+        clean_count=rollout.clean_count,
+        other_count=rollout.other_count,
+        pending_count=len(rollout.pending),
+        next_window=next_start(state.house.policy.canary, rollout),
+        paused=None if track.paused is None else track.paused.reason,
+        last=None if rollout.last is None else rollout.last[1],
+    )

@@ -1,0 +1,158 @@
+"""What a cited result is worth: found in the store, its seal and evidence checked, summed up."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
+from gatemark.core.errors import IntegrityError, RefusedError, UsageError
+from gatemark.core.result import Result
+from gatemark.flow.house import House
+from gatemark.ledger.event_kinds import BLOB_ERASED
+from gatemark.ledger.port import BlobStore
+from gatemark.lifecycle.decisions.citation import Cited, SuiteOutcome, short
+from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.state_cache import books_of
+
+_REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
+_EXCUSED = ("waived", "soft_pass")
+
+
+def result_ids(house: House, references: Iterable[str]) -> tuple[str, ...]:
+    """Full ids of results that were named by an id or its first digits."""
+    found = []
+    for reference in references:
+        if not _REFERENCE.match(reference):
+            raise UsageError(f"{reference!r} is no result id (sha256:… or 8 or more hex digits)")
+        full = DIGEST_PREFIX + reference.removeprefix(DIGEST_PREFIX)
+        if is_digest(full):
+            found.append(full)
+            continue
+        try:
+            found.append(house.results.get(reference).id)
+        except UsageError as error:
+            raise RefusedError(str(error)) from error
+    return tuple(found)
+
+
+class Citations(Mapping[str, Cited]):
+    """What is known of results, looked up when somebody asks and only then.
+
+    A result that is not there is left out. One that was changed, or whose evidence was, is an
+    error; with ``must_go_on`` it is as good as missing, and its evidence is not looked at: that is
+    for what must not be stopped, going back and telling what may serve.
+    """
+
+    def __init__(self, house: House, asset: str, *, must_go_on: bool) -> None:
+        self._house = house
+        self._asset = asset
+        self._must_go_on = must_go_on
+        self._known: dict[str, Cited | None] = {}
+
+    def __getitem__(self, result_id: str) -> Cited:
+        if result_id not in self._known:
+            self._known[result_id] = self._look_up(result_id)
+        found = self._known[result_id]
+        if found is None:
+            raise KeyError(result_id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, found in self._known.items() if found is not None])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def _look_up(self, result_id: str) -> Cited | None:
+        try:
+            result = _get(self._house, result_id)
+            if result is not None and not self._must_go_on:
+                _check_evidence(self._house, result)
+        except IntegrityError:
+            if self._must_go_on:
+                return None
+            raise
+        if result is None:
+            return None
+        told_at = books_of(self._house).sealed_at(self._asset, result.id)
+        # Going back asks whether results passed, not which exam they sat.
+        blobs = None if self._must_go_on else self._house.blobs
+        return summed_up(result, told_at, blobs)
+
+
+def _get(house: House, result_id: str) -> Result | None:
+    try:
+        return house.results.get(result_id)
+    except UsageError:
+        return None
+
+
+def _check_evidence(house: House, result: Result) -> None:
+    erased = erased_evidence(house, result)
+    if erased:
+        raise RefusedError(
+            f"result {short(result.id)} rests on evidence that was erased "
+            f"(event {min(erased.values())}); only a fresh result can be cited"
+        )
+    check_blobs(house, result)
+
+
+def erased_evidence(house: House, result: Result) -> dict[str, int]:
+    """The blobs of a result that were erased, and the events that tell of it."""
+    gone = {name for name in blobs_of(result) if not house.blobs.has(name)}
+    if not gone:
+        return {}
+    return {
+        str(payload["digest"]): event.seq
+        for event, payload in house.events.events(kind=BLOB_ERASED)
+        if payload is not None and payload["digest"] in gone
+    }
+
+
+def blobs_of(result: Result) -> frozenset[str]:
+    """Every blob that a result rests on."""
+    names = {blob.digest for blob in result.blobs}
+    names.update(file.digest for evidence in result.evidence for file in evidence.files)
+    return frozenset(names)
+
+
+def check_blobs(house: House, result: Result, erased: Collection[str] = ()) -> None:
+    """Refuse evidence that is gone, but for what was ``erased``, or that was changed."""
+    for name in sorted(blobs_of(result) - set(erased)):
+        seen = hashlib.sha256()
+        for piece in house.blobs.pieces(name):
+            seen.update(piece)
+        if not same_digest(DIGEST_PREFIX + seen.hexdigest(), name):
+            raise IntegrityError(
+                f"result {result.id} rests on blob {name}, whose bytes were changed"
+            )
+
+
+def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
+    """A result as the lifecycle sees it; ``told_at`` is when the ledger last told of it."""
+    kinds = {
+        evidence.checks["suite"]: evidence.checks["kind"]
+        for evidence in result.evidence
+        if {"suite", "kind"} <= evidence.checks.keys()
+    }
+    excused: dict[str | None, list[str]] = {}
+    for finding in result.findings:
+        if finding.verdict in _EXCUSED:
+            suite = finding.rule.rpartition(".")[0]
+            excused.setdefault(suite if suite in kinds else None, []).append(finding.rule)
+    return Cited(
+        id=result.id,
+        verdict=result.verdict,
+        candidate_digest=result.candidate.digest if result.candidate else None,
+        baseline_digest=result.baseline.digest if result.baseline else None,
+        exam=exam_of(result, blobs),
+        sealed_at=told_at or result.finished_at,
+        suites=tuple(
+            SuiteOutcome(suite, kind, tuple(excused.get(suite, ())))
+            for suite, kind in sorted(kinds.items())
+        ),
+        excused=tuple(excused.get(None, ())),
+    )

@@ -1,0 +1,1 @@
+"""Decide commands: pure functions from state and command to events."""

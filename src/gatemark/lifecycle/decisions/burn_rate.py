@@ -1,0 +1,79 @@
+"""The error budget: how fast a service burns it, over a long and a short window at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from gatemark.lifecycle.model.events import ServiceReported
+from gatemark.lifecycle.model.release_policy import ErrorBudget
+
+TOLERANCE: Final = 1e-12
+"""What binary fractions may take off a rate that lies exactly on the line."""
+
+
+class Burn(msgspec.Struct, frozen=True):
+    """How many times faster than allowed the budget burns in one window; null with a reason."""
+
+    minutes: int
+    rate: float | None
+    total: int
+    reason: str | None = None
+
+
+class BurnVerdict(msgspec.Struct, frozen=True):
+    """Whether a budget burns too fast: yes, no, or not known."""
+
+    is_breached: bool | None
+    reason: str
+    burns: tuple[Burn, ...]
+
+
+def burn(
+    spans: Sequence[ServiceReported], budget: ErrorBudget, minutes: int, now: datetime
+) -> Burn:
+    """The burn rate over the last minutes, from spans that lie wholly inside.
+
+    A window is only known when spans reach over at least half of it.
+    """
+    begin = now - timedelta(minutes=minutes)
+    inside = [span for span in spans if span.start >= begin and span.end <= now]
+    total = sum(span.total for span in inside)
+    covered = sum(((span.end - span.start) for span in inside), timedelta())
+    if covered < timedelta(minutes=minutes) / 2:
+        return Burn(minutes, None, total, f"less than half of the last {minutes} min was reported")
+    if total == 0:
+        return Burn(minutes, None, 0, f"no events in the last {minutes} min")
+    bad = total - sum(span.good for span in inside)
+    return Burn(minutes, bad / total / (1 - budget.objective), total)
+
+
+def judge_burn(spans: Sequence[ServiceReported], budget: ErrorBudget, now: datetime) -> BurnVerdict:
+    """Breached when both windows of a pair burn above its factor.
+
+    A pair whose quiet half is known is in order whatever the other half would say.
+    """
+    burns: list[Burn] = []
+    unknown: list[str] = []
+    for factor, long, short in (
+        (budget.fast_factor, budget.fast_long_minutes, budget.fast_short_minutes),
+        (budget.slow_factor, budget.slow_long_minutes, budget.slow_short_minutes),
+    ):
+        pair = burn(spans, budget, long, now), burn(spans, budget, short, now)
+        burns.extend(pair)
+        known = [one.rate for one in pair if one.rate is not None]
+        line = factor * (1 - TOLERANCE)
+        if len(known) == 2 and min(known) >= line:
+            words = f"burns {pair[0].rate:.1f}x over {long} min and {pair[1].rate:.1f}x over"
+            reason = f"the error budget {words} {short} min, must stay below {factor:g}x"
+            return BurnVerdict(is_breached=True, reason=reason, burns=tuple(burns))
+        if not known or min(known) >= line:
+            unknown.extend(one.reason for one in pair if one.reason is not None)
+    if unknown:
+        return BurnVerdict(is_breached=None, reason=unknown[0], burns=tuple(burns))
+    return BurnVerdict(
+        is_breached=False, reason="the error budget burns slowly enough", burns=tuple(burns)
+    )

@@ -1,0 +1,302 @@
+"""A running canary and the watch after enabling: taking measurements in, and what is due next."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.decisions.burn_rate import judge_burn
+from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.commands import PushWindow, Tick
+from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, moved
+from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.model.events import (
+    Fact,
+    VersionPaused,
+    WatchClosed,
+    WindowJudged,
+    WindowPushed,
+)
+from gatemark.lifecycle.model.nouns import ArmMetric, InvariantCount, PauseReason
+from gatemark.lifecycle.model.release_policy import CanaryRules
+from gatemark.lifecycle.model.stages import CANARY
+from gatemark.lifecycle.model.state import Place, Rollout, State, Track, Window
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def decide_push(state: State, command: PushWindow, moment: Moment) -> tuple[Fact, ...]:
+    """Take measurements in; the same ones twice change nothing, others for the same are refused."""
+    require_role(
+        state.house, command.actor, ("evaluator", "operator", "system"), "push measurements"
+    )
+    rollout = _running(state, command.environment)
+    rules = state.house.policy.canary
+    _check_span(rules, rollout, command, moment)
+    window = rollout.pending.get(command.start) or Window(start=command.start, end=command.end)
+    metrics = tuple(part for part in command.metrics if _is_new_metric(rules, window, part))
+    invariants = tuple(part for part in command.invariants if _is_new_invariant(window, part))
+    traffic = command.traffic
+    if traffic is not None and window.traffic is not None:
+        if traffic != window.traffic:
+            raise _contradiction(command, "traffic counts")
+        traffic = None
+    if not (metrics or invariants or traffic is not None):
+        return ()
+    return (
+        WindowPushed(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=rollout.version,
+            start=command.start,
+            end=command.end,
+            metrics=metrics,
+            invariants=invariants,
+            traffic=traffic,
+        ),
+    )
+
+
+def _running(state: State, environment: str) -> Rollout:
+    rollout = state.asset.place(environment).rollout
+    if rollout is None:
+        raise RefusedError(f"{state.asset.name}: no canary and no watch runs in {environment}")
+    return rollout
+
+
+def _check_span(rules: CanaryRules, rollout: Rollout, command: PushWindow, moment: Moment) -> None:
+    length = timedelta(minutes=rules.window_minutes)
+    where = f"window {command.start:%Y-%m-%d %H:%M:%SZ}"
+    if command.end - command.start != length or (command.start - _EPOCH) % length:
+        raise RefusedError(
+            f"{where} must be {rules.window_minutes} min long and start at a multiple of that"
+        )
+    if command.end > moment.now:
+        raise RefusedError(f"{where} is not over yet")
+    if command.start < next_start(rules, rollout):
+        raise RefusedError(f"{where} comes too late: it was judged, or lies before this step")
+
+
+def _is_new_metric(rules: CanaryRules, window: Window, part: ArmMetric) -> bool:
+    if part.metric not in rules.metrics:
+        known = ", ".join(sorted(rules.metrics))
+        raise RefusedError(f"the release policy watches no metric {part.metric} (known: {known})")
+    known_moments = window.moments.get(part.metric, {}).get(part.arm)
+    if known_moments is None:
+        return True
+    values = window.values.get(part.metric, {}).get(part.arm, ())
+    if known_moments != part.moments or values != part.values:
+        raise _contradiction(window, f"{part.metric} of the {part.arm}")
+    return False
+
+
+def _is_new_invariant(window: Window, part: InvariantCount) -> bool:
+    known = window.invariants.get(part.name)
+    if known is not None and known != (part.checked, part.violations):
+        raise _contradiction(window, f"invariant {part.name}")
+    return known is None
+
+
+def _contradiction(window: Window | PushWindow, what: str) -> RefusedError:
+    return RefusedError(
+        f"window {window.start:%Y-%m-%d %H:%M:%SZ} already has other numbers for {what}"
+    )
+
+
+def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
+    """Where the first window starts that is still to be judged at this step."""
+    length = timedelta(minutes=rules.window_minutes)
+    steps = -((_EPOCH - rollout.step_since) // length)
+    aligned = _EPOCH + steps * length
+    return max(aligned, rollout.judged_until or aligned)
+
+
+def decide_tick(state: State, command: Tick, moment: Moment) -> tuple[Fact, ...]:
+    """The next thing that is due, or nothing. Call it again until nothing is.
+
+    (1) A broken glass that nobody reviewed in time is taken back. (2) A breach rolls back. (3) A
+    warning, a wrong split of traffic, too long a hold or a burning error budget pauses. (4) Enough
+    clean windows take a canary to its next share. (5) The next closed window is judged. (6) A
+    watch that is over ends.
+    """
+    require_role(state.house, command.actor, ("system",), "act on time")
+    place = state.asset.place(command.environment)
+    overdue = _overdue_glass(state, place, command, moment)
+    if overdue is not None:
+        return fall_facts(state, overdue, moment)
+    rollout = place.rollout
+    if rollout is None:
+        return ()
+    track = state.asset.track(command.environment, rollout.version)
+    if rollout.last is not None and rollout.last[1] == "breach":
+        fall = Fall(
+            environment=command.environment,
+            version=rollout.version,
+            after="rolled_back",
+            cause="rollback",
+            note="a canary window was a breach",
+            windows=(rollout.last[0],),
+            evidence=command.evidence,
+        )
+        return fall_facts(state, fall, moment)
+    if track.paused is None:
+        reason = _pause_reason(state, place, rollout, moment)
+        if reason is not None:
+            return (_pause(state, command, rollout, *reason),)
+        if _is_ready(state, rollout) and track.stage in CANARY[:-1]:
+            after = CANARY[CANARY.index(track.stage) + 1]
+            windows = _streak(state, rollout)
+            step = moved(
+                state,
+                command.environment,
+                rollout.version,
+                after,
+                cause="ramp",
+                moment=moment,
+                windows=windows,
+                note=f"{len(windows)} clean windows in a row",
+            )
+            return (msgspec.structs.replace(step, baseline=rollout.baseline, salt=rollout.salt),)
+    judged = _judge_next(state, command, track, moment)
+    if judged is not None:
+        return (judged,)
+    return _close_watch(state, command, rollout, moment)
+
+
+def _overdue_glass(state: State, place: Place, command: Tick, moment: Moment) -> Fall | None:
+    if place.enabled is None:
+        return None
+    glass = state.asset.track(command.environment, place.enabled).glass
+    if glass is None or not glass.is_over(moment.now):
+        return None
+    return Fall(
+        environment=command.environment,
+        version=place.enabled,
+        after="rolled_back",
+        cause="rollback",
+        note=f"glass was broken for {glass.incident} and nobody reviewed it in time",
+        evidence=command.evidence,
+    )
+
+
+def _streak(state: State, rollout: Rollout) -> tuple[int, ...]:
+    """The clean windows in a row that were judged by the policy in force."""
+    return tuple(seq for seq in rollout.streak if seq > state.house.policy_seq)
+
+
+def _is_ready(state: State, rollout: Rollout) -> bool:
+    return len(_streak(state, rollout)) >= state.house.policy.canary.clean_windows
+
+
+def clean_streak(state: State, environment: str) -> tuple[int, ...] | None:
+    """The events of the clean windows a canary rests on, or None while there are too few."""
+    rollout = state.asset.place(environment).rollout
+    if rollout is None or not _is_ready(state, rollout):
+        return None
+    return _streak(state, rollout)
+
+
+def _pause_reason(
+    state: State, place: Place, rollout: Rollout, moment: Moment
+) -> tuple[PauseReason, str] | None:
+    policy = state.house.policy
+    if rollout.last is not None and rollout.last[2]:
+        return "sample_ratio", "traffic is not split as it should be"
+    if rollout.last is not None and rollout.last[1] == "warn":
+        return "warn", "a window was a warning"
+    if rollout.watch_until is None and rollout.held_count >= policy.canary.max_hold_windows:
+        return "inconclusive", f"{rollout.held_count} windows in a row could not be judged"
+    if place.service:
+        burn = judge_burn(place.service, policy.error_budget, moment.now)
+        if burn.is_breached:
+            return "error_budget", burn.reason
+    return None
+
+
+def _pause(
+    state: State, command: Tick, rollout: Rollout, reason: PauseReason, note: str
+) -> VersionPaused:
+    return VersionPaused(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=rollout.version,
+        reason=reason,
+        note=note,
+    )
+
+
+def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> WindowJudged | None:
+    """The word on the next closed window, or on the run of windows that never arrived.
+
+    Missing windows hold a canary back. They are passed over while it is paused anyway, and in the
+    watch, whose end counts them.
+    """
+    rollout = _running(state, command.environment)
+    rules = state.house.policy.canary
+    length = timedelta(minutes=rules.window_minutes)
+    cursor = next_start(rules, rollout)
+    closed = moment.now - timedelta(minutes=rules.lateness_minutes)
+    if rollout.watch_until is not None:
+        closed = min(closed, rollout.watch_until)
+    arrived = sorted(
+        start
+        for start, window in rollout.pending.items()
+        if start >= cursor and window.end <= closed
+    )
+    gap_end = arrived[0] if arrived else cursor + (closed - cursor) // length * length
+    missing = (gap_end - cursor) // length
+    if missing > 0 and track.paused is None and rollout.watch_until is None:
+        return WindowJudged(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=rollout.version,
+            start=cursor,
+            end=gap_end,
+            stage=track.stage,
+            state="inconclusive",
+            judge=rules.judge,
+            reasons=(f"{missing} window{'' if missing == 1 else 's'} brought no measurements",),
+            missing_count=missing,
+            is_ratio_off=False,
+        )
+    if not arrived:
+        return None
+    from gatemark.lifecycle.decisions.canary_judge import judge_window  # noqa: PLC0415 - only a tick needs them
+
+    window = rollout.pending[arrived[0]]
+    verdict = judge_window(
+        rules, rollout.history, window, has_baseline=rollout.baseline is not None
+    )
+    return WindowJudged(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=rollout.version,
+        start=window.start,
+        end=window.end,
+        stage=track.stage,
+        state=verdict.state,
+        judge=rules.judge,
+        reasons=verdict.reasons,
+        metrics=verdict.metrics,
+        missing_count=0,
+        is_ratio_off=verdict.is_ratio_off,
+    )
+
+
+def _close_watch(state: State, command: Tick, rollout: Rollout, moment: Moment) -> tuple[Fact, ...]:
+    lateness = timedelta(minutes=state.house.policy.canary.lateness_minutes)
+    if rollout.watch_until is None or moment.now < rollout.watch_until + lateness:
+        return ()
+    length = timedelta(minutes=state.house.policy.canary.window_minutes)
+    expected = max(0, (rollout.watch_until - rollout.started_at) // length)
+    return (
+        WatchClosed(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=rollout.version,
+            clean_count=rollout.clean_count,
+            other_count=max(rollout.other_count, expected - rollout.clean_count),
+        ),
+    )

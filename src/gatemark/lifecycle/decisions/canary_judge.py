@@ -1,0 +1,214 @@
+"""What one closed canary window says: each metric by a judge, invariants by themselves.
+
+(1) A broken invariant is a breach, whatever else. (2) Traffic split otherwise than meant, (3) an
+invariant nobody checked or (4) too few samples leave the window open. (5) Then the judge speaks
+about each metric, and the worst word counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.lifecycle.model.nouns import MetricState, MetricVerdict, Moments, WindowState
+from gatemark.lifecycle.model.release_policy import CanaryRules, Judge, MetricRule
+from gatemark.lifecycle.model.state import Window
+from gatemark.statistics.sample_ratio import sample_ratio
+from gatemark.statistics.sequential import ArmMoments, ArmPair, harm_so_far, mixture_variance
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The word on one window, and why."""
+
+    state: WindowState
+    reasons: tuple[str, ...]
+    metrics: tuple[MetricVerdict, ...] = ()
+    is_ratio_off: bool = False
+
+
+def judge_window(
+    rules: CanaryRules, history: Sequence[Window], window: Window, *, has_baseline: bool
+) -> Verdict:
+    """Judge a window in the light of those before it."""
+    broken = [
+        f"invariant {name} was broken {violations} times in {checked}"
+        for name, (checked, violations) in sorted(window.invariants.items())
+        if violations
+    ]
+    if broken:
+        return Verdict("breach", tuple(broken))
+    if not has_baseline:
+        return Verdict("inconclusive", ("there is no baseline to compare with",))
+    off = _ratio_problem(rules, [*history, window])
+    if off is not None:
+        return Verdict("inconclusive", (off,), is_ratio_off=True)
+    open_ends = _open_ends(rules, window)
+    judge = _JUDGES[rules.judge]
+    verdicts = tuple(
+        judge(rules, name, rule, [*history, window]) for name, rule in sorted(rules.metrics.items())
+    )
+    reasons = [f"{v.metric}: {v.reason}" for v in verdicts if v.state in ("warn", "breach")]
+    states = {verdict.state for verdict in verdicts}
+    # Harm that the judge is sure of counts even where something else is still open.
+    if "breach" in states:
+        return Verdict("breach", tuple(reasons), verdicts)
+    if "warn" in states:
+        return Verdict("warn", tuple(reasons), verdicts)
+    open_ends.extend(f"{v.metric}: {v.reason}" for v in verdicts if v.state == "unjudged")
+    if open_ends:
+        return Verdict("inconclusive", tuple(open_ends), verdicts)
+    return Verdict("clean", (f"{len(verdicts)} metrics show no harm",), verdicts)
+
+
+def _ratio_problem(rules: CanaryRules, windows: Sequence[Window]) -> str | None:
+    seen = [window.traffic for window in windows if window.traffic is not None]
+    canary = sum(traffic.canary for traffic in seen)
+    baseline = sum(traffic.baseline for traffic in seen)
+    ratio = sample_ratio(canary, baseline)
+    if ratio.log_e_value < -math.log(rules.ratio_alpha):
+        return None
+    return (
+        f"traffic is split {canary} to {baseline} where it should be even "
+        f"(chi-square p {ratio.p_value:.2g})"
+    )
+
+
+def _open_ends(rules: CanaryRules, window: Window) -> list[str]:
+    found = []
+    if window.traffic is None:
+        found.append("no traffic counts, so that the split cannot be checked")
+    for name in rules.invariants:
+        checked, _ = window.invariants.get(name, (0, 0))
+        if checked == 0:
+            found.append(f"invariant {name} was not checked")
+    for name in rules.metrics:
+        arms = window.moments.get(name, {})
+        for arm in ("canary", "baseline"):
+            n = arms[arm].n if arm in arms else 0
+            if n < rules.min_samples:
+                found.append(f"{name}: {arm} must have {rules.min_samples} samples, got {n}")
+    return found
+
+
+def _pairs(name: str, windows: Sequence[Window]) -> list[ArmPair]:
+    pairs = []
+    for window in windows:
+        arms = window.moments.get(name, {})
+        if "canary" in arms and "baseline" in arms:
+            pairs.append(ArmPair(_plain(arms["canary"]), _plain(arms["baseline"])))
+    return pairs
+
+
+def _plain(moments: Moments) -> ArmMoments:
+    return ArmMoments(moments.n, moments.sum, moments.sum_squares)
+
+
+def _sequential(
+    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[Window]
+) -> MetricVerdict:
+    """All windows of the rollout so far; its error rates hold for the rollout as a whole."""
+    count = len(rules.metrics)
+    breach, warn = rules.breach_alpha / count, rules.warn_alpha / count
+    harm = harm_so_far(
+        _pairs(name, windows),
+        towards=1 if rule.harm == "up" else -1,
+        tolerance=rule.tolerance,
+        rho=mixture_variance(rules.tuned_for, breach),
+        alpha=warn,
+    )
+    if isinstance(harm, str):
+        return MetricVerdict(metric=name, state="unjudged", reason=harm)
+    shown = f"harm {harm.difference:.4g} (n={harm.canary_n}+{harm.baseline_n})"
+    state: MetricState = "ok"
+    reason = shown
+    for level, alpha in _levels(breach, warn):
+        if harm.log_e_value >= -math.log(alpha):
+            state = level
+            words = f"{shown}, log e-value {harm.log_e_value:.2f} must stay below"
+            reason = f"{words} {-math.log(alpha):.2f}"
+            break
+    else:
+        if rule.noninferior is not None and harm.upper > rule.noninferior:
+            state = "unjudged"
+            reason = f"{shown} may be up to {harm.upper:.4g}, must be <= {rule.noninferior:g}"
+    return MetricVerdict(
+        metric=name,
+        state=state,
+        reason=reason,
+        statistic=harm.log_e_value,
+        difference=harm.difference,
+    )
+
+
+def _levels(breach: float, warn: float) -> tuple[tuple[MetricState, float], ...]:
+    return (("breach", breach), ("warn", warn))
+
+
+def _mann_whitney(
+    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[Window]
+) -> MetricVerdict:
+    """The values of this window alone, by ranks; every window is a new look."""
+    from gatemark.statistics.rank_shift import MIN_VALUES, rank_shift  # noqa: PLC0415 - numpy
+
+    arms = windows[-1].values.get(name, {})
+    canary, baseline = arms.get("canary", ()), arms.get("baseline", ())
+    if min(len(canary), len(baseline)) < MIN_VALUES:
+        reason = f"needs {MIN_VALUES} single values per arm, got {len(canary)} and {len(baseline)}"
+        return MetricVerdict(metric=name, state="unjudged", reason=reason)
+    shift = rank_shift(canary, baseline, rules.rank_level)
+    estimate, low = shift.estimate, shift.low
+    if rule.harm == "down":
+        estimate, low = -shift.estimate, -shift.high
+    reason = f"shift towards harm {estimate:.4g}, at least {low:.4g}"
+    state: MetricState = "ok"
+    if low > rule.tolerance:
+        state = "breach" if low > rules.rank_tolerance * abs(estimate) else "warn"
+    return MetricVerdict(
+        metric=name,
+        state=state,
+        reason=reason,
+        statistic=low,
+        difference=estimate,
+    )
+
+
+def _sigma(
+    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[Window]
+) -> MetricVerdict:
+    """The source's rule: this window's canary mean against the baseline arm's window means."""
+    pairs = _pairs(name, windows)
+    means = [pair.baseline.sum / pair.baseline.n for pair in pairs if pair.baseline.n]
+    if len(means) < rules.sigma_min_windows:
+        reason = f"needs {rules.sigma_min_windows} baseline windows, got {len(means)}"
+        return MetricVerdict(metric=name, state="unjudged", reason=reason)
+    last = pairs[-1].canary
+    if last.n == 0:
+        return MetricVerdict(metric=name, state="unjudged", reason="the canary has no samples")
+    centre = math.fsum(means) / len(means)
+    spread = math.sqrt(math.fsum((one - centre) ** 2 for one in means) / (len(means) - 1))
+    gap = (last.sum / last.n - centre) * (1 if rule.harm == "up" else -1)
+    if spread == 0:
+        if gap == 0:
+            return MetricVerdict(metric=name, state="ok", reason="constant", difference=0.0)
+        reason = "the baseline never varies and the canary differs"
+        degenerate: MetricState = "warn" if gap > rule.tolerance else "unjudged"
+        return MetricVerdict(metric=name, state=degenerate, reason=reason, difference=gap)
+    sigma = gap / spread
+    state: MetricState = "ok"
+    if gap > rule.tolerance:
+        state = "breach" if sigma >= 3 else "warn" if sigma >= 2 else "ok"
+    return MetricVerdict(
+        metric=name,
+        state=state,
+        reason=f"{sigma:.2f} sigma towards harm over {len(means)} windows",
+        statistic=sigma,
+        difference=gap,
+    )
+
+
+_JUDGES: Final[
+    dict[Judge, Callable[[CanaryRules, str, MetricRule, Sequence[Window]], MetricVerdict]]
+] = {"sequential": _sequential, "mann_whitney": _mann_whitney, "sigma": _sigma}

@@ -1,0 +1,199 @@
+"""What a citation must be: there, passed, about this candidate, of the right exam, and in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gatemark.core.verdict import Outcome
+from gatemark.lifecycle.model.nouns import Exam
+from gatemark.lifecycle.model.stages import Evidence
+from gatemark.lifecycle.model.state import State, Track
+
+
+class SuiteOutcome(msgspec.Struct, frozen=True):
+    """How one suite of a result came out; ``excused`` are its waived or softly passed rules."""
+
+    suite: str
+    kind: str
+    excused: tuple[str, ...] = ()
+
+
+class Cited(msgspec.Struct, frozen=True):
+    """What the lifecycle needs to know of a sealed result.
+
+    ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
+    ``excused`` are waived or softly passed rules that belong to no suite.
+    """
+
+    id: str
+    verdict: Outcome
+    candidate_digest: str | None
+    baseline_digest: str | None
+    exam: Exam
+    sealed_at: datetime
+    suites: tuple[SuiteOutcome, ...] = ()
+    excused: tuple[str, ...] = ()
+
+
+def short(result_id: str) -> str:
+    """A result id as people see it."""
+    return result_id.removeprefix("sha256:")[:12]
+
+
+def bound_results(track: Track, result_ids: Iterable[str]) -> tuple[str, ...]:
+    """What a step rests on: what the version already cites and what is cited now, sorted."""
+    return tuple(sorted({*track.result_ids, *result_ids}))
+
+
+def citation_problems(
+    result_ids: Sequence[str],
+    evidence: Mapping[str, Cited],
+    digest: str,
+    *,
+    verdict: Outcome = "pass",
+) -> list[str]:
+    """What is wrong with each citation by itself: missing, not passed, or about another."""
+    problems = []
+    for result_id in result_ids:
+        cited = evidence.get(result_id)
+        if cited is None:
+            problems.append(f"result {short(result_id)} is not in the store")
+        elif cited.verdict != verdict:
+            problems.append(f"result {short(result_id)} must be {verdict}, got {cited.verdict}")
+        elif cited.candidate_digest is None:
+            problems.append(f"result {short(result_id)} names no candidate")
+        elif cited.candidate_digest != digest:
+            problems.append(
+                f"result {short(result_id)} is about another candidate "
+                f"({short(cited.candidate_digest)}, not {short(digest)})"
+            )
+    return problems
+
+
+def full_pack_of(
+    result_ids: Sequence[str], evidence: Mapping[str, Cited], exam: Exam | None
+) -> Cited | None:
+    """The newest cited result that sat the full pack of record."""
+    fitting = [
+        evidence[result_id]
+        for result_id in result_ids
+        if result_id in evidence and evidence[result_id].exam == exam
+    ]
+    return max(fitting, key=lambda cited: cited.sealed_at, default=None)
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One request to step up, and everything it is judged by."""
+
+    state: State
+    environment: str
+    version: str
+    result_ids: tuple[str, ...]
+    evidence: Mapping[str, Cited]
+    now: datetime
+
+    @property
+    def track(self) -> Track:
+        """Where the version stands."""
+        return self.state.asset.track(self.environment, self.version)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the candidate."""
+        return self.state.asset.versions[self.version].digest
+
+    @property
+    def full_pack(self) -> Cited | None:
+        """The newest cited result of the full pack."""
+        return full_pack_of(self.result_ids, self.evidence, self.state.asset.exam)
+
+
+def evidence_problems(case: Case, need: Evidence) -> list[str]:
+    """Everything that keeps the citations from carrying a step that needs ``need``."""
+    if need == "none":
+        return ["nothing is cited for this step"] if case.result_ids else []
+    verdict: Outcome = "fail" if need == "failed_full_pack" else "pass"
+    if not case.result_ids:
+        return ["a result must be cited"]
+    problems = citation_problems(case.result_ids, case.evidence, case.digest, verdict=verdict)
+    if need in ("original", "earlier") or problems:
+        return problems
+    problems.extend(_full_pack_problems(case))
+    if need == "shadow":
+        problems.extend(_shadow_problems(case))
+    return problems
+
+
+def _full_pack_problems(case: Case) -> list[str]:
+    asset, policy = case.state.asset, case.state.house.policy
+    if asset.exam is None:
+        return [f"{asset.name} has no full pack of record"]
+    full = case.full_pack
+    if full is None:
+        return [_no_full_pack(case, asset.exam)]
+    problems = []
+    if full.sealed_at > case.now + timedelta(seconds=policy.clock_skew_seconds):
+        problems.append(f"result {short(full.id)} is from the future ({full.sealed_at:%Y-%m-%dZ})")
+    age = case.now - full.sealed_at
+    if age > timedelta(hours=policy.evidence_max_age_hours):
+        problems.append(
+            f"result {short(full.id)} must be at most {policy.evidence_max_age_hours:g} h old, "
+            f"got {age.total_seconds() / 3600:.1f} h"
+        )
+    fell_at = case.track.fell_at
+    if fell_at is not None and full.sealed_at <= fell_at:
+        problems.append(
+            f"result {short(full.id)} is older than the fall at {fell_at:%Y-%m-%d %H:%M:%SZ}; "
+            "only a fresh full-pack result leads back"
+        )
+    return problems
+
+
+def _no_full_pack(case: Case, exam: Exam) -> str:
+    """That nothing cited sat the full pack, and what the nearest citation has otherwise."""
+    message = f"no cited result sat the full pack {exam.pack} v{exam.version} as it stands now"
+    found = [
+        (words, result_id)
+        for result_id in case.result_ids
+        if (words := _differences(case.evidence[result_id].exam, exam))
+    ]
+    words, result_id = min(found, key=lambda one: len(one[0]))
+    return f"{message}: result {short(result_id)} has {' and '.join(words)}"
+
+
+def _differences(sat: Exam, wanted: Exam) -> list[str]:
+    pairs = (
+        ("another pack", sat.pack, wanted.pack),
+        ("another version of it", sat.version, wanted.version),
+        ("other rules", sat.policy, wanted.policy),
+        ("other data", sat.snapshots, wanted.snapshots),
+        ("another way to ask or score", sat.definition, wanted.definition),
+    )
+    return [words for words, here, there in pairs if here != there]
+
+
+def _shadow_problems(case: Case) -> list[str]:
+    asset, policy = case.state.asset, case.state.house.policy
+    live = asset.place(case.environment).enabled
+    since = case.track.since
+    if live is None or since is None:
+        return ["no version is enabled that a canary could be compared with"]
+    problems = []
+    dwelt = (case.now - since).total_seconds() / 3600
+    if dwelt < policy.shadow_min_hours:
+        problems.append(f"shadow must last {policy.shadow_min_hours:g} h, got {dwelt:.1f} h")
+    baseline = asset.versions[live].digest
+    fitting = [
+        cited
+        for cited in (case.evidence[result_id] for result_id in case.result_ids)
+        if cited.sealed_at >= since and cited.baseline_digest == baseline
+    ]
+    if not fitting:
+        problems.append(
+            f"no cited result compares with the live version {live} and was made in shadow, "
+            f"after {since:%Y-%m-%d %H:%M:%SZ}"
+        )
+    return problems

@@ -1,0 +1,107 @@
+"""The one function that decides: ``decide(state, command, now)`` gives facts, or refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.decisions.canary import decide_push, decide_tick
+from gatemark.lifecycle.decisions.clock import Moment, settle_clock
+from gatemark.lifecycle.decisions.commands import (
+    AddVersion,
+    AdoptPolicy,
+    Approve,
+    AssetCommand,
+    Command,
+    Demote,
+    GrantRoles,
+    PauseVersion,
+    Promote,
+    PushWindow,
+    ReportService,
+    ResumeVersion,
+    ReviewGlass,
+    RollBack,
+    SetExam,
+    Tick,
+    Waive,
+)
+from gatemark.lifecycle.decisions.demotion import decide_demote, decide_roll_back
+from gatemark.lifecycle.decisions.promotion import decide_promote
+from gatemark.lifecycle.decisions.registering import (
+    decide_add,
+    decide_adopt,
+    decide_exam,
+    decide_grant,
+)
+from gatemark.lifecycle.decisions.reporting import decide_report
+from gatemark.lifecycle.decisions.voting import (
+    decide_approve,
+    decide_pause,
+    decide_resume,
+    decide_review,
+    decide_waive,
+)
+from gatemark.lifecycle.model.events import Fact
+from gatemark.lifecycle.model.state import State
+
+TAKES_AWAY: Final = (Demote, RollBack, PauseVersion)
+"""Commands that neither a clock nor a lock may stop."""
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """What a command comes to: facts to write down, and when they happened."""
+
+    facts: tuple[Fact, ...]
+    at: datetime
+
+
+def decide(state: State, command: Command, now: datetime) -> Decided:
+    """What comes of a command: new facts and their moment, none when it is already so.
+
+    Refuses with a reason. (1) The clock is settled, (2) the lock is checked; the rest is the
+    command's own.
+    """
+    takes_away = isinstance(command, TAKES_AWAY)
+    moment = settle_clock(state, now, must_act=takes_away)
+    if not takes_away:
+        _check_lock(state, command)
+    return Decided(rule_on(state, command, moment), moment.now)
+
+
+def rule_on(state: State, command: Command, moment: Moment) -> tuple[Fact, ...]:
+    """What the rules make of a command once its moment is settled."""
+    return _DECISIONS[type(command)](state, command, moment)
+
+
+def _check_lock(state: State, command: Command) -> None:
+    expected = command.expected_revision
+    current = state.asset.revision if isinstance(command, AssetCommand) else state.house.revision
+    if expected is not None and expected != current:
+        raise RefusedError(
+            f"{state.asset.name} changed since event {expected}: its last event is {current}; "
+            "look again and decide anew"
+        )
+
+
+_DECISIONS: Final[dict[type, Callable[[State, Any, Moment], tuple[Fact, ...]]]] = {
+    GrantRoles: lambda state, command, _: decide_grant(state.house, command),
+    AdoptPolicy: lambda state, command, _: decide_adopt(state.house, command),
+    AddVersion: lambda state, command, _: decide_add(state, command),
+    SetExam: lambda state, command, _: decide_exam(state, command),
+    Promote: decide_promote,
+    Approve: decide_approve,
+    Waive: decide_waive,
+    Demote: decide_demote,
+    RollBack: decide_roll_back,
+    PauseVersion: lambda state, command, _: decide_pause(state, command),
+    ResumeVersion: lambda state, command, _: decide_resume(state, command),
+    ReviewGlass: lambda state, command, _: decide_review(state, command),
+    PushWindow: decide_push,
+    ReportService: decide_report,
+    Tick: decide_tick,
+}

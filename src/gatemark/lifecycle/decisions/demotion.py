@@ -1,0 +1,239 @@
+"""Taking authority away: demotion and rollback. One person or none, and no approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.decisions.citation import Cited, citation_problems
+from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.commands import Demote, RollBack
+from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.model.events import Fact, VersionMoved
+from gatemark.lifecycle.model.nouns import Cause, Stage
+from gatemark.lifecycle.model.stages import CANARY, EVIDENCED, FALLEN, legal_words, move
+from gatemark.lifecycle.model.state import Place, State
+
+
+class Fall(msgspec.Struct, frozen=True):
+    """One version that has to leave where it is."""
+
+    environment: str
+    version: str
+    after: Stage
+    cause: Cause
+    note: str
+    signals: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
+    evidence: Mapping[str, Cited] = {}
+    to: str | None = None
+
+
+def decide_demote(state: State, command: Demote, moment: Moment) -> tuple[Fact, ...]:
+    """Demote a version to shadow or to demoted; doing it twice changes nothing."""
+    place = state.asset.place(command.environment)
+    version = command.version or place.enabled
+    if version is None:
+        raise RefusedError(f"{state.asset.name}: no version is enabled in {command.environment}")
+    known_version(state, version)
+    if command.to not in ("shadow", "demoted"):
+        raise RefusedError(f"a demotion goes to shadow or demoted, not to {command.to}")
+    track = state.asset.track(command.environment, version)
+    if track.stage == command.to or track.stage in FALLEN:
+        return ()
+    row = move(track.stage, command.to, "demote")
+    if row is None:
+        raise illegal(state, version, track.stage, command.to)
+    require_role(state.house, command.actor, row.roles, "demote")
+    fall = Fall(
+        environment=command.environment,
+        version=version,
+        after=command.to,
+        cause="demote",
+        note=command.note,
+        signals=command.signals,
+        evidence=command.evidence,
+    )
+    return fall_facts(state, fall, moment)
+
+
+def decide_roll_back(state: State, command: RollBack, moment: Moment) -> tuple[Fact, ...]:
+    """Leave the canary or the enabled version; doing it twice changes nothing."""
+    place = state.asset.place(command.environment)
+    for named in (command.version, command.to):
+        if named is not None:
+            known_version(state, named)
+    if _is_done(state, place, command):
+        return ()
+    version = command.version or (None if command.to else place.canary) or place.enabled
+    if version is None:
+        raise RefusedError(f"{state.asset.name}: nothing is live in {command.environment}")
+    track = state.asset.track(command.environment, version)
+    row = move(track.stage, "rolled_back", "rollback")
+    if row is None:
+        raise illegal(state, version, track.stage, "rolled_back")
+    require_role(state.house, command.actor, row.roles, "roll back")
+    if command.to is not None and version != place.enabled:
+        raise RefusedError(f"{state.asset.name}@{version} is a canary; there is nothing to go to")
+    fall = Fall(
+        environment=command.environment,
+        version=version,
+        after="rolled_back",
+        cause="rollback",
+        note=command.note,
+        signals=command.signals,
+        evidence=command.evidence,
+        to=command.to,
+    )
+    return fall_facts(state, fall, moment)
+
+
+def _is_done(state: State, place: Place, command: RollBack) -> bool:
+    """Whether what a rollback asks for is already so."""
+    if command.version is not None:
+        return state.asset.track(command.environment, command.version).stage in FALLEN
+    if command.to is not None:
+        return place.enabled == command.to
+    return place.has_fallen
+
+
+def known_version(state: State, version: str) -> None:
+    """Refuse a version that was never added."""
+    if version not in state.asset.versions:
+        known = ", ".join(state.asset.versions) or "none"
+        raise RefusedError(f"{state.asset.name} has no version {version} (known: {known})")
+
+
+def illegal(state: State, version: str, before: Stage, after: Stage) -> RefusedError:
+    """The refusal of a move that is not in the table."""
+    return RefusedError(
+        f"{state.asset.name}@{version}: cannot go from {before} to {after}; {legal_words(before)}"
+    )
+
+
+def fall_facts(state: State, fall: Fall, moment: Moment) -> tuple[Fact, ...]:
+    """A version leaves; when it was the live one, an earlier one with valid evidence takes over.
+
+    A canary beside a live version that leaves has lost what it is compared with and goes back to
+    shadow. Where no earlier version can take over, nothing is live: that is the safe side.
+    """
+    place = state.asset.place(fall.environment)
+    facts: list[Fact] = [
+        moved(
+            state,
+            fall.environment,
+            fall.version,
+            fall.after,
+            cause=fall.cause,
+            moment=moment,
+            note=fall.note,
+            signals=fall.signals,
+            windows=fall.windows,
+        )
+    ]
+    if place.enabled != fall.version:
+        return tuple(facts)
+    if place.canary is not None:
+        note = f"its baseline {fall.version} is no longer live"
+        facts.append(
+            moved(
+                state,
+                fall.environment,
+                place.canary,
+                "shadow",
+                cause="demote",
+                moment=moment,
+                note=note,
+            )
+        )
+    restored = _restorable(state, fall, moment)
+    if restored is not None:
+        note = f"takes over from {fall.version}"
+        facts.append(
+            moved(
+                state,
+                fall.environment,
+                restored,
+                "enabled",
+                cause="rollback",
+                moment=moment,
+                note=note,
+            )
+        )
+    return tuple(facts)
+
+
+def _restorable(state: State, fall: Fall, moment: Moment) -> str | None:
+    place, policy = state.asset.place(fall.environment), state.house.policy
+    earlier = [name for name in reversed(place.lineage) if name != fall.version]
+    if fall.to is not None:
+        if fall.to not in earlier[: policy.rollback_window]:
+            reachable = ", ".join(earlier[: policy.rollback_window]) or "none"
+            raise RefusedError(
+                f"{state.asset.name}@{fall.to} cannot be gone back to (reachable: {reachable})"
+            )
+        problems = _return_problems(state, fall, fall.to, moment)
+        if problems:
+            raise RefusedError(
+                f"{state.asset.name}@{fall.to} cannot be gone back to", tuple(problems)
+            )
+        return fall.to
+    if policy.fallback == "none":
+        return None
+    for version in earlier[: policy.rollback_window]:
+        if not _return_problems(state, fall, version, moment):
+            return version
+    return None
+
+
+def _return_problems(state: State, fall: Fall, version: str, moment: Moment) -> list[str]:
+    """What is wrong with the results that an earlier version was enabled by."""
+    track = state.asset.track(fall.environment, version)
+    if track.glass is not None and track.glass.is_over(moment.now):
+        return [f"glass was broken for it ({track.glass.incident}) and not reviewed in time"]
+    if not track.result_ids:
+        return ["a result must be cited"]
+    digest = state.asset.versions[version].digest
+    return citation_problems(track.result_ids, fall.evidence, digest)
+
+
+def moved(
+    state: State,
+    environment: str,
+    version: str,
+    after: Stage,
+    *,
+    cause: Cause,
+    moment: Moment,
+    note: str = "",
+    result_ids: tuple[str, ...] | None = None,
+    approvals: tuple[int, ...] = (),
+    windows: tuple[int, ...] = (),
+    signals: tuple[int, ...] = (),
+) -> VersionMoved:
+    """The fact of a move; a version keeps its citations for as long as its stage needs some."""
+    track = state.asset.track(environment, version)
+    kept = track.result_ids if after in EVIDENCED else ()
+    return VersionMoved(
+        asset=state.asset.name,
+        environment=environment,
+        version=version,
+        candidate_digest=state.asset.versions[version].digest,
+        before=track.stage,
+        after=after,
+        cause=cause,
+        policy_digest=state.house.policy_digest,
+        note=note,
+        result_ids=kept if result_ids is None else result_ids,
+        approvals=approvals,
+        windows=windows,
+        signals=signals,
+        clock_behind_ms=moment.behind_ms,
+    )
+
+
+def is_live(stage: Stage) -> bool:
+    """Whether traffic may reach a version in this stage."""
+    return stage == "enabled" or stage in CANARY

@@ -1,0 +1,295 @@
+"""Looking again at what was decided, and asking whether it could have come from the rules.
+
+The inspector walks along the events with the state that they amount to. For each act it makes up
+the command that must have been given, decides it anew by the same rules, and compares. An event
+that somebody wrote past the rules is refused here as it would have been then, with the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
+from gatemark.lifecycle.decisions.citation import Cited
+from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.command_of_events import Asked, asked_for
+from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS, Decide, RuleBook
+from gatemark.lifecycle.model.events import (
+    ApprovalGiven,
+    DriftNoted,
+    Fact,
+    GateOverridden,
+    GlassBroken,
+    PolicyAdopted,
+    Recorded,
+    RolesGranted,
+    VersionMoved,
+    VersionPaused,
+    WatchClosed,
+    WindowJudged,
+)
+from gatemark.lifecycle.model.fold import advance
+from gatemark.lifecycle.model.state import Asset, HouseRules, State
+
+SKEW: Final = timedelta(seconds=10)
+"""How far the ledger may have moved an event on from when it was decided."""
+
+Evidence = Callable[[Asset], Mapping[str, Cited]]
+"""What is known now of the results about an asset."""
+
+
+class Finding(NamedTuple):
+    """What is wrong with the event of that number."""
+
+    seq: int
+    message: str
+    breaks_off: bool = False
+
+
+class Inspector:
+    """Takes the events of the lifecycle in order; gives what the rules do not explain."""
+
+    def __init__(self, evidence: Evidence, rule_books: Mapping[int, RuleBook] = RULE_BOOKS) -> None:
+        self._evidence = evidence
+        self._rule_books = rule_books
+        self._not_decided: dict[int, list[int]] = {}
+        self._is_named = False
+        self._newer: str | None = None
+        self._house = HouseRules()
+        self._assets: dict[str, Asset] = {}
+        self._lost: set[str] = set()
+        self._act: list[Recorded] = []
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Acts by rules that are gone."""
+        return tuple(
+            f"{_events(numbers)}: recorded, not decided anew: rules {version} are gone"
+            for version, numbers in self._not_decided.items()
+            if version <= max(self._rule_books)
+        )
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Acts by rules that only a newer build has."""
+        newer = () if self._newer is None else (self._newer,)
+        return newer + tuple(
+            f"{_events(numbers)}: decided by rules {version}, which this build does not know: "
+            "install a newer Gatemark"
+            for version, numbers in self._not_decided.items()
+            if version > max(self._rule_books)
+        )
+
+    def step(self, line: Recorded) -> list[Finding]:
+        """What is wrong with the act that ended before this event."""
+        if self._newer is not None:
+            return []
+        if isinstance(line.fact, DriftNoted):
+            # Nobody asks for a signal; it only has to be known.
+            found = self.settle() if self._act else []
+            advance(self._state(line.fact.asset), line)
+            return found
+        found = [] if self._act and _is_one_act(self._act[-1], line) else self.settle()
+        self._act.append(line)
+        return found
+
+    def _state(self, name: str) -> State:
+        asset = self._assets.get(name)
+        if asset is None:
+            asset = self._assets[name] = Asset(name=name)
+        return State(self._house, asset)
+
+    def settle(self) -> list[Finding]:
+        """What is wrong with the events that wait to be looked at."""
+        lines, self._act = self._act, []
+        found: list[Finding] = []
+        while lines:
+            lines = lines[self._explain(lines, found) :]
+        return found
+
+    def finish(self) -> list[Finding]:
+        """What is wrong with the last act; one that breaks off has lost what comes next."""
+        last = self._act[-1].seq if self._act else 0
+        return [
+            Finding(last + 1, f"missing: event {finding.seq} is not the end of its act")
+            if finding.breaks_off
+            else finding
+            for finding in self.settle()
+        ]
+
+    def _explain(self, lines: Sequence[Recorded], found: list[Finding]) -> int:
+        """Look at the act that the first of these events begins; gives how many it has."""
+        first = lines[0]
+        if self._newer is not None:
+            return len(lines)
+        name = _asset_of(first.fact)
+        if name in self._lost:
+            return 1
+        state = self._state(name)
+        try:
+            decide = self._rules_of(first)
+            if decide is None:
+                advance(state, first)
+                return 1
+            count, problem = self._decide_anew(decide, state, lines, asked_for(lines))
+            if problem is not None:
+                found.append(problem)
+            for line in lines[:count]:
+                found.extend(self._wrong_names(state.house, line, first))
+                advance(state, line)
+        except NewerFormatError as error:
+            # Whatever follows may rest on it.
+            self._newer = f"event {first.seq}: {error}; decisions from here on are not judged"
+            return len(lines)
+        except (IntegrityError, msgspec.ValidationError, ValueError, KeyError) as error:
+            self._lost.add(name)
+            message = f"nothing about {name} can be told from here on: {error}"
+            found.append(Finding(first.seq, message))
+            return 1
+        return count
+
+    def _rules_of(self, line: Recorded) -> Decide | None:
+        """The rules that decided an act; None when they are not here, so it is only recorded."""
+        book = self._rule_books.get(line.rules)
+        if book is not None and book.decide is not None:
+            return book.decide
+        if book is None and line.rules <= max(self._rule_books):
+            raise IntegrityError(f"it names rules {line.rules}, which no build ever had")
+        self._not_decided.setdefault(line.rules, []).append(line.seq)
+        return None
+
+    def _wrong_names(self, house: HouseRules, line: Recorded, first: Recorded) -> Iterator[Finding]:
+        """What an event says it was decided by, against what was in force."""
+        by = line.decided_by
+        if by is None:
+            if self._is_named:
+                yield Finding(line.seq, "does not say which policy and rules decided it")
+            return
+        self._is_named = True
+        if line.rules < house.rules:
+            message = f"names rules {line.rules}, but rules {house.rules} had decided before it"
+            yield Finding(line.seq, message)
+        elif line.rules != first.rules:
+            yield Finding(line.seq, "names other rules than the act that it belongs to")
+        in_force = house.policy_digest
+        if isinstance(line.fact, PolicyAdopted) and not house.revision:
+            # The first policy of a store is its own reason.
+            in_force = line.fact.policy_digest
+        if by.policy_digest != in_force:
+            yield Finding(line.seq, f"names policy {by.policy_digest}, but {in_force} was in force")
+
+    def _decide_anew(
+        self, decide: Decide, state: State, lines: Sequence[Recorded], asked: Asked
+    ) -> tuple[int, Finding | None]:
+        """How many events the act has, and what is wrong with it by every reading."""
+        main = lines[asked.main]
+        problem: Finding | None = None
+        if not asked.commands:
+            message = f"no command leads to it: {_words(main.fact)}"
+            problem = Finding(main.seq, message, breaks_off=asked.breaks_off)
+        for command in asked.commands:
+            if "evidence" in command.__struct_fields__:
+                changes: dict[str, Any] = {"evidence": self._evidence(state.asset)}
+                command = msgspec.structs.replace(command, **changes)  # noqa: PLW2901
+            for now in _moments(state, main.at):
+                try:
+                    facts = decide(state, command, Moment(now))
+                except (RefusedError, InvalidValueError) as refused:
+                    why = "; ".join(refused.lines())
+                    problem = problem or Finding(main.seq, f"the rules refuse it: {why}")
+                    continue
+                other = _first_difference(facts, lines)
+                if other is None:
+                    return len(facts), None
+                problem = problem or other
+        return asked.main + 1, problem
+
+
+def _is_one_act(before: Recorded, line: Recorded) -> bool:
+    same = (before.actor, before.at, _asset_of(before.fact)) == (
+        line.actor,
+        line.at,
+        _asset_of(line.fact),
+    )
+    return same and line.seq == before.seq + 1
+
+
+def _events(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    return f"event {first}" if first == last else f"{len(numbers)} events from {first} to {last}"
+
+
+def _asset_of(fact: Fact) -> str:
+    return "*" if isinstance(fact, RolesGranted | PolicyAdopted) else fact.asset
+
+
+def _moments(state: State, at: datetime) -> Iterator[datetime]:
+    """When an event may have been decided: at its time, or before the ledger moved it on."""
+    yield at
+    known = [one for one in (state.house.last_at, state.asset.last_at) if one is not None]
+    last = max(known, default=at)
+    yield from sorted({max(at - SKEW, last), last} - {at}, reverse=True)
+
+
+def _first_difference(facts: Sequence[Fact], lines: Sequence[Recorded]) -> Finding | None:
+    """Where events say something else than the rules would have."""
+    if not facts:
+        return Finding(lines[0].seq, "the rules would have changed nothing here")
+    for number, fact in enumerate(facts):
+        if number == len(lines):
+            missing = f"the act lacks its event {_words(fact)}"
+            return Finding(lines[-1].seq, missing, breaks_off=True)
+        line = lines[number]
+        if _essence(line.fact) != _essence(fact):
+            return Finding(line.seq, f"says {_words(line.fact)}, the rules say {_words(fact)}")
+        for field in ("expires_at", "until", "review_due"):
+            limit = getattr(fact, field, None)
+            if isinstance(fact, ApprovalGiven | GlassBroken) and limit is not None:
+                said: datetime = getattr(line.fact, field)
+                if said > limit + SKEW:
+                    message = f"{field} must be {limit.isoformat()} at the latest, got {said}"
+                    return Finding(line.seq, message)
+    return None
+
+
+_TIMED: Final[dict[type, frozenset[str]]] = {
+    ApprovalGiven: frozenset({"expires_at"}),
+    GlassBroken: frozenset({"until", "review_due"}),
+}
+_COMPARED: Final[dict[type, tuple[str, ...]]] = {
+    VersionMoved: (
+        *("environment", "version", "candidate_digest", "before", "after", "cause"),
+        *("policy_digest", "result_ids", "approvals", "windows", "baseline"),
+    ),
+    WindowJudged: (
+        *("environment", "version", "start", "end", "stage", "state", "judge"),
+        *("missing_count", "is_ratio_off"),
+    ),
+    GateOverridden: ("environment", "version", "stage", "gate", "waiver"),
+    VersionPaused: ("environment", "version", "reason"),
+    WatchClosed: ("environment", "version"),
+    PolicyAdopted: ("policy_digest",),
+}
+"""What must be as the rules say. Words, switches and digits that may be told otherwise are not."""
+
+
+def _essence(fact: Fact) -> tuple[object, ...]:
+    kind = type(fact)
+    left_out = _TIMED.get(kind, frozenset()) | {"note"}
+    fields = _COMPARED.get(kind) or tuple(
+        name for name in kind.__struct_fields__ if name not in left_out
+    )
+    return kind, *(getattr(fact, name) for name in fields)
+
+
+def _words(fact: Fact) -> str:
+    if isinstance(fact, VersionMoved):
+        cited = f", citing {len(fact.result_ids)} results" if fact.result_ids else ""
+        return f"{fact.version} goes from {fact.before} to {fact.after} ({fact.cause}{cited})"
+    if isinstance(fact, WindowJudged):
+        return f"the window of {fact.start:%Y-%m-%d %H:%M:%SZ} is {fact.state}"
+    return type(fact).__name__

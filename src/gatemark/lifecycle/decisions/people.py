@@ -1,0 +1,115 @@
+"""Who may do what: roles, separation of duties, and approvals that still count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import NotAllowedError
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.decisions.citation import Case
+from gatemark.lifecycle.model.nouns import Role, Stage
+from gatemark.lifecycle.model.state import Approval, HouseRules, State
+
+APPROVING: Final[tuple[Role, ...]] = ("approver", "security_approver")
+
+
+def roles_of(house: HouseRules, actor: str) -> tuple[Role, ...]:
+    """The roles that somebody holds now."""
+    return ("system",) if actor == SYSTEM else house.roles.get(actor, ())
+
+
+def require_role(house: HouseRules, actor: str, allowed: Iterable[Role], what: str) -> None:
+    """Refuse an actor who holds none of the allowed roles."""
+    wanted = tuple(allowed)
+    held = roles_of(house, actor)
+    if not set(wanted) & set(held):
+        raise NotAllowedError(
+            f"{actor} must be {_or(wanted)} to {what}, is {', '.join(held) or 'without a role'}"
+        )
+
+
+def _or(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def conflict_of_interest(state: State, actor: str, version: str) -> str | None:
+    """Why somebody cannot approve a version although the role would allow it."""
+    asset = state.asset
+    if actor == SYSTEM:
+        return "the system cannot approve"
+    digest = asset.versions[version].digest
+    if actor in {known.author for known in asset.versions.values() if known.digest == digest}:
+        return f"{actor} is the author of {asset.name}@{version} and cannot approve it"
+    if asset.exam_editor == actor:
+        return f"{actor} last edited the full pack of {asset.name} and cannot approve by it"
+    if state.house.policy_editor == actor:
+        return f"{actor} adopted the release policy and cannot approve by it"
+    return None
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """The approvals that count for one step, and why the others do not."""
+
+    approved: tuple[Approval, ...]
+    rejected: tuple[Approval, ...]
+    void: tuple[str, ...]
+
+    def by_role(self, house: HouseRules, role: Role) -> tuple[Approval, ...]:
+        """The yes votes of people who hold a role now."""
+        return tuple(vote for vote in self.approved if role in roles_of(house, vote.actor))
+
+
+def tally(case: Case, stage: Stage) -> Tally:
+    """Look through every vote on a step: the last one of each person counts, if it still does."""
+    last: dict[str, Approval] = {}
+    for vote in case.state.asset.approvals:
+        given = vote.given
+        if (given.version, given.environment, given.stage) == (
+            case.version,
+            case.environment,
+            stage,
+        ):
+            last[vote.actor] = vote
+    approved, rejected, void = [], [], []
+    for vote in last.values():
+        problem = _void_reason(case, vote)
+        if problem is not None:
+            void.append(f"the vote of {vote.actor} does not count: {problem}")
+        elif vote.given.decision == "approve":
+            approved.append(vote)
+        elif vote.given.decision == "reject":
+            rejected.append(vote)
+    return Tally(tuple(approved), tuple(rejected), tuple(void))
+
+
+def _void_reason(case: Case, vote: Approval) -> str | None:
+    given, house = vote.given, case.state.house
+    if case.now >= given.expires_at:
+        return f"it expired at {given.expires_at:%Y-%m-%d %H:%M:%SZ}"
+    if case.now < vote.at:
+        return f"it was given at {vote.at:%Y-%m-%d %H:%M:%SZ}, which is yet to come"
+    changed = [
+        word
+        for word, before, after in (
+            ("candidate", given.candidate_digest, case.digest),
+            ("cited results", tuple(sorted(given.result_ids)), tuple(sorted(case.result_ids))),
+            ("release policy", given.policy_digest, house.policy_digest),
+        )
+        if before != after
+    ]
+    if changed:
+        return f"the {' and the '.join(changed)} changed since"
+    if not set(APPROVING) & set(roles_of(house, vote.actor)):
+        return "the role was taken away"
+    if house.policy.approvals.approvers and vote.actor not in house.policy.approvals.approvers:
+        return "the policy names other approvers"
+    return conflict_of_interest(case.state, vote.actor, case.version)
+
+
+def expiry(house: HouseRules, now: datetime) -> datetime:
+    """Until when an approval given now counts."""
+    return now + timedelta(hours=house.policy.approvals.expire_hours)

@@ -1,0 +1,232 @@
+"""A step up: the steps of a promotion, numbered as on the documentation page.
+
+(1) the clock, (2) the lock, (3) the table of moves, (4) the actor's role, (5) what stands in the
+way, (6) evidence and release gates, (7) the facts, after which at most one version is enabled.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.decisions.canary import clean_streak
+from gatemark.lifecycle.decisions.citation import Case, bound_results, evidence_problems
+from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.commands import Promote
+from gatemark.lifecycle.decisions.demotion import illegal, known_version, moved
+from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.decisions.release_gates import Matrix, examine_gates
+from gatemark.lifecycle.model.events import Fact, GateOverridden, GlassBroken, VersionMoved
+from gatemark.lifecycle.model.nouns import Cause
+from gatemark.lifecycle.model.stages import CANARY, Move, move
+from gatemark.lifecycle.model.state import State
+
+
+def decide_promote(state: State, command: Promote, moment: Moment) -> tuple[Fact, ...]:
+    """A step up, or into retirement. Steps (1) and (2), clock and lock, lie behind us."""
+    known_version(state, command.version)
+    track = state.asset.track(command.environment, command.version)
+    # (3) The table of moves.
+    cause: Cause = "promote" if command.incident is None else "break_glass"
+    row = move(track.stage, command.to, cause)
+    if row is None:
+        raise illegal(state, command.version, track.stage, command.to)
+    # (4) The actor's role.
+    require_role(state.house, command.actor, row.roles, f"take a version to {command.to}")
+    if command.incident is not None:
+        return _break_glass(state, command, row, moment)
+    # (5) What stands in the way.
+    obstacle = _obstacle(state, command, row)
+    if obstacle is not None:
+        raise RefusedError(f"{_cannot(state, command, row)}: {obstacle}")
+    # (6) Evidence and release gates.
+    case = _case(state, command, row, moment)
+    matrix = examine_gates(case, row.after, row.evidence)
+    blockers = matrix.blockers or tuple(evidence_problems(case, row.evidence))
+    if blockers:
+        raise RefusedError(_cannot(state, command, row), blockers)
+    # (7) The facts.
+    overrides = _overrides(state, command, matrix)
+    return (*overrides, *_step_facts(case, command, row, matrix, moment))
+
+
+def _cannot(state: State, command: Promote, row: Move) -> str:
+    return f"{state.asset.name}@{command.version} cannot go from {row.before} to {row.after}"
+
+
+def _obstacle(state: State, command: Promote, row: Move) -> str | None:
+    """What stands in the way besides evidence and people."""
+    place = state.asset.place(command.environment)
+    track = state.asset.track(command.environment, command.version)
+    if row.after == "retired":
+        return None
+    if track.paused is not None:
+        note = f", {track.paused.note}" if track.paused.note else ""
+        return f"it is paused ({track.paused.reason}{note}); resume it first"
+    if row.only_if and place.enabled is not None:
+        return f"only when {row.only_if}; {place.enabled} is"
+    if row.after == "canary_1":
+        if place.canary is not None:
+            return f"{place.canary} is already a canary"
+        # A watch that has nothing to compare with makes room; it could judge invariants only.
+        if place.rollout is not None and place.rollout.baseline is not None:
+            until = f"{place.rollout.watch_until:%Y-%m-%d %H:%M:%SZ}"
+            return f"the watch over {place.rollout.version} runs until {until}"
+    if row.before in CANARY and clean_streak(state, command.environment) is None:
+        needed = state.house.policy.canary.clean_windows
+        return f"it needs {needed} clean windows in a row at its last share, by this policy"
+    return None
+
+
+def _case(state: State, command: Promote, row: Move, moment: Moment) -> Case:
+    track = state.asset.track(command.environment, command.version)
+    keeps = row.before != "evaluating" and row.evidence != "none"
+    result_ids = (
+        bound_results(track, command.result_ids)
+        if keeps
+        else tuple(sorted(set(command.result_ids)))
+    )
+    return Case(
+        state=state,
+        environment=command.environment,
+        version=command.version,
+        result_ids=result_ids,
+        evidence=command.evidence,
+        now=moment.now,
+    )
+
+
+def _overrides(state: State, command: Promote, matrix: Matrix) -> tuple[Fact, ...]:
+    reasons = {finding.gate: finding.reason for finding in matrix.findings}
+    return tuple(
+        GateOverridden(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            stage=command.to,
+            gate=waiver.gate,
+            waiver=waiver.seq,
+            reason=reasons[waiver.gate],
+        )
+        for waiver in matrix.waivers
+    )
+
+
+def _step_facts(
+    case: Case, command: Promote, row: Move, matrix: Matrix, moment: Moment
+) -> tuple[Fact, ...]:
+    state = case.state
+    place = state.asset.place(command.environment)
+    windows = clean_streak(state, command.environment) or () if row.before in CANARY else ()
+    step = moved(
+        state,
+        command.environment,
+        command.version,
+        row.after,
+        cause=row.cause,
+        moment=moment,
+        note=command.note,
+        result_ids=case.result_ids if row.evidence != "none" else (),
+        approvals=tuple(vote.seq for vote in matrix.votes.approved) if row.is_approved else (),
+        windows=windows,
+    )
+    step = msgspec.structs.replace(step, gates=matrix.findings)
+    if row.after == "canary_1":
+        return (msgspec.structs.replace(step, baseline=place.enabled, salt=_salt(state, command)),)
+    if row.after == "enabled":
+        return _enable_facts(state, command, step, moment)
+    return (step,)
+
+
+def _salt(state: State, command: Promote) -> str:
+    """What mixes the keys of one rollout; a new rollout mixes them anew."""
+    seed = {
+        "asset": state.asset.name,
+        "environment": command.environment,
+        "version": command.version,
+        "revision": state.asset.revision,
+    }
+    return digest(seed).removeprefix("sha256:")[:32]
+
+
+def _enable_facts(
+    state: State, command: Promote, step: VersionMoved, moment: Moment
+) -> tuple[Fact, ...]:
+    """The old version makes room in the same breath, and the watch over the new one begins."""
+    place = state.asset.place(command.environment)
+    policy = state.house.policy
+    facts: list[Fact] = []
+    if place.canary is not None and place.canary != command.version:
+        note = f"{command.version} was enabled meanwhile"
+        facts.append(
+            moved(
+                state,
+                command.environment,
+                place.canary,
+                "shadow",
+                cause="demote",
+                moment=moment,
+                note=note,
+            )
+        )
+    if place.enabled is not None:
+        note = f"{command.version} takes its place"
+        facts.append(
+            moved(
+                state,
+                command.environment,
+                place.enabled,
+                "superseded",
+                cause="supersede",
+                moment=moment,
+                note=note,
+            )
+        )
+    watch = moment.now + timedelta(hours=policy.watch_hours) if policy.watch_hours else None
+    salt = place.rollout.salt if place.rollout is not None else _salt(state, command)
+    facts.append(
+        msgspec.structs.replace(step, baseline=place.enabled, salt=salt, watch_until=watch)
+    )
+    return tuple(facts)
+
+
+def _break_glass(state: State, command: Promote, row: Move, moment: Moment) -> tuple[Fact, ...]:
+    """Enable a version that once passed, now, without approvals; for a time, and for all to see."""
+    policy = state.house.policy
+    if not command.note.strip() or not (command.incident or "").strip():
+        raise RefusedError("breaking the glass needs an incident and a note that says why")
+    case = _case(state, command, row, moment)
+    problems = evidence_problems(case, row.evidence)
+    if problems:
+        raise RefusedError(_cannot(state, command, row), tuple(problems))
+    matrix = examine_gates(case, row.after, row.evidence)
+    gates = tuple(
+        msgspec.structs.replace(finding, state="broken_glass", blocks=False)
+        if finding.blocks
+        else finding
+        for finding in matrix.findings
+    )
+    glass = GlassBroken(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=command.version,
+        incident=command.incident or "",
+        note=command.note,
+        until=moment.now + timedelta(hours=policy.break_glass_hours),
+        review_due=moment.now + timedelta(hours=policy.break_glass_review_hours),
+    )
+    step = moved(
+        state,
+        command.environment,
+        command.version,
+        "enabled",
+        cause="break_glass",
+        moment=moment,
+        note=command.note,
+        result_ids=case.result_ids,
+    )
+    step = msgspec.structs.replace(step, gates=gates)
+    return (glass, *_enable_facts(state, command, step, moment))

@@ -1,0 +1,127 @@
+"""Setting the scene: roles, the release policy, versions and the full pack of an asset."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatemark.core.canonical import digest, plain
+from gatemark.core.errors import InvalidValueError, RefusedError
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.decisions.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.decisions.people import APPROVING, require_role
+from gatemark.lifecycle.default_policies import is_default
+from gatemark.lifecycle.model.events import (
+    ExamSet,
+    Fact,
+    PolicyAdopted,
+    RolesGranted,
+    VersionAdded,
+)
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.model.person_name import look_of, name_problem
+from gatemark.lifecycle.model.state import HouseRules, State
+
+_NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
+
+
+def decide_grant(house: HouseRules, command: GrantRoles) -> tuple[Fact, ...]:
+    """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
+    if command.person == SYSTEM or "system" in command.roles:
+        raise RefusedError("the system is no person: its role cannot be granted")
+    if "admin" in command.roles and _NEVER_WITH_ADMIN & set(command.roles):
+        raise RefusedError("an admin cannot approve: grant admin or an approving role, not both")
+    _check_name(house, command.person)
+    admins = {name for name, roles in house.roles.items() if "admin" in roles}
+    if not admins:
+        if command.person != command.actor or "admin" not in command.roles:
+            raise RefusedError(
+                f"there is no admin yet: {command.actor} must first take admin for themselves"
+            )
+    else:
+        require_role(house, command.actor, ("admin",), "grant roles")
+        if admins == {command.person} and "admin" not in command.roles:
+            raise RefusedError(f"{command.person} is the last admin; name another one first")
+    if house.roles.get(command.person, ()) == command.roles:
+        return ()
+    return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
+
+
+def _check_name(house: HouseRules, person: str) -> None:
+    """Two names that look alike would be two votes of one person, or one of somebody else."""
+    problem = name_problem(person)
+    if problem is not None:
+        raise InvalidValueError(problem)
+    known = house.looks.get(look_of(person), person)
+    if known != person:
+        raise RefusedError(f"{person!r} looks like {known!r}, who is known already")
+
+
+def decide_adopt(house: HouseRules, command: AdoptPolicy) -> tuple[Fact, ...]:
+    """Only an admin, who cannot approve, changes what approvals are for.
+
+    The system may only say which default a new store starts with, before anything else happens.
+    """
+    document = plain(command.policy) if command.document is None else command.document
+    policy_digest = digest(document)
+    if command.actor == SYSTEM:
+        if house.revision or not is_default(policy_digest):
+            raise RefusedError("the system can only adopt a default policy, as the first act")
+    else:
+        require_role(house, command.actor, ("admin",), "adopt a release policy")
+        if policy_digest == house.policy_digest:
+            return ()
+    return (PolicyAdopted(policy=document, policy_digest=policy_digest, note=command.note),)
+
+
+def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
+    """A version is added once; the same again is nothing new, another under its name is refused."""
+    require_role(state.house, command.actor, ("author",), "add a version")
+    asset = state.asset
+    if asset.kind is not None and (asset.kind, asset.risk) != (command.kind, command.risk):
+        raise RefusedError(
+            f"{asset.name} is a {asset.kind} of {asset.risk} risk, "
+            f"not a {command.kind} of {command.risk} risk"
+        )
+    if command.parent is not None and command.parent not in asset.versions:
+        known = ", ".join(asset.versions) or "none"
+        raise RefusedError(f"{asset.name} has no version {command.parent} (known: {known})")
+    fact = VersionAdded(
+        asset=asset.name,
+        kind=command.kind,
+        version=command.version,
+        digest=command.digest,
+        author=command.actor,
+        risk=command.risk,
+        parent=command.parent,
+        pins=command.pins,
+        schema=command.schema,
+        is_scope_change=command.is_scope_change,
+        note=command.note,
+    )
+    known_version = asset.versions.get(command.version)
+    if known_version is None:
+        return (fact,)
+    pairs = (
+        ("content", known_version.digest, fact.digest),
+        ("pins", known_version.pins, fact.pins),
+        ("parent", known_version.parent, fact.parent),
+        ("schema", known_version.schema, fact.schema),
+        ("scope", known_version.is_scope_change, fact.is_scope_change),
+    )
+    other = [word for word, known, given in pairs if known != given]
+    if not other:
+        return ()
+    raise RefusedError(
+        f"{asset.name}@{command.version} is already there with other {' and '.join(other)}; "
+        "a changed candidate is a new version"
+    )
+
+
+def decide_exam(state: State, command: SetExam) -> tuple[Fact, ...]:
+    """The pack owner says what the full pack is; whoever does cannot approve by it."""
+    require_role(state.house, command.actor, ("pack_owner",), "set the full pack")
+    if not state.asset.versions:
+        raise RefusedError(f"there is no asset {state.asset.name}")
+    if state.asset.exam == command.exam:
+        return ()
+    return (ExamSet(asset=state.asset.name, exam=command.exam, note=command.note),)

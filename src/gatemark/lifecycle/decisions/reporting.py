@@ -1,0 +1,37 @@
+"""Taking in what a service reports about itself, for its error budget."""
+
+from __future__ import annotations
+
+from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.commands import ReportService
+from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.model.events import Fact, ServiceReported
+from gatemark.lifecycle.model.state import State
+
+
+def decide_report(state: State, command: ReportService, moment: Moment) -> tuple[Fact, ...]:
+    """Take a span in; spans must not overlap, and the same one twice changes nothing."""
+    require_role(
+        state.house, command.actor, ("evaluator", "operator", "system"), "report a service"
+    )
+    if not state.asset.versions:
+        raise RefusedError(f"there is no asset {state.asset.name}")
+    if command.end > moment.now:
+        raise RefusedError(f"the span to {command.end:%Y-%m-%d %H:%M:%SZ} is not over yet")
+    fact = ServiceReported(
+        asset=state.asset.name,
+        environment=command.environment,
+        start=command.start,
+        end=command.end,
+        good=command.good,
+        total=command.total,
+    )
+    for span in state.asset.place(command.environment).service:
+        if span == fact:
+            return ()
+        if span.start < fact.end and fact.start < span.end:
+            raise RefusedError(
+                f"the span from {fact.start:%Y-%m-%d %H:%M:%SZ} overlaps one that was reported"
+            )
+    return (fact,)

@@ -1,0 +1,169 @@
+"""What a serving system should use now, drawn from the state; without evidence, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from gatemark.lifecycle.model.nouns import Noun, Pins
+from gatemark.lifecycle.model.stages import CANARY, EVIDENCED
+from gatemark.lifecycle.model.state import Place, State, share_of
+
+
+class Target(Noun, frozen=True, kw_only=True):
+    """A version to call, with everything it is pinned to."""
+
+    version: str
+    digest: str
+    pins: Pins
+    pins_digest: str
+    """Names the pin set; also what a cache should be keyed by, so that none outlives a rollback."""
+    result_ids: tuple[str, ...]
+
+
+class Sampled(Noun, frozen=True, kw_only=True):
+    """A shadow: called for a share of keys, its answers never shown."""
+
+    target: Target
+    sample_rate: float
+
+
+class Split(Noun, frozen=True, kw_only=True):
+    """Two arms measured side by side: a canary, or the watch after enabling.
+
+    Each arm gets ``share`` of the keys. ``salt`` mixes them for this rollout.
+    """
+
+    target: Target
+    baseline: Target | None
+    share: float
+    salt: str
+    is_watch: bool
+    is_paused: bool
+
+
+class Route(Noun, frozen=True, kw_only=True):
+    """What to use now; ``primary`` is null, with a reason, when nothing may serve."""
+
+    asset: str
+    environment: str
+    primary: Target | None
+    fallback: Target | None
+    canary: Split | None
+    shadow: tuple[Sampled, ...]
+    warnings: tuple[str, ...]
+    revision: int
+    reason: str | None
+
+
+def route_of(
+    state: State, environment: str, is_valid: Callable[[str], bool], now: datetime
+) -> Route:
+    """The route of an asset. ``is_valid`` says whether the results of a version still verify."""
+    place = state.asset.place(environment)
+    warnings: list[str] = []
+
+    def target(version: str | None) -> Target | None:
+        if version is None or state.asset.track(environment, version).stage not in EVIDENCED:
+            return None
+        unfit = _unfit(state, environment, version, is_valid, now)
+        if unfit is not None:
+            warnings.append(f"{version} is left out: {unfit}")
+            return None
+        return _target(state, environment, version)
+
+    primary = target(place.enabled)
+    earlier = [name for name in reversed(place.lineage) if name != place.enabled]
+    reachable = earlier[: state.house.policy.rollback_window]
+    fallback = next((found for found in map(target, reachable) if found is not None), None)
+    if primary is None and place.enabled is not None and fallback is not None:
+        warnings.append(f"{fallback.version} serves in its place")
+        primary, fallback = fallback, None
+    canary = None if primary is None else _split(state, place, environment, target)
+    shadow = tuple(
+        Sampled(target=found, sample_rate=state.house.policy.shadow_sample_rate)
+        for track in place.tracks.values()
+        if track.stage == "shadow" and track.paused is None
+        if (found := target(track.version)) is not None
+    )
+    warnings.extend(_glass_warnings(state, place, environment, now))
+    return Route(
+        asset=state.asset.name,
+        environment=environment,
+        primary=primary,
+        fallback=fallback,
+        canary=canary,
+        shadow=shadow,
+        warnings=tuple(dict.fromkeys(warnings)),
+        revision=max(state.asset.revision, state.house.revision),
+        reason=None if primary is not None else _reason(state, place, warnings),
+    )
+
+
+def _unfit(
+    state: State, environment: str, version: str, is_valid: Callable[[str], bool], now: datetime
+) -> str | None:
+    """Why a version may not serve although its stage would let it."""
+    if not is_valid(version):
+        return "its evidence does not verify"
+    glass = state.asset.track(environment, version).glass
+    if glass is not None and glass.is_over(now):
+        ended = f"{glass.until:%Y-%m-%d %H:%M:%SZ}"
+        return f"the time of its broken glass was over at {ended} and nobody had reviewed it"
+    return None
+
+
+def _target(state: State, environment: str, version: str) -> Target:
+    known = state.asset.versions[version]
+    return Target(
+        version=version,
+        digest=known.digest,
+        pins=known.pins,
+        pins_digest=known.pins.digest,
+        result_ids=state.asset.track(environment, version).result_ids,
+    )
+
+
+def _split(
+    state: State, place: Place, environment: str, target: Callable[[str | None], Target | None]
+) -> Split | None:
+    rollout = place.rollout
+    if rollout is None:
+        return None
+    track = state.asset.track(environment, rollout.version)
+    is_watch = track.stage not in CANARY
+    share = state.house.policy.watch_share if is_watch else share_of(track.stage)
+    candidate, baseline = target(rollout.version), target(rollout.baseline)
+    if candidate is None or share == 0 or (is_watch and baseline is None):
+        return None
+    return Split(
+        target=candidate,
+        baseline=baseline,
+        share=share,
+        salt=rollout.salt,
+        is_watch=is_watch,
+        is_paused=track.paused is not None,
+    )
+
+
+def _glass_warnings(state: State, place: Place, environment: str, now: datetime) -> list[str]:
+    if place.enabled is None:
+        return []
+    glass = state.asset.track(environment, place.enabled).glass
+    if glass is None:
+        return []
+    words = f"glass was broken for {place.enabled} by {glass.actor} ({glass.incident})"
+    if glass.reviewed_by is not None:
+        return [f"{words}, reviewed by {glass.reviewed_by}"]
+    late = ", review is overdue" if now >= glass.review_due else ""
+    ends = "ended" if glass.is_over(now) else "ends"
+    return [f"{words}, not reviewed; it {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"]
+
+
+def _reason(state: State, place: Place, warnings: Sequence[str]) -> str:
+    if not state.asset.versions:
+        return "the asset is not known"
+    if place.enabled is not None:
+        left_out = next(one for one in warnings if one.startswith(f"{place.enabled} is left out"))
+        return f"{left_out} and nothing can take its place"
+    return "no version is enabled"

@@ -1,0 +1,95 @@
+"""Which exam a result sat, and which exam a pack file stands for: the same words for both.
+
+Two exams are the same when nothing differs but who answers and which recent data was replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest, digest_bytes, plain
+from gatemark.core.result import Result
+from gatemark.ledger.port import BlobStore
+from gatemark.lifecycle.model.nouns import Exam
+from gatemark.packs.pack import read_pack
+
+REPLAY: Final = "replay"
+PACK_BLOB: Final = "pack.json"
+_LABELS: Final = "labels/"
+_SCORING: Final = "scoring"
+
+
+def exam_of(result: Result, blobs: BlobStore | None = None) -> Exam:
+    """Which exam a result sat; data of replay suites is recent by nature and stays out.
+
+    Without ``blobs`` the exam has no definition, so that it is no full pack of record.
+    """
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in result.evidence
+        if evidence.checks.get("kind") == REPLAY
+    }
+    return Exam(
+        pack=result.pack.name,
+        version=result.pack.version,
+        policy=result.policy_digest,
+        snapshots=tuple(sorted(set(result.snapshots) - replayed)),
+        definition=None if blobs is None else _kept_definition(result, blobs),
+    )
+
+
+def exam_of_pack(path: str) -> Exam:
+    """The exam that a pack file stands for, with its data as it lies there now."""
+    # Packs bring suites and statistics along, which no other journey here needs.
+    from gatemark.packs.arms import scoring_of  # noqa: PLC0415
+    from gatemark.packs.data import open_pack  # noqa: PLC0415
+    from gatemark.packs.judge import policy_of  # noqa: PLC0415
+    from gatemark.packs.rejudge import kept_definition  # noqa: PLC0415
+
+    opened = open_pack(path)
+    pack = opened.pack
+    replayed = {
+        opened.snapshots[suite.id].reference for suite in pack.suites if suite.kind == REPLAY
+    }
+    labels = {
+        name: digest_bytes(data)
+        for name, data in kept_definition(opened).items()
+        if name.startswith(_LABELS)
+    }
+    return Exam(
+        pack=pack.name,
+        version=pack.version,
+        policy=policy_of(pack, has_baseline=pack.has_baseline).digest,
+        snapshots=tuple(sorted(set(opened.references) - replayed)),
+        definition=_definition(plain(pack), digest(scoring_of(opened)), labels),
+    )
+
+
+def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
+    """What the pack that a result keeps comes to; None for results of no pack."""
+    kept = {blob.name: blob.digest for blob in result.blobs}
+    if PACK_BLOB not in kept:
+        return None
+    data = blobs.get(kept[PACK_BLOB])
+    read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
+    labels = {name: found for name, found in kept.items() if name.startswith(_LABELS)}
+    return _definition(msgspec.json.decode(data), result.runtime.get(_SCORING), labels)
+
+
+def _definition(pack: dict[str, Any], scoring: str | None, labels: Mapping[str, str]) -> str:
+    """Names all of an exam but who answers it: how each suite asks, draws, scores and judges.
+
+    ``pack`` is the document, not the type: members that this build does not know count too.
+    """
+    del pack["targets"]
+    for suite in pack["suites"]:
+        if suite["kind"] == REPLAY:
+            del suite["dataset"]
+        for files in ("evidence", "baseline_evidence"):
+            # Evidence is what a candidate brings; only its roles belong to the exam.
+            if isinstance(suite[files], dict):
+                suite[files] = sorted(suite[files])
+    return digest({"pack": pack, "scoring": scoring, "labels": dict(labels)})

@@ -1,0 +1,228 @@
+"""The way from a command to the ledger: read, decide, append, and again when somebody was faster.
+
+``act(house, command)`` is the one door. It returns the new events, none when what was asked for is
+already so, and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal
+ones. Commands are in ``gatemark.lifecycle.decisions.commands`` and can be imported from here.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import (
+    ConflictError,
+    InvalidValueError,
+    NewerFormatError,
+    RefusedError,
+    UsageError,
+)
+from gatemark.flow.house import House
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import CLOCK_SET_BACK
+from gatemark.ledger.payloads import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
+from gatemark.lifecycle.citations import Citations
+from gatemark.lifecycle.decisions.commands import (
+    AddVersion,
+    AdoptPolicy,
+    Approve,
+    AssetCommand,
+    Command,
+    Demote,
+    GrantRoles,
+    PauseVersion,
+    Promote,
+    PushWindow,
+    ReportService,
+    ResumeVersion,
+    ReviewGlass,
+    RollBack,
+    SetExam,
+    Tick,
+    Waive,
+)
+from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide
+from gatemark.lifecycle.decisions.registering import decide_adopt
+from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
+from gatemark.lifecycle.model.events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
+from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName
+from gatemark.lifecycle.model.person_name import name_problem
+from gatemark.lifecycle.model.release_policy import recorded_policy
+from gatemark.lifecycle.model.state import HouseRules, State
+from gatemark.lifecycle.state_cache import books_of
+
+__all__ = [
+    "Acted",
+    "AddVersion",
+    "AdoptPolicy",
+    "Approve",
+    "Command",
+    "Demote",
+    "GrantRoles",
+    "PauseVersion",
+    "Promote",
+    "PushWindow",
+    "ReportService",
+    "ResumeVersion",
+    "ReviewGlass",
+    "RollBack",
+    "SetExam",
+    "Tick",
+    "Waive",
+    "act",
+    "preview",
+    "run_due",
+]
+
+ATTEMPTS: Final = 50
+_UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+MAX_DUE: Final = 10_000
+
+
+class Acted(msgspec.Struct, frozen=True):
+    """What a command came to: facts and the events that hold them, none when it was already so."""
+
+    facts: tuple[Fact, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def is_change(self) -> bool:
+        """Whether anything was written."""
+        return bool(self.events)
+
+
+def act(house: House, command: Command) -> Acted:
+    """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
+    now = house.clock()
+    asset = _asset_of(command)
+    command = _in_words(command)
+    books = books_of(house)
+    for _ in range(ATTEMPTS):
+        with books.lock:
+            head = house.events.head()
+            state = _by_the_clock(house, books.read(asset, head), now)
+            _refuse_newer_rules(state.house)
+            decided = decide(state, _with_evidence(house, command), now)
+        if not decided.facts:
+            return Acted((), ())
+        at = decided.at
+        if decided.at > now or isinstance(command, TAKES_AWAY):
+            at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
+        first = _first_policy(state.house, at)
+        policy = state.house.policy_digest if not first else default_digest(NEWEST)
+        drafts = [_draft(fact, command.actor, at, policy) for fact in decided.facts]
+        try:
+            events = house.events.append([*first, *drafts], head)
+            return Acted(decided.facts, events[len(first) :])
+        except ConflictError:
+            continue
+    raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
+
+
+def _first_policy(house: HouseRules, at: datetime) -> list[EventDraft]:
+    """The event with which a new store says which release policy is in force."""
+    if house.revision:
+        return []
+    document = default_document(NEWEST)
+    note = f"default policy since Gatemark {NEWEST}"
+    command = AdoptPolicy(
+        actor=SYSTEM, policy=recorded_policy(document), document=document, note=note
+    )
+    digest = default_digest(NEWEST)
+    return [_draft(fact, SYSTEM, at, digest) for fact in decide_adopt(house, command)]
+
+
+def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:
+    """A fact on its way to the ledger; what could not be read back is not written."""
+    payload = as_payload(fact)
+    try:
+        msgspec.convert(payload, type(fact))
+        msgspec.convert(actor, Actor)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"{KIND_OF[type(fact)]}: {error}") from error
+    payload[DECIDED_BY] = as_payload(DecidedBy(policy_digest, RULES_VERSION))
+    return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
+
+
+def _refuse_newer_rules(house: HouseRules) -> None:
+    if house.rules > RULES_VERSION:
+        raise NewerFormatError(
+            f"the store is decided by rules {house.rules}, this build knows rules up to "
+            f"{RULES_VERSION}: install a newer Gatemark"
+        )
+
+
+def preview(house: House, command: Command) -> tuple[Fact, ...]:
+    """What a command would come to now, without writing anything; refuses as ``act`` would."""
+    books = books_of(house)
+    with books.lock:
+        now = house.clock()
+        state = _by_the_clock(house, books.read(_asset_of(command)), now)
+        return decide(state, _with_evidence(house, command), now).facts
+
+
+def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
+    """Let the system do everything that is due for an asset now, one step after the other."""
+    done: list[Acted] = []
+    while len(done) < MAX_DUE:
+        acted = act(house, Tick(actor=SYSTEM, asset=asset, environment=environment))
+        if not acted.is_change:
+            return tuple(done)
+        done.append(acted)
+    raise RefusedError(f"{asset}: more than {MAX_DUE} steps are due; tick more often")
+
+
+def _asset_of(command: Command) -> str:
+    if not isinstance(command, AssetCommand):
+        return HOUSE_SUBJECT
+    try:
+        return msgspec.convert(command.asset, AssetName)
+    except msgspec.ValidationError as error:
+        raise RefusedError(
+            f"{command.asset!r} cannot name an asset: Latin letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit, at most 128"
+        ) from error
+
+
+def _by_the_clock(house: House, state: State, now: datetime) -> State:
+    """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
+    if all(part.last_at is None or part.last_at <= now for part in (state.house, state.asset)):
+        return state
+    told = [event for event, _ in house.events.events(kind=CLOCK_SET_BACK)]
+    if not told:
+        return state
+    known, asset = state.house, state.asset
+    if known.revision < told[-1].seq and known.last_at is not None:
+        known = msgspec.structs.replace(known, last_at=min(known.last_at, told[-1].at))
+    if asset.revision < told[-1].seq and asset.last_at is not None:
+        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, told[-1].at))
+    return State(known, asset)
+
+
+def _in_words(command: Command) -> Command:
+    """The command with an actor and a note that the ledger takes.
+
+    What takes authority away is not stopped by a note: one that is too long is cut.
+    """
+    problem = name_problem(command.actor)
+    if problem is not None:
+        raise UsageError(problem)
+    note = _UNPRINTED.sub(" ", command.note.replace("\r\n", "\n"))
+    if len(note) > MAX_NOTE:
+        if not isinstance(command, TAKES_AWAY):
+            raise UsageError(f"a note must have at most {MAX_NOTE} characters, got {len(note)}")
+        note = note[: MAX_NOTE - 1] + "…"
+    changes: dict[str, Any] = {"note": note}
+    return msgspec.structs.replace(command, **changes)
+
+
+def _with_evidence(house: House, command: Command) -> Command:
+    """The command with a way to look up every result that its decision may rest on."""
+    if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
+        return command
+    must_go_on = isinstance(command, Demote | RollBack | Tick)
+    changes: dict[str, Any] = {"evidence": Citations(house, command.asset, must_go_on=must_go_on)}
+    return msgspec.structs.replace(command, **changes)

@@ -1,0 +1,156 @@
+"""Whether every decision in a ledger could have come from the rules of the lifecycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
+from gatemark.core.result import Result
+from gatemark.core.stored import convert_stored
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED
+from gatemark.ledger.payloads import ResultSealed
+from gatemark.ledger.port import Store
+from gatemark.lifecycle.citations import summed_up
+from gatemark.lifecycle.decisions.citation import Cited
+from gatemark.lifecycle.decisions.inspection import Finding, Inspector
+from gatemark.lifecycle.exam_identity import PACK_BLOB
+from gatemark.lifecycle.model.events import KINDS
+from gatemark.lifecycle.model.state import Asset
+from gatemark.lifecycle.state_cache import recorded
+
+
+class RuleCheck:
+    """What a check of the ledger asks of the lifecycle; events come in order."""
+
+    kinds: Final = frozenset({*KINDS, RESULT_SEALED})
+
+    def __init__(self, store: Store) -> None:
+        self._known = KnownResults(store)
+        self._inspector = Inspector(self._known.about)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What had to be taken on the ledger's own word."""
+        gone = (
+            f"result {result_id}: its pack is gone; how it asked and scored is not checked"
+            for result_id in sorted(self._known.without_pack)
+        )
+        return (*gone, *self._inspector.caveats)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """What only a newer build can judge."""
+        return (*dict.fromkeys(self._known.newer), *self._inspector.unjudged)
+
+    def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
+        """What the rules do not explain, up to the act before this event."""
+        return [finding[:2] for finding in self._step(event, payload)]
+
+    def finish(self) -> Sequence[tuple[int, str]]:
+        """What the rules do not explain at the end."""
+        return [finding[:2] for finding in self._inspector.finish()]
+
+    def _step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[Finding]:
+        if event.kind == RESULT_SEALED:
+            found = self._inspector.settle()
+            self._known.seal(event, payload)
+            return found
+        try:
+            line = recorded(event, payload)
+        except IntegrityError as error:
+            return [Finding(event.seq, str(error).removeprefix(f"event {event.seq} "))]
+        return [] if line is None else self._inspector.step(line)
+
+
+class KnownResults:
+    """What was known of results at some moment: those that were sealed by then."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._results: dict[str, Result | None] = {}
+        self._sealed: dict[str, dict[str, datetime]] = {}
+        self._told: set[str] = set()
+        self.without_pack: set[str] = set()
+        self.newer: list[str] = []
+        self._erased: set[str] | None = None
+
+    def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
+        """From here on a result is known, or known anew."""
+        try:
+            said = convert_stored(payload, ResultSealed)
+            at = msgspec.convert(said.occasion.get("finished_at"), datetime)
+        except msgspec.ValidationError:
+            # The ledger's own auditor tells of this.
+            return
+        self._told.add(said.result_id)
+        times = self._sealed.setdefault(event.subject or "", {})
+        times[said.result_id] = max(at, times.get(said.result_id, at))
+
+    def about(self, asset: Asset) -> Mapping[str, Cited]:
+        """The results as a decision about an asset sees them now."""
+        return _Cited(self, asset)
+
+    def cited(self, asset: Asset, result_id: str) -> Cited | None:
+        """One result, None when it was not sealed by now or does not verify."""
+        result = self._result(result_id) if result_id in self._told else None
+        if result is None:
+            return None
+        told_at = self._sealed.get(asset.name, {}).get(result_id)
+        try:
+            found = summed_up(result, told_at, self._store.blobs)
+        except NewerFormatError as error:
+            self.newer.append(f"result {result_id}: {error}")
+            found = self._without_definition(result, told_at, asset)
+        except IntegrityError:
+            if not self._has_erased_pack(result):
+                # What is no longer the pack that was named can show nothing.
+                return None
+            self.without_pack.add(result_id)
+            found = self._without_definition(result, told_at, asset)
+        return found
+
+    def _has_erased_pack(self, result: Result) -> bool:
+        if self._erased is None:
+            told = self._store.events.events(kind=BLOB_ERASED)
+            self._erased = {str(payload["digest"]) for _, payload in told if payload}
+        packs = {blob.digest for blob in result.blobs if blob.name == PACK_BLOB}
+        return bool(packs & self._erased)
+
+    def _without_definition(self, result: Result, told_at: datetime | None, asset: Asset) -> Cited:
+        """A result whose pack cannot be looked at, taken on the ledger's word."""
+        found = summed_up(result, told_at, None)
+        definition = None if asset.exam is None else asset.exam.definition
+        exam = msgspec.structs.replace(found.exam, definition=definition)
+        return msgspec.structs.replace(found, exam=exam)
+
+    def _result(self, result_id: str) -> Result | None:
+        if result_id not in self._results:
+            try:
+                self._results[result_id] = self._store.results.get(result_id)
+            except (UsageError, IntegrityError, NewerFormatError):
+                self._results[result_id] = None
+        return self._results[result_id]
+
+
+class _Cited(Mapping[str, Cited]):
+    """Results looked up when a rule asks for them."""
+
+    def __init__(self, known: KnownResults, asset: Asset) -> None:
+        self._known, self._asset = known, asset
+
+    def __getitem__(self, result_id: str) -> Cited:
+        found = self._known.cited(self._asset, result_id)
+        if found is None:
+            raise KeyError(result_id)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

@@ -1,0 +1,1 @@
+"""What the events of the lifecycle say, and the state they add up to."""

@@ -1,0 +1,222 @@
+"""The release policy: the gate matrix, approvals, canary and watch, as one file with one digest."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.canonical import digest, original_fields
+from gatemark.core.errors import InvalidValueError, NewerFormatError
+from gatemark.core.formats import newer_format
+from gatemark.core.stored import convert_stored
+from gatemark.lifecycle.model.nouns import AssetName, Gate, Noun, Stage
+
+GATES: Final[tuple[Gate, ...]] = (
+    "schema",
+    "eval",
+    "replay",
+    "adversarial",
+    "drift",
+    "error_budget",
+    "sign_off",
+    "security_review",
+)
+OVERRIDABLE: Final[frozenset[Gate]] = frozenset({"replay"})
+"""The only gates that a policy may let people override."""
+
+GatedStage = Literal["eligible", "shadow", "canary_1", "enabled"]
+Judge = Literal["sequential", "mann_whitney", "sigma"]
+Hours = Annotated[float, Meta(gt=0, le=24 * 366)]
+Rate = Annotated[float, Meta(ge=0, le=1)]
+Alpha = Annotated[float, Meta(gt=0, lt=0.5)]
+Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+_AFTER_EVALUATION: Final[tuple[GatedStage, ...]] = ("eligible", "shadow", "canary_1", "enabled")
+_TOWARDS_TRAFFIC: Final[tuple[GatedStage, ...]] = ("canary_1", "enabled")
+
+
+_ALWAYS: Final[dict[Gate, tuple[GatedStage, ...]]] = {
+    "eval": ("eligible",),
+    "sign_off": _TOWARDS_TRAFFIC,
+}
+"""What no policy can switch off: evidence before eligible, people before traffic."""
+
+
+@original_fields("stages on_fail on_unjudged overridable")
+class GateRule(Noun, frozen=True, kw_only=True):
+    """One gate: at the door of which stages it stands, and what it does there.
+
+    ``on_fail`` blocks or only alerts; ``on_unjudged`` says what an unanswered question does.
+    """
+
+    stages: tuple[GatedStage, ...]
+    on_fail: Literal["block", "alert"] = "block"
+    on_unjudged: Literal["block", "allow"] = "block"
+    overridable: bool = False
+
+
+DEFAULT_GATES: Final[dict[Gate, GateRule]] = {
+    "schema": GateRule(stages=_AFTER_EVALUATION),
+    "eval": GateRule(stages=_AFTER_EVALUATION),
+    "replay": GateRule(stages=_AFTER_EVALUATION, overridable=True),
+    "adversarial": GateRule(stages=_AFTER_EVALUATION),
+    "drift": GateRule(stages=_TOWARDS_TRAFFIC, on_unjudged="allow"),
+    "error_budget": GateRule(stages=_TOWARDS_TRAFFIC, on_unjudged="allow"),
+    "sign_off": GateRule(stages=_TOWARDS_TRAFFIC),
+    "security_review": GateRule(stages=_TOWARDS_TRAFFIC),
+}
+
+
+@original_fields("canary_1 enabled high_risk approvers expire_hours waiver_max_days")
+class Approvals(Noun, frozen=True, kw_only=True):
+    """How many people must say yes, who may, and for how long that counts."""
+
+    canary_1: Count = 1
+    enabled: Count = 1
+    high_risk: Count = 2
+    approvers: tuple[str, ...] = ()
+    expire_hours: Hours = 72
+    waiver_max_days: Annotated[float, Meta(gt=0, le=366)] = 14
+
+    def needed(self, stage: Stage, risk: str) -> int:
+        """How many approvals a step needs."""
+        usual = self.enabled if stage == "enabled" else self.canary_1
+        return max(usual, self.high_risk) if risk == "high" else usual
+
+
+@original_fields("harm tolerance noninferior")
+class MetricRule(Noun, frozen=True, kw_only=True):
+    """One watched metric: which way harm lies, and how much of it is nothing.
+
+    Differences up to ``tolerance`` are no harm. With ``noninferior`` a window is clean only once
+    the data show that the harm is below it.
+    """
+
+    harm: Literal["up", "down"]
+    tolerance: Annotated[float, Meta(ge=0)] = 0.0
+    noninferior: Annotated[float, Meta(gt=0)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.noninferior is not None and self.noninferior <= self.tolerance:
+            raise InvalidValueError("noninferior must be above tolerance")
+
+
+def _default_metrics() -> dict[str, MetricRule]:
+    return {"error_rate": MetricRule(harm="up"), "latency_ms": MetricRule(harm="up")}
+
+
+@original_fields(
+    "metrics invariants judge window_minutes lateness_minutes min_samples clean_windows "
+    "max_hold_windows warn_alpha breach_alpha tuned_for ratio_alpha sigma_min_windows "
+    "rank_level rank_tolerance"
+)
+class CanaryRules(Noun, frozen=True, kw_only=True):
+    """How a canary is watched and judged."""
+
+    metrics: dict[AssetName, MetricRule] = msgspec.field(default_factory=_default_metrics)
+    invariants: tuple[AssetName, ...] = ("schema", "authority", "privacy")
+    judge: Judge = "sequential"
+    window_minutes: Annotated[int, Meta(ge=1, le=24 * 60)] = 15
+    lateness_minutes: Annotated[int, Meta(ge=0, le=24 * 60)] = 0
+    min_samples: Count = 50
+    clean_windows: Count = 2
+    max_hold_windows: Count = 8
+    warn_alpha: Alpha = 0.02275
+    breach_alpha: Alpha = 0.00135
+    tuned_for: Count = 5_000
+    ratio_alpha: Alpha = 0.001
+    sigma_min_windows: Annotated[int, Meta(ge=2, le=10_000)] = 14
+    rank_level: Annotated[float, Meta(gt=0.5, lt=1)] = 0.98
+    rank_tolerance: Annotated[float, Meta(ge=0)] = 0.25
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise InvalidValueError("canary: a canary that watches no metric cannot be judged")
+        if self.breach_alpha > self.warn_alpha:
+            raise InvalidValueError("canary: breach_alpha must not exceed warn_alpha")
+
+
+@original_fields(
+    "objective fast_factor fast_long_minutes fast_short_minutes slow_factor slow_long_minutes "
+    "slow_short_minutes"
+)
+class ErrorBudget(Noun, frozen=True, kw_only=True):
+    """The promise to users, and how fast its budget may burn.
+
+    A pair of windows burns too fast when both are above its factor: the long one says that it
+    matters, the short one that it is still going on.
+    """
+
+    objective: Annotated[float, Meta(gt=0, lt=1)] = 0.999
+    fast_factor: Annotated[float, Meta(gt=0)] = 14.4
+    fast_long_minutes: Count = 60
+    fast_short_minutes: Count = 5
+    slow_factor: Annotated[float, Meta(gt=0)] = 6.0
+    slow_long_minutes: Count = 360
+    slow_short_minutes: Count = 30
+
+
+@original_fields(
+    "gatemark_release name gates approvals canary error_budget evidence_max_age_hours "
+    "shadow_sample_rate shadow_min_hours watch_hours watch_share fallback rollback_window "
+    "break_glass_hours break_glass_review_hours clock_skew_seconds"
+)
+class ReleasePolicy(Noun, frozen=True, kw_only=True):
+    """Everything that a step up depends on, besides the evidence. Its digest is in each step."""
+
+    gatemark_release: Literal[1] = 1
+    name: AssetName = "default"
+    gates: dict[Gate, GateRule] = msgspec.field(default_factory=DEFAULT_GATES.copy)
+    approvals: Approvals = Approvals()
+    canary: CanaryRules = CanaryRules()
+    error_budget: ErrorBudget = ErrorBudget()
+    evidence_max_age_hours: Hours = 30 * 24
+    shadow_sample_rate: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    shadow_min_hours: Annotated[float, Meta(ge=0, le=24 * 366)] = 0
+    watch_hours: Annotated[float, Meta(ge=0, le=24 * 366)] = 24
+    watch_share: Annotated[float, Meta(ge=0, le=0.5)] = 0.05
+    fallback: Literal["previous", "none"] = "previous"
+    rollback_window: Count = 3
+    break_glass_hours: Annotated[float, Meta(gt=0, le=4)] = 4
+    break_glass_review_hours: Annotated[float, Meta(gt=0, le=24)] = 24
+    clock_skew_seconds: Annotated[float, Meta(ge=0, le=600)] = 10
+
+    def __post_init__(self) -> None:
+        missing = [gate for gate in GATES if gate not in self.gates]
+        if missing:
+            raise InvalidValueError(f"gates: {', '.join(missing)} must be named, if only to be off")
+        for gate, rule in self.gates.items():
+            if rule.overridable and gate not in OVERRIDABLE:
+                raise InvalidValueError(f"gates.{gate}: only replay may be overridden")
+        for gate, stages in _ALWAYS.items():
+            rule = self.gates[gate]
+            if (
+                not set(stages) <= set(rule.stages)
+                or rule.on_fail != "block"
+                or rule.on_unjudged != "block"
+            ):
+                raise InvalidValueError(f"gates.{gate}: must block before {', '.join(stages)}")
+
+    @property
+    def digest(self) -> str:
+        """Names the policy, every number and switch included."""
+        return digest(self)
+
+
+def policy_from(value: object) -> ReleasePolicy:
+    """A policy that somebody hands in; raises msgspec.ValidationError where it is wrong."""
+    return msgspec.convert(value, ReleasePolicy)
+
+
+def recorded_policy(document: object) -> ReleasePolicy:
+    """A policy as the ledger holds it; members that this build does not know are left out.
+
+    A version that only a newer build knows raises NewerFormatError.
+    """
+    version = document.get("gatemark_release") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > 1:
+        name = f"gatemark.release-policy/{version}"
+        raise NewerFormatError(f"the release policy {newer_format(name)}")
+    return convert_stored(document, ReleasePolicy)

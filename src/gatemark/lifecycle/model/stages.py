@@ -1,0 +1,135 @@
+"""The one table of legal moves. What is not in it cannot happen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from gatemark.lifecycle.model.nouns import Cause, Role, Stage
+
+Evidence = Literal[
+    "none", "full_pack", "failed_full_pack", "shadow", "windows", "original", "earlier"
+]
+
+EVIDENCE_WORDS: Final[dict[Evidence, str]] = {
+    "none": "nothing",
+    "full_pack": "a passing result of the full pack, fresh after a fall",
+    "failed_full_pack": "a failed result of the full pack",
+    "shadow": "the full-pack result, and a passing comparison with the live version made in shadow",
+    "windows": "the results so far, and clean canary windows",
+    "original": "the results it was enabled by",
+    "earlier": "a passing result, however old",
+}
+
+
+class Move(msgspec.Struct, frozen=True):
+    """One legal step: from where to where, why, by whom, and on what evidence."""
+
+    before: Stage
+    after: Stage
+    cause: Cause
+    roles: tuple[Role, ...]
+    evidence: Evidence
+    is_approved: bool = False
+    only_if: str = ""
+
+
+_DRAFTERS: Final[tuple[Role, ...]] = ("author", "evaluator", "system")
+_JUDGES: Final[tuple[Role, ...]] = ("evaluator", "system")
+_HANDS: Final[tuple[Role, ...]] = ("operator", "approver", "system")
+_STEPPERS: Final[tuple[Role, ...]] = ("operator", "approver")
+_MACHINE: Final[tuple[Role, ...]] = ("system",)
+_OPERATOR: Final[tuple[Role, ...]] = ("operator",)
+_NO_BASELINE: Final = "no version is enabled, so that a canary would have nothing to compare with"
+
+MOVES: Final[tuple[Move, ...]] = (
+    Move("draft", "evaluating", "promote", _DRAFTERS, "none"),
+    Move("rejected", "evaluating", "promote", _DRAFTERS, "none"),
+    Move("demoted", "evaluating", "promote", _DRAFTERS, "none"),
+    Move("rolled_back", "evaluating", "promote", _DRAFTERS, "none"),
+    Move("evaluating", "eligible", "promote", _JUDGES, "full_pack"),
+    Move("evaluating", "rejected", "promote", _JUDGES, "failed_full_pack"),
+    Move("eligible", "shadow", "promote", _HANDS, "full_pack"),
+    Move("shadow", "canary_1", "promote", _STEPPERS, "shadow", is_approved=True),
+    Move(
+        "shadow",
+        "enabled",
+        "promote",
+        _STEPPERS,
+        "full_pack",
+        is_approved=True,
+        only_if=_NO_BASELINE,
+    ),
+    Move("canary_1", "canary_5", "ramp", _MACHINE, "windows"),
+    Move("canary_5", "canary_25", "ramp", _MACHINE, "windows"),
+    Move("canary_25", "enabled", "promote", _STEPPERS, "windows", is_approved=True),
+    Move("enabled", "superseded", "supersede", ("operator", "approver", "system"), "none"),
+    *(
+        Move(before, "retired", "promote", _OPERATOR, "none")
+        for before in (
+            "draft",
+            "evaluating",
+            "rejected",
+            "eligible",
+            "shadow",
+            "enabled",
+            "superseded",
+            "demoted",
+            "rolled_back",
+        )
+    ),
+    *(
+        Move(before, "shadow", "demote", _HANDS, "none")
+        for before in ("canary_1", "canary_5", "canary_25", "enabled")
+    ),
+    *(
+        Move(before, "demoted", "demote", _HANDS, "none")
+        for before in ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
+    ),
+    *(
+        Move(before, "rolled_back", "rollback", _HANDS, "none")
+        for before in ("canary_1", "canary_5", "canary_25", "enabled")
+    ),
+    Move("superseded", "enabled", "rollback", _HANDS, "original"),
+    *(
+        Move(before, "enabled", "break_glass", _OPERATOR, "earlier")
+        for before in (
+            "eligible",
+            "shadow",
+            "canary_1",
+            "canary_5",
+            "canary_25",
+            "superseded",
+        )
+    ),
+)
+"""Every step a version can take. Repeats of (before, after) differ in their cause."""
+
+FALLEN: Final[frozenset[Stage]] = frozenset({"rejected", "demoted", "rolled_back"})
+"""Stages that only a fresh result of the full pack leads out of."""
+
+EVIDENCED: Final[frozenset[Stage]] = frozenset(
+    {"eligible", "shadow", "canary_1", "canary_5", "canary_25", "enabled", "superseded"}
+)
+"""Stages that no version is in without results that it cites."""
+
+CANARY: Final[tuple[Stage, ...]] = ("canary_1", "canary_5", "canary_25")
+
+
+def move(before: Stage, after: Stage, cause: Cause) -> Move | None:
+    """The row of the table, or None when there is none."""
+    for row in MOVES:
+        if (row.before, row.after, row.cause) == (before, after, cause):
+            return row
+    return None
+
+
+def legal_words(before: Stage, causes: Iterable[Cause] = ()) -> str:
+    """The stages that can be reached from one, and how; for refusals."""
+    wanted = set(causes)
+    rows = [row for row in MOVES if row.before == before and (not wanted or row.cause in wanted)]
+    if not rows:
+        return f"nothing leads out of {before}"
+    return "legal from " + before + ": " + ", ".join(f"{row.after} ({row.cause})" for row in rows)

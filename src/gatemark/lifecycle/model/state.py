@@ -1,0 +1,221 @@
+"""What the events amount to: the state of one asset, and of the house around it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from gatemark.core.change import AssetKind
+from gatemark.lifecycle.default_policies import FIRST, default_digest, default_document
+from gatemark.lifecycle.model.events import ApprovalGiven, ServiceReported
+from gatemark.lifecycle.model.nouns import (
+    CANARY_SHARES,
+    Exam,
+    Gate,
+    Moments,
+    PauseReason,
+    Pins,
+    Risk,
+    Role,
+    SchemaChange,
+    Stage,
+    Traffic,
+    WindowState,
+)
+from gatemark.lifecycle.model.release_policy import ReleasePolicy, recorded_policy
+
+
+class Version(msgspec.Struct, frozen=True):
+    """A version as it was added."""
+
+    name: str
+    digest: str
+    author: str
+    parent: str | None
+    pins: Pins
+    schema: SchemaChange | None
+    is_scope_change: bool
+    added_at: datetime
+    seq: int
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """An approval with who gave it and when."""
+
+    seq: int
+    actor: str
+    at: datetime
+    given: ApprovalGiven
+
+
+class Waiver(msgspec.Struct, frozen=True):
+    """A standing excuse for one gate of one version."""
+
+    seq: int
+    actor: str
+    environment: str
+    version: str
+    candidate_digest: str
+    gate: Gate
+    note: str
+    expires_at: datetime
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Why a version does not go on."""
+
+    reason: PauseReason
+    actor: str
+    at: datetime
+    note: str
+
+
+class Glass(msgspec.Struct, frozen=True):
+    """A broken glass: the incident, how long it counts, and who looked at it afterwards.
+
+    A look that comes too late is on record; it does not give back the time that was over.
+    """
+
+    seq: int
+    actor: str
+    incident: str
+    note: str
+    at: datetime
+    until: datetime
+    review_due: datetime
+    reviewed_by: str | None = None
+    reviewed_at: datetime | None = None
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether its time is up without a second person having looked."""
+        in_time = self.reviewed_at is not None and self.reviewed_at < self.until
+        return now >= self.until and not in_time
+
+
+class Track(msgspec.Struct):
+    """Where one version stands in one environment, and what that rests on."""
+
+    version: str
+    stage: Stage = "draft"
+    since: datetime | None = None
+    seq: int = 0
+    cause: str = ""
+    result_ids: tuple[str, ...] = ()
+    approvals: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
+    paused: Pause | None = None
+    fell_at: datetime | None = None
+    glass: Glass | None = None
+
+
+class Window(msgspec.Struct):
+    """What arrived for one canary window and is not judged yet."""
+
+    start: datetime
+    end: datetime
+    moments: dict[str, dict[str, Moments]] = {}
+    values: dict[str, dict[str, tuple[float, ...]]] = {}
+    invariants: dict[str, tuple[int, int]] = {}
+    traffic: Traffic | None = None
+
+
+class Rollout(msgspec.Struct):
+    """A version beside a baseline: a running canary, or the watch after enabling.
+
+    ``pending`` are windows that arrived and are not judged, ``history`` those that are, without
+    their single values. ``streak`` are the events of the clean windows in a row at this step;
+    ``last`` is the event of the last window, its word, and whether traffic was split wrongly.
+    """
+
+    version: str
+    baseline: str | None
+    salt: str
+    started_at: datetime
+    step_since: datetime
+    watch_until: datetime | None = None
+    judged_until: datetime | None = None
+    pending: dict[datetime, Window] = {}
+    history: list[Window] = []
+    streak: list[int] = []
+    last: tuple[int, WindowState, bool] | None = None
+    held_count: int = 0
+    clean_count: int = 0
+    other_count: int = 0
+
+
+class Place(msgspec.Struct):
+    """One environment of an asset.
+
+    ``lineage`` are the versions that were enabled one after the other and could be again, the
+    live one last. ``has_fallen`` says that nothing was promoted since the last rollback.
+    """
+
+    tracks: dict[str, Track] = {}
+    enabled: str | None = None
+    canary: str | None = None
+    lineage: list[str] = []
+    has_fallen: bool = False
+    rollout: Rollout | None = None
+    drift: dict[str, tuple[int, str]] = {}
+    service: list[ServiceReported] = []
+
+
+class Asset(msgspec.Struct):
+    """One asset: its versions, its exam, and where its versions stand."""
+
+    name: str
+    kind: AssetKind | None = None
+    risk: Risk = "normal"
+    versions: dict[str, Version] = {}
+    exam: Exam | None = None
+    exam_editor: str | None = None
+    places: dict[str, Place] = {}
+    approvals: list[Approval] = []
+    waivers: list[Waiver] = []
+    revision: int = 0
+    last_at: datetime | None = None
+
+    def place(self, environment: str) -> Place:
+        """An environment, empty when nothing happened there yet."""
+        return self.places.get(environment) or Place()
+
+    def track(self, environment: str, version: str) -> Track:
+        """Where a version stands; one that never moved there is a draft."""
+        return self.place(environment).tracks.get(version) or Track(version=version)
+
+
+def _first_policy() -> ReleasePolicy:
+    return recorded_policy(default_document(FIRST))
+
+
+class HouseRules(msgspec.Struct):
+    """Who may do what, and the release policy in force since the event ``policy_seq``.
+
+    Before any such event it is the default policy of 0.1.0, whose stores have none. ``rules`` is
+    the highest version of the rules that decided anything so far.
+
+    ``looks`` are the names of everybody who ever had a role, by what a reader sees of them.
+    """
+
+    roles: dict[str, tuple[Role, ...]] = {}
+    looks: dict[str, str] = {}
+    policy: ReleasePolicy = msgspec.field(default_factory=_first_policy)
+    policy_digest: str = msgspec.field(default_factory=lambda: default_digest(FIRST))
+    policy_editor: str | None = None
+    policy_seq: int = 0
+    revision: int = 0
+    rules: int = 1
+    last_at: datetime | None = None
+
+
+class State(msgspec.Struct):
+    """All that a decision about one asset looks at."""
+
+    house: HouseRules
+    asset: Asset
+
+
+def share_of(stage: Stage) -> float:
+    """The share of traffic that a canary stage gets; 0 for other stages."""
+    return CANARY_SHARES.get(stage, 0.0)

@@ -1,0 +1,56 @@
+"""Reading a release policy from YAML: what it leaves out is as by default, and shown so."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from gatemark.core.errors import BadInputError
+from gatemark.flow.house import House
+from gatemark.intake.settings_file import read_settings
+from gatemark.lifecycle.model.events import HOUSE_SUBJECT
+from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
+from gatemark.lifecycle.state_cache import read_state
+
+MAX_POLICY_BYTES: Final = 1024 * 1024
+
+
+def read_release_policy(path: str) -> ReleasePolicy:
+    """The policy of a file. Gates that it does not name stay as they are by default."""
+    return release_policy_from(read_settings(path, MAX_POLICY_BYTES), path)
+
+
+def release_policy_from(value: Any, place: str) -> ReleasePolicy:
+    """The policy of a plain value, wherever it was read."""
+    if not isinstance(value, dict) or value.get("gatemark_release") != 1:
+        raise BadInputError(f"{place}: must start with gatemark_release: 1")
+    gates = value.get("gates", {})
+    if isinstance(gates, dict):
+        value = {**value, "gates": {**msgspec.to_builtins(DEFAULT_GATES), **gates}}
+    try:
+        return policy_from(value)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{place}: {error}") from error
+
+
+class PolicyInForce(msgspec.Struct, frozen=True):
+    """The release policy of a store; ``revision`` is the last event that changed the house."""
+
+    policy: dict[str, Any]
+    policy_digest: str
+    revision: int
+
+
+def policy_in_force(house: House) -> PolicyInForce:
+    """The policy that stands, every default written out."""
+    house.existing_store()
+    rules = read_state(house, HOUSE_SUBJECT).house
+    plain: dict[str, Any] = msgspec.to_builtins(rules.policy)
+    return PolicyInForce(plain, rules.policy_digest, rules.revision)
+
+
+def policy_text(policy: ReleasePolicy) -> str:
+    """A policy as YAML, every default written out."""
+    return str(yaml.safe_dump(msgspec.to_builtins(policy), sort_keys=False, allow_unicode=True))

@@ -1,0 +1,220 @@
+"""Reading the lifecycle out of the ledger, event by event, each only once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
+from gatemark.core.formats import FORMAT, check_payload_format, newer_format
+from gatemark.core.stored import convert_stored
+from gatemark.flow.house import House
+from gatemark.ledger.event import Event, Head
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
+from gatemark.ledger.payloads import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
+from gatemark.ledger.port import EventStore
+from gatemark.lifecycle.model.events import HOUSE_SUBJECT, KINDS, Recorded, subject_of
+from gatemark.lifecycle.model.fold import advance, fold
+from gatemark.lifecycle.model.state import Asset, HouseRules, State
+
+
+def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None:
+    """An event as the lifecycle reads it; None for events that are not its business.
+
+    A payload in a format that only a newer build knows raises NewerFormatError.
+    """
+    kind = KINDS.get(event.kind)
+    if kind is None:
+        return None
+    if payload is None:
+        if event.kind in NEVER_ERASED:
+            raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
+        return None
+    content = dict(payload)
+    name, decided_by = content.pop(FORMAT, None), content.pop(DECIDED_BY, None)
+    try:
+        if not check_payload_format(event.kind, name):
+            raise NewerFormatError(f"event {event.seq} {newer_format(name)}")
+        fact = convert_stored(content, kind)
+        by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
+    except (msgspec.ValidationError, InvalidValueError) as error:
+        raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    if event.subject != subject_of(fact):
+        # Looked up by subject, the event would be another asset's; by its payload, this one's.
+        raise IntegrityError(
+            f"event {event.seq} ({event.kind}) is filed under {event.subject}, "
+            f"but is about {subject_of(fact)}"
+        )
+    return Recorded(event.seq, event.actor, event.at, fact, by)
+
+
+class _Page(msgspec.Struct):
+    """What was read about one asset so far."""
+
+    asset: Asset
+    head: Head | None = None
+    read_to: int = 0
+    is_read: bool = False
+    sealed_at: dict[str, datetime] = {}
+
+
+def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
+    """Remember when a judgement was last reached; the event may have come later than that."""
+    try:
+        sealed = convert_stored(payload, ResultSealed)
+        finished_at = msgspec.convert(sealed.occasion.get("finished_at"), datetime)
+    except msgspec.ValidationError as error:
+        raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
+    known = page.sealed_at.get(sealed.result_id)
+    page.sealed_at[sealed.result_id] = max(finished_at, known or finished_at)
+
+
+class Books:
+    """The states of assets as far as they were read; reading again reads only what is new.
+
+    A state that was handed out goes on with the ledger. Whoever looks at one while others may
+    read holds ``lock`` meanwhile.
+    """
+
+    def __init__(self, events: EventStore) -> None:
+        self.lock = threading.RLock()
+        self._events = events
+        self._house = HouseRules()
+        self._house_read_to = 0
+        self._pages: dict[str, _Page] = {}
+        self._pinned: Head | None = None
+        self._followed: int | None = None
+        self._names: set[str] | None = None
+        self._is_house_read = False
+
+    def pin(self) -> None:
+        """Read what is new, once, and then answer from that until the pin is taken out.
+
+        For whoever looks at many assets at once: the ledger is asked once and not for each.
+        """
+        head = self._events.head()
+        if self._followed is None:
+            # What was read before is read on from where it ends; from here on nothing is missed.
+            self._followed, self._names, self._is_house_read = head.seq, None, False
+            for page in self._pages.values():
+                page.is_read = False
+        if head.seq > self._followed:
+            for event, payload in self._events.events(self._followed):
+                self._follow(event, payload)
+                self._followed = event.seq
+        self._pinned = head
+
+    def unpin(self) -> None:
+        """Ask the ledger each time again."""
+        self._pinned = None
+
+    def head(self) -> Head:
+        """Where the ledger ends, by the last look."""
+        return self._pinned or self._events.head()
+
+    def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
+        if event.kind == ASSET_REGISTERED and self._names is not None and event.subject:
+            self._names.add(event.subject)
+        is_news = self._is_house_read and event.seq > self._house_read_to
+        if event.subject == HOUSE_SUBJECT and is_news:
+            self._advance(State(self._house, Asset(name=HOUSE_SUBJECT)), event, payload)
+            self._house_read_to = event.seq
+        page = self._pages.get(event.subject or "")
+        if page is not None and page.is_read and event.seq > page.read_to:
+            self._take(page, event, payload)
+
+    def _take(self, page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
+        if event.kind == RESULT_SEALED:
+            _note_seal(page, event, payload)
+        else:
+            self._advance(State(self._house, page.asset), event, payload)
+        page.read_to = event.seq
+
+    def names(self) -> frozenset[str]:
+        """Every registered asset."""
+        if self._names is None or self._pinned is None:
+            events = self._events.events(kind=ASSET_REGISTERED)
+            self._names = {event.subject for event, _ in events if event.subject}
+        return frozenset(self._names)
+
+    def mark(self, asset: str) -> tuple[int, int]:
+        """How far the books go about an asset and about the house; names what was read."""
+        self.read(asset)
+        return self._pages[asset].read_to, self._house_read_to
+
+    def read(self, asset: str, head: Head | None = None) -> State:
+        """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
+        with self.lock:
+            page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
+            state = State(self._house, page.asset)
+            if head is not None and page.head == head:
+                return state
+            if head is None and self._pinned is not None and page.is_read:
+                return state
+            self._read_on(state, page)
+            page.head = head
+            page.is_read = True
+            return state
+
+    def _read_on(self, state: State, page: _Page) -> None:
+        for event, payload in self._events.events(self._house_read_to, subject=HOUSE_SUBJECT):
+            self._advance(state, event, payload)
+            self._house_read_to = event.seq
+        self._is_house_read = True
+        if state.asset.name == HOUSE_SUBJECT:
+            return
+        for event, payload in self._events.events(page.read_to, subject=state.asset.name):
+            self._take(page, event, payload)
+
+    def sealed_at(self, asset: str, result_id: str) -> datetime | None:
+        """When a result about an asset was last sealed, where the ledger tells."""
+        page = self._pages.get(asset)
+        return None if page is None else page.sealed_at.get(result_id)
+
+    def _advance(self, state: State, event: Event, payload: Mapping[str, Any] | None) -> None:
+        line = recorded(event, payload)
+        if line is None:
+            return
+        try:
+            advance(state, line)
+        except msgspec.ValidationError as error:
+            where = f"event {event.seq} ({event.kind})"
+            raise IntegrityError(f"{where} cannot be read: {error}") from error
+
+
+_OPEN: WeakKeyDictionary[House, Books] = WeakKeyDictionary()
+_OPENING = threading.Lock()
+
+
+def books_of(house: House) -> Books:
+    """The books of a house, kept for as long as it stands."""
+    with _OPENING:
+        if house not in _OPEN:
+            _OPEN[house] = Books(house.events)
+        return _OPEN[house]
+
+
+def read_state(house: House, asset: str) -> State:
+    """The state of an asset by now."""
+    return books_of(house).read(asset)
+
+
+def replay(events: EventStore, asset: str) -> State:
+    """The state of an asset from the ledger alone, read from its first event."""
+    return fold(asset, lifecycle_lines(events, asset))
+
+
+def lifecycle_lines(events: EventStore, asset: str) -> Iterator[Recorded]:
+    """Every event that the state of an asset rests on, in order."""
+    lines = [
+        line
+        for subject in (HOUSE_SUBJECT, asset)
+        for event, payload in events.events(subject=subject)
+        if (line := recorded(event, payload)) is not None
+    ]
+    yield from sorted(lines, key=lambda line: line.seq)

@@ -1,0 +1,86 @@
+"""The history of an asset and the reasons of a version, each as one self-contained page."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gatemark import __version__
+from gatemark.lifecycle.views.text import short
+from gatemark.lifecycle.views.timeline import timeline
+from gatemark.lifecycle.views.views import History, Why
+from gatemark.report import words
+from gatemark.report.pages import page_environment
+
+_TONES: Final = {
+    "enabled": "pass",
+    "canary_1": "pass",
+    "canary_5": "pass",
+    "canary_25": "pass",
+    "rejected": "fail",
+    "demoted": "fail",
+    "rolled_back": "fail",
+}
+_GATE_TONES: Final = {
+    "pass": "pass",
+    "fail": "fail",
+    "unjudged": "inconclusive",
+    "overridden": "waived",
+    "broken_glass": "fail",
+}
+_SHARED: Final[dict[str, Any]] = {
+    "version": __version__,
+    "moment": words.moment,
+    "short": short,
+    "counted": words.counted,
+}
+_LINE_TONES: Final = {"up": "pass", "down": "fail", "flag": "inconclusive", "note": ""}
+
+
+def render_history(history: History) -> bytes:
+    """What was live when, and why."""
+    return _render("history.html", history_context(history))
+
+
+def history_context(history: History) -> dict[str, Any]:
+    """What the history of an asset is filled with."""
+    live = [one.version for one in history.live if one.version]
+    return _SHARED | {
+        "history": history,
+        "tone": "pass" if live else "inconclusive",
+        "word": ", ".join(live) or "NOTHING LIVE",
+        "title": f"{history.asset}: what was live, and why",
+        "picture": timeline(history.segments, history.at),
+        "line_tones": _LINE_TONES,
+    }
+
+
+def render_why(why: Why) -> bytes:
+    """What the stage of a version rests on."""
+    return _render("why.html", why_context(why))
+
+
+def why_context(why: Why) -> dict[str, Any]:
+    """What the reasons of a version are filled with."""
+    tone = "fail" if why.problems or why.glass else _TONES.get(why.stage, "inconclusive")
+    return _SHARED | {
+        "why": why,
+        "tone": tone,
+        "word": why.stage.replace("_", " ").upper(),
+        "title": f"{why.asset}@{why.version}: why it is {why.stage}",
+        "pins": _pins(why),
+        "gate_tones": _GATE_TONES,
+    }
+
+
+def _pins(why: Why) -> list[tuple[str, str]]:
+    plain = {
+        name: value
+        for name in why.pins.__struct_fields__
+        if name != "tools" and (value := getattr(why.pins, name)) is not None
+    }
+    tools = {f"tool {name}": value for name, value in sorted(why.pins.tools.items())}
+    return [*plain.items(), *tools.items()]
+
+
+def _render(template: str, context: dict[str, Any]) -> bytes:
+    return page_environment().get_template(template).render(context).encode()

@@ -1,0 +1,202 @@
+"""Assets, histories and reasons in plain text, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gatemark.lifecycle.views.views import (
+    AssetCard,
+    AssetRow,
+    Citation,
+    History,
+    Live,
+    Step,
+    Vote,
+    Why,
+)
+from gatemark.report import words
+
+SHOWN_DIGITS = 12
+
+
+def short(digest: str) -> str:
+    """The first digits of a digest, as people use them."""
+    return digest.removeprefix("sha256:")[:SHOWN_DIGITS]
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "".join(words.clean(line).rstrip() + "\n" for line in lines)
+
+
+def columns(rows: Sequence[tuple[str, ...]], indent: str = "") -> list[str]:
+    """Rows with their cells under each other."""
+    if not rows:
+        return []
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+
+
+def list_text(rows: Sequence[AssetRow]) -> str:
+    """One line per asset and environment."""
+    if not rows:
+        return ""
+    cells = [
+        (
+            row.asset,
+            row.kind,
+            row.environment,
+            row.enabled or "nothing",
+            row.canary or "-",
+            str(row.version_count),
+        )
+        for row in rows
+    ]
+    return _text(columns([("asset", "kind", "environment", "live", "canary", "versions"), *cells]))
+
+
+def asset_text(card: AssetCard) -> str:
+    """An asset and its versions."""
+    lines = [
+        f"{card.asset}: {card.kind}, {card.risk} risk, revision {card.revision}",
+        f"live in {card.environment}: {card.enabled or 'nothing'}",
+        f"full pack: {card.full_pack or 'not set'}"
+        + (f" (by {card.full_pack_editor})" if card.full_pack_editor else ""),
+        "",
+    ]
+    rows = [("version", "stage", "since", "author", "digest", "")]
+    for version in card.versions:
+        flags = [f"paused: {version.paused}"] if version.paused else []
+        if version.has_broken_glass:
+            flags.append("GLASS BROKEN")
+        rows.append(
+            (
+                version.version,
+                version.stage,
+                words.moment(version.since),
+                version.author,
+                short(version.digest),
+                ", ".join(flags),
+            )
+        )
+    return _text([*lines, *columns(rows)])
+
+
+def history_text(history: History) -> str:
+    """What was live at a moment, and the events before it, newest first."""
+    lines = [f"{history.asset}: {history.kind}, {history.risk} risk", ""]
+    lines.append(f"at {words.moment(history.at)}")
+    for live in history.live:
+        lines.extend(f"  {line}" for line in live_lines(live))
+    if not history.live:
+        lines.append("  no version had left its draft")
+    lines.append("")
+    for event in history.lines:
+        subject = f"{event.version} " if event.version else ""
+        lines.append(
+            f"{event.seq:>6}  {words.moment(event.at)}  {subject}{words.one_line(event.what)}"
+            f"  by {event.actor}"
+        )
+        if event.approved_by:
+            lines.append(f"        approved by {', '.join(event.approved_by)}")
+        if event.result_ids:
+            lines.append(f"        cites {', '.join(map(short, event.result_ids))}")
+        if event.note:
+            lines.append(f"        {words.one_line(event.note)}")
+    if history.more_lines:
+        lines.append(f"        {words.counted(history.more_lines, 'earlier event')} not shown")
+    return _text(lines)
+
+
+def live_lines(live: Live) -> list[str]:
+    """What served in one environment, and why, line by line."""
+    lines = [f"{live.environment}: {live.version or 'nothing'} ({live.why})"]
+    if live.since is not None:
+        lines.append(f"  since {words.moment(live.since)}")
+    if live.approved_by:
+        lines.append(f"  approved by {', '.join(live.approved_by)}")
+    if live.result_ids:
+        lines.append(f"  cites {', '.join(map(short, live.result_ids))}")
+    if live.canary is not None and live.canary_share is not None:
+        lines.append(f"  canary {live.canary} at {live.canary_share:.0%}")
+    if live.shadow:
+        lines.append(f"  shadow {', '.join(live.shadow)}")
+    return lines
+
+
+def why_text(why: Why) -> str:
+    """Everything a stage rests on."""
+    since = f" since {words.moment(why.since)}" if why.since else ""
+    lines = [
+        f"{why.asset}@{why.version} is {why.stage} in {why.environment}{since}",
+        f"  author {why.author}, parent {why.parent or 'none'}, digest {short(why.digest)}",
+    ]
+    if why.paused:
+        lines.append(f"  PAUSED: {words.one_line(why.paused)}")
+    if why.glass:
+        lines.append(f"  GLASS BROKEN: {words.one_line(why.glass)}")
+    lines.extend(f"  PROBLEM: {words.one_line(problem)}" for problem in why.problems)
+    lines.extend(["", "Results"])
+    lines.extend(_citation(one) for one in why.citations)
+    if not why.citations:
+        lines.append("  none are cited in this stage")
+    lines.extend(["", "Steps"])
+    for step in why.steps:
+        lines.extend(_step(step))
+    if not why.steps:
+        lines.append("  none yet")
+    if why.votes:
+        lines.extend(["", "Votes"])
+        lines.extend(
+            f"  {vote.actor}: {vote.decision} for {vote.stage}, {words.moment(vote.at)}, "
+            + _vote_word(vote)
+            for vote in why.votes
+        )
+    if why.overrides:
+        lines.extend(["", "Overridden"])
+        lines.extend(f"  {words.one_line(line)}" for line in why.overrides)
+    lines.extend(["", "Next", *(f"  {move}" for move in why.next_moves)])
+    if not why.next_moves:
+        lines.append("  nothing: this stage is an end")
+    return _text(lines)
+
+
+def _vote_word(vote: Vote) -> str:
+    """What came of a vote."""
+    if vote.was_used:
+        return "used"
+    if vote.is_replaced:
+        return "replaced by a later vote"
+    word = "expired at" if vote.is_expired else "not used, counts until"
+    return f"{word} {words.moment(vote.expires_at)}"
+
+
+def _citation(one: Citation) -> str:
+    if one.worth == "missing":
+        return f"  {short(one.id)}  MISSING"
+    when = f", {words.moment(one.sealed_at)}" if one.sealed_at else ""
+    about = f"{one.verdict}  {one.pack} by {one.actor}{when}" if one.verdict else one.reason
+    line = f"  {short(one.id)}  {one.worth}  {words.one_line(about)}"
+    if one.worth != "verified" and one.verdict:
+        line += f"\n    {words.one_line(one.reason)}"
+    return f"{line}\n    {words.one_line(one.caveat)}" if one.caveat else line
+
+
+def _step(step: Step) -> list[str]:
+    lines = [
+        f"  {step.before} → {step.after} ({step.cause}) by {step.actor}, "
+        f"{words.moment(step.at)}, event {step.seq}"
+    ]
+    if step.approved_by:
+        lines.append(f"    approved by {', '.join(step.approved_by)}")
+    if step.window_count:
+        lines.append(f"    {words.counted(step.window_count, 'clean window')}")
+    if step.note:
+        lines.append(f"    {words.one_line(step.note)}")
+    for gate in step.gates:
+        passes = gate.state in ("fail", "unjudged") and not gate.blocks
+        allowed = " (the policy lets it pass)" if passes else ""
+        lines.append(f"    {gate.gate}: {gate.state}, {words.one_line(gate.reason)}{allowed}")
+    return lines

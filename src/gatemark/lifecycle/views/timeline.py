@@ -1,0 +1,128 @@
+"""Where the bars of a timeline stand: one lane per version, one bar per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from gatemark.lifecycle.views.views import Segment
+from gatemark.report import words
+
+WIDTH: Final = 860.0
+LABELS: Final = 110.0
+LANE: Final = 26.0
+TOP: Final = 6.0
+LANES_MAX: Final = 24
+MARKS: Final = 5
+_LOOKS: Final = {
+    "evaluating": "early",
+    "eligible": "early",
+    "shadow": "shadow",
+    "canary_1": "canary",
+    "canary_5": "canary",
+    "canary_25": "canary",
+    "enabled": "live",
+    "superseded": "past",
+    "rejected": "fallen",
+    "demoted": "fallen",
+    "rolled_back": "fallen",
+}
+_ENDS: Final = frozenset({"retired", "draft"})
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """One stage of one version, in pixels; ``title`` says it in words."""
+
+    x: float
+    width: float
+    look: str
+    title: str
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """All bars of one version."""
+
+    name: str
+    y: float
+    bars: tuple[Bar, ...]
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A moment on the scale."""
+
+    x: float
+    text: str
+    anchor: str
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """A drawn history; ``description`` is what it shows in words."""
+
+    width: float
+    height: float
+    axis_y: float
+    lanes: tuple[Lane, ...]
+    marks: tuple[Mark, ...]
+    more_lanes: int
+    description: str
+
+
+def timeline(segments: Sequence[Segment], until: datetime) -> Timeline | None:
+    """The picture of some segments up to a moment; None when there is nothing to draw."""
+    shown = [one for one in segments if one.stage not in _ENDS and one.start <= until]
+    if not shown:
+        return None
+    begin = min(one.start for one in shown)
+    span = max(until - begin, timedelta(minutes=1))
+    several = len({one.environment for one in shown}) > 1
+
+    def place(moment: datetime) -> float:
+        share = (moment - begin) / span
+        return round(LABELS + share * (WIDTH - LABELS), 1)
+
+    names: dict[str, list[Segment]] = {}
+    for one in shown:
+        name = f"{one.version} ({one.environment})" if several else one.version
+        names.setdefault(name, []).append(one)
+    lanes = tuple(
+        Lane(name, TOP + at * LANE, tuple(_bar(one, until, place) for one in parts))
+        for at, (name, parts) in enumerate(list(names.items())[-LANES_MAX:])
+    )
+    axis = TOP + len(lanes) * LANE + 4
+    live = [one for one in shown if one.stage == "enabled"]
+    return Timeline(
+        width=WIDTH,
+        height=axis + 22,
+        axis_y=axis,
+        lanes=lanes,
+        marks=_marks(begin, span, place),
+        more_lanes=max(0, len(names) - LANES_MAX),
+        description=(
+            f"Stages of {words.counted(len(names), 'version')} from {words.moment(begin)} to "
+            f"{words.moment(until)}: enabled in turn were "
+            f"{', '.join(one.version for one in live) or 'none'}. "
+            "The events are in the table below."
+        ),
+    )
+
+
+def _bar(one: Segment, until: datetime, place: Callable[[datetime], float]) -> Bar:
+    start = place(one.start)
+    end = place(min(one.end or until, until))
+    when = f"{words.moment(one.start)} to {words.moment(one.end) if one.end else 'now'}"
+    return Bar(start, max(2.0, round(end - start, 1)), _LOOKS[one.stage], f"{one.stage}, {when}")
+
+
+def _marks(
+    begin: datetime, span: timedelta, place: Callable[[datetime], float]
+) -> tuple[Mark, ...]:
+    pattern = "%Y-%m-%d" if span > timedelta(days=4) else "%m-%d %H:%MZ"
+    moments = [begin + span * at / (MARKS - 1) for at in range(MARKS)]
+    anchors = ["start", *["middle"] * (MARKS - 2), "end"]
+    return tuple(
+        Mark(place(moment), moment.strftime(pattern), anchor)
+        for moment, anchor in zip(moments, anchors, strict=True)
+    )

@@ -1,0 +1,208 @@
+"""Why a version is where it is: the citations, votes and gates behind its current stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
+from gatemark.core.result import Result
+from gatemark.flow.house import House
+from gatemark.lifecycle.citations import check_blobs, erased_evidence
+from gatemark.lifecycle.decisions.citation import short
+from gatemark.lifecycle.model.events import ApprovalGiven, GateOverridden, Recorded, VersionMoved
+from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
+from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
+from gatemark.lifecycle.model.state import Glass, State, Track
+from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.views.history import approvers, asset_lines, house_lines
+from gatemark.lifecycle.views.views import Citation, Step, Vote, Why
+
+
+def why(house: House, ref: VersionRef, environment: str = PRODUCTION) -> Why:
+    """Everything that the current stage of a version rests on, looked at again now."""
+    lines = asset_lines(house, ref.asset)
+    state = fold(ref.asset, sorted([*house_lines(house), *lines], key=lambda line: line.seq))
+    version = state.asset.versions.get(ref.version)
+    if version is None:
+        known = ", ".join(state.asset.versions) or "none"
+        raise UnknownNameError(f"{ref.asset} has no version {ref.version} (known: {known})")
+    books_of(house).read(ref.asset)
+    track = state.asset.track(environment, ref.version)
+    steps = _climb(lines, environment, ref.version)
+    citations = tuple(_citation(house, state, ref, one) for one in track.result_ids)
+    return Why(
+        asset=ref.asset,
+        version=ref.version,
+        environment=environment,
+        kind=state.asset.kind or "",
+        risk=state.asset.risk,
+        stage=track.stage,
+        since=track.since,
+        author=version.author,
+        parent=version.parent,
+        digest=version.digest,
+        pins=version.pins,
+        pins_digest=version.pins.digest,
+        paused=_paused(track),
+        glass=_glass(track.glass, house.clock()),
+        steps=steps,
+        citations=citations,
+        votes=_votes(lines, environment, ref.version, steps, house.clock()),
+        overrides=_overrides(lines, environment, ref.version),
+        problems=_problems(track, citations),
+        next_moves=tuple(
+            f"{row.after} ({row.cause} by {', '.join(row.roles)})"
+            for row in MOVES
+            if row.before == track.stage and row.cause not in ("supersede", "ramp")
+        ),
+    )
+
+
+def _climb(lines: Sequence[Recorded], environment: str, version: str) -> tuple[Step, ...]:
+    """The moves since the version last set out to be evaluated."""
+    steps: list[Step] = []
+    for line in lines:
+        fact = line.fact
+        if not isinstance(fact, VersionMoved):
+            continue
+        if (fact.environment, fact.version) != (environment, version):
+            continue
+        if fact.after == "evaluating":
+            steps = []
+        steps.append(
+            Step(
+                seq=line.seq,
+                at=line.at,
+                actor=line.actor,
+                before=fact.before,
+                after=fact.after,
+                cause=fact.cause,
+                note=fact.note,
+                result_ids=fact.result_ids,
+                approved_by=approvers(lines, fact.approvals),
+                window_count=len(fact.windows),
+                gates=fact.gates,
+                policy_digest=fact.policy_digest,
+            )
+        )
+    return tuple(steps)
+
+
+def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Citation:
+    try:
+        result = house.results.get(result_id)
+    except UsageError:
+        return Citation(id=result_id, worth="missing", reason="it is not in the store")
+    except IntegrityError as error:
+        return Citation(id=result_id, worth="changed", reason=str(error))
+    expected = state.asset.versions[ref.version].digest
+    worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
+    erased = erased_evidence(house, result)
+    try:
+        check_blobs(house, result, erased)
+    except IntegrityError as error:
+        worth, reason = "changed", str(error)
+    if result.verdict != "pass":
+        worth, reason = "changed", f"it is {result.verdict}, not pass"
+    elif result.candidate is None or result.candidate.digest != expected:
+        worth, reason = "changed", "it is about another candidate"
+    return Citation(
+        id=result_id,
+        worth=worth,  # type: ignore[arg-type]
+        reason=reason,
+        caveat="; ".join(_caveats(result, erased)) or None,
+        verdict=result.verdict,
+        title=result.title,
+        pack=f"{result.pack.name} v{result.pack.version}",
+        actor=result.actor,
+        sealed_at=books_of(house).sealed_at(ref.asset, result_id) or result.finished_at,
+    )
+
+
+def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
+    """What one should know about a result although it holds."""
+    answered = result.runtime.get("target.candidate")
+    if answered is not None:
+        yield f"{result.actor} vouched for the candidate; what answered was {short(answered)}"
+    if erased:
+        told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
+        yield f"evidence was erased ({told}): it cannot be derived again"
+
+
+def _votes(
+    lines: Sequence[Recorded],
+    environment: str,
+    version: str,
+    steps: Sequence[Step],
+    now: datetime,
+) -> tuple[Vote, ...]:
+    first = steps[0].seq if steps else 0
+    last = {
+        (line.actor, line.fact.stage): line.seq
+        for line in lines
+        if isinstance(line.fact, ApprovalGiven)
+        and (line.fact.environment, line.fact.version) == (environment, version)
+    }
+    used = {
+        number
+        for line in lines
+        if isinstance(line.fact, VersionMoved)
+        for number in line.fact.approvals
+    }
+    return tuple(
+        Vote(
+            seq=line.seq,
+            actor=line.actor,
+            stage=line.fact.stage,
+            decision=line.fact.decision,
+            at=line.at,
+            expires_at=line.fact.expires_at,
+            was_used=line.seq in used,
+            is_replaced=last[line.actor, line.fact.stage] != line.seq,
+            is_expired=now >= line.fact.expires_at,
+            note=line.fact.note,
+        )
+        for line in lines
+        if isinstance(line.fact, ApprovalGiven)
+        and (line.fact.environment, line.fact.version) == (environment, version)
+        and line.seq >= first
+    )
+
+
+def _overrides(lines: Sequence[Recorded], environment: str, version: str) -> tuple[str, ...]:
+    return tuple(
+        f"{line.fact.gate} on the way to {line.fact.stage}: {line.fact.reason} "
+        f"(by {line.actor}, event {line.seq})"
+        for line in lines
+        if isinstance(line.fact, GateOverridden)
+        and (line.fact.environment, line.fact.version) == (environment, version)
+    )
+
+
+def _paused(track: Track) -> str | None:
+    if track.paused is None:
+        return None
+    note = f": {track.paused.note}" if track.paused.note else ""
+    return f"{track.paused.reason} by {track.paused.actor}{note}"
+
+
+def _glass(glass: Glass | None, now: datetime) -> str | None:
+    if glass is None:
+        return None
+    words = f"{glass.actor} broke the glass for {glass.incident}: {glass.note}"
+    if glass.reviewed_by is not None:
+        return f"{words}; reviewed by {glass.reviewed_by}"
+    late = "; REVIEW IS OVERDUE" if now >= glass.review_due else ""
+    ends = "ended" if glass.is_over(now) else "ends"
+    return f"{words}; not reviewed, {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"
+
+
+def _problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:
+    found = [
+        f"result {short(one.id)}: {one.reason}" for one in citations if one.worth != "verified"
+    ]
+    if track.stage in EVIDENCED and not citations:
+        found.append(f"{track.stage} rests on no result")
+    return tuple(found)
