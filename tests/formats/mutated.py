@@ -19,8 +19,9 @@ import gatemark
 from gatemark.core.attribution import Attribution
 from gatemark.core.dataset import Row
 from gatemark.core.decision import Decision
-from gatemark.core.drift import Episode
 from gatemark.core.result import Result
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.signal import Episode
 from gatemark.flow.sitting import Sitting
 from gatemark.ledger import payloads as governance
 from gatemark.ledger.event import Event
@@ -29,7 +30,6 @@ from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.pack import Pack
 from gatemark.review.labelling import LabelItem, LabelPlan
 from gatemark.review.plan import Pair, ReviewPlan
-from gatemark.watch.policy import DriftPolicy
 
 SOURCE = Path(gatemark.__file__).parent
 ADDED = '    later_note: "str | None" = None\n'

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
+from tests.drift.live import ASSET, Live, lively, point
+from tests.drift.series import day
 from tests.lifecycle.sealed import result
 from tests.review.arms import prefers, vote_all, write_arm
-from tests.watch.live import ASSET, Live, lively, point
-from tests.watch.series import day
 
 from gatemark.core.canonical import digest
 from gatemark.flow.house import House

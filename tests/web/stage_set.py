@@ -15,13 +15,13 @@ from tests.web.scene import ASSET, Clock, Scene
 
 import gatemark.starter
 from gatemark.core.canonical import digest
-from gatemark.flow.drift_probe import probe
-from gatemark.flow.drift_push import push_points
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.probe import probe
+from gatemark.drift.push import push_points
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.journey import AddVersion, Approve, Promote, SetExam, act, run_due
 from gatemark.lifecycle.model.nouns import Pins
-from gatemark.watch.policy import DriftPolicy
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

@@ -10,7 +10,7 @@ import click
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, max_errors_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.drift_derive import DEFAULT_WINDOW, default_request, derive_points
+from gatemark.drift.derive import DEFAULT_WINDOW, default_request, derive_points
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 

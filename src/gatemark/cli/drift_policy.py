@@ -10,8 +10,8 @@ import msgspec
 from gatemark.cli.drift_probe import policy_options
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.drift_explain import Explained, explain
-from gatemark.flow.drift_policy_file import drift_policy, policy_text
+from gatemark.drift.explain import Explained, explain
+from gatemark.drift.policy_file import drift_policy, policy_text
 
 SEED = 20_260_301
 

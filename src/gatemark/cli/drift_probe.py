@@ -11,14 +11,14 @@ import click
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.drift import ALARMS, UNJUDGED
 from gatemark.core.exits import ExitCode
-from gatemark.flow.drift_alerts import read_alert_plan
-from gatemark.flow.drift_policy_file import drift_policy
-from gatemark.flow.drift_probe import Probe
-from gatemark.flow.drift_probe import probe as run_probe
+from gatemark.drift.alerts import read_alert_plan
+from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.probe import Probe
+from gatemark.drift.probe import probe as run_probe
+from gatemark.drift.signal import ALARMS, UNJUDGED
+from gatemark.drift.views.text import action_lines, level_line, signal_table
 from gatemark.flow.house import House
-from gatemark.report.drift_text import action_lines, level_line, signal_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 ROWS = 40

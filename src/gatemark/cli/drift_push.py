@@ -10,7 +10,7 @@ import click
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, max_errors_option, store_option
 from gatemark.cli.screen import byte_progress, print_json
-from gatemark.flow.drift_push import push_points
+from gatemark.drift.push import push_points
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 

@@ -13,13 +13,13 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.readable_json import json_file
-from gatemark.flow.drift_close import CloseRequest, close_episode
-from gatemark.flow.drift_policy_file import drift_policy
-from gatemark.flow.drift_probe import look
-from gatemark.flow.drift_view import drift_view
+from gatemark.drift.close import CloseRequest, close_episode
+from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.probe import look
+from gatemark.drift.view import drift_view
+from gatemark.drift.views.evaluation_events import otlp_lines
 from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.flow.schedule import list_schedules, read_plan
-from gatemark.report.evaluation_events import otlp_lines
+from gatemark.schedule.journey import list_schedules, read_plan
 
 
 @click.command("report")
@@ -50,7 +50,7 @@ def report_command(**flags: Any) -> None:
     view = drift_view(house, drift_policy(flags["policy"], flags["mode"]), flags["asset"], now)
 
     def page() -> bytes:
-        from gatemark.report.drift_page import render_drift  # noqa: PLC0415 - an extra
+        from gatemark.drift.views.page import render_drift  # noqa: PLC0415 - an extra
 
         return render_drift(view)
 
@@ -84,7 +84,7 @@ def metrics_command(**flags: Any) -> None:
     lines = list_schedules(house, read_plan(None), now)
     overdue = [line.id for line in lines if line.is_overdue]
     try:
-        from gatemark.report.prometheus import metrics_text  # noqa: PLC0415 - an extra
+        from gatemark.drift.views.prometheus import metrics_text  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise UsageError(
             f"metrics need {error.name}, which is not installed: pip install 'gatemark[observe]'"

@@ -16,9 +16,9 @@ from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import ConflictError
-from gatemark.flow.drift_alerts import read_alert_plan
+from gatemark.drift.alerts import read_alert_plan
 from gatemark.flow.house import House
-from gatemark.flow.schedule import (
+from gatemark.schedule.journey import (
     Ticked,
     due_now,
     fire,

@@ -15,13 +15,14 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.drift import DriftSignal
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.disk.atomic import write_whole
-from gatemark.flow.drift_probe import Probe, probe
-from gatemark.flow.drift_push import push_points
-from gatemark.flow.drift_view import drift_view
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.probe import Probe, probe
+from gatemark.drift.push import push_points
+from gatemark.drift.signal import DriftSignal
+from gatemark.drift.view import drift_view
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
@@ -30,7 +31,6 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage, parse_versio
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
-from gatemark.watch.policy import DriftPolicy
 
 ASSET: Final = "parcel-mail"
 VERSION: Final = "1.0.0"
@@ -209,6 +209,6 @@ def _signal(found: Probe) -> DriftSignal:
 
 
 def _page(house: House, now: datetime) -> bytes:
-    from gatemark.report.drift_page import render_drift  # noqa: PLC0415 - an extra
+    from gatemark.drift.views.page import render_drift  # noqa: PLC0415 - an extra
 
     return render_drift(drift_view(house, DriftPolicy(), ASSET, now))

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, NotAllowedError
+from gatemark.drift.close import CloseRequest, close_episode
+from gatemark.drift.push import push_points
+from gatemark.drift.stores.points import Pushed
 from gatemark.flow.accounts import Identity
-from gatemark.flow.drift_close import CloseRequest, close_episode
-from gatemark.flow.drift_push import push_points
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import Acted, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role
-from gatemark.watch.stores.points import Pushed
 
 __all__ = ["Pushed", "hand_in_points", "hand_in_windows", "let_due_happen", "settle_episode"]
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from gatemark.accounts.answers import SqlAnswers, SqlPageRuns
     from gatemark.accounts.identities import SqlIdentities
     from gatemark.accounts.people import SqlPeople
+    from gatemark.drift.stores.alerts import SqlAlerts
+    from gatemark.drift.stores.memories import SqlMemories
+    from gatemark.drift.stores.points import SqlPoints
     from gatemark.ledger.stores.place import StorePlace
     from gatemark.ledger.stores.sql import SqlStore
     from gatemark.review.stores.labels import SqlLabels
     from gatemark.review.stores.reviews import SqlReviews
-    from gatemark.watch.stores.alerts import SqlAlerts
-    from gatemark.watch.stores.memories import SqlMemories
-    from gatemark.watch.stores.points import SqlPoints
-    from gatemark.watch.stores.runs import SqlRuns
+    from gatemark.schedule.stores import SqlRuns
 
 EngineName = Literal["local", "ray"]
 
@@ -164,28 +164,28 @@ class House:
     @cached_property
     def points(self) -> SqlPoints:
         """The points of watched metrics."""
-        from gatemark.watch.stores.points import SqlPoints  # noqa: PLC0415
+        from gatemark.drift.stores.points import SqlPoints  # noqa: PLC0415
 
         return SqlPoints(self.store.database)
 
     @cached_property
     def memories(self) -> SqlMemories:
         """What watching remembers: series, episodes, and what was done."""
-        from gatemark.watch.stores.memories import SqlMemories  # noqa: PLC0415
+        from gatemark.drift.stores.memories import SqlMemories  # noqa: PLC0415
 
         return SqlMemories(self.store.database)
 
     @cached_property
     def alerts(self) -> SqlAlerts:
         """Alerts on their way."""
-        from gatemark.watch.stores.alerts import SqlAlerts  # noqa: PLC0415
+        from gatemark.drift.stores.alerts import SqlAlerts  # noqa: PLC0415
 
         return SqlAlerts(self.store.database)
 
     @cached_property
     def schedule_runs(self) -> SqlRuns:
         """Scheduled runs and who has them."""
-        from gatemark.watch.stores.runs import SqlRuns  # noqa: PLC0415
+        from gatemark.schedule.stores import SqlRuns  # noqa: PLC0415
 
         return SqlRuns(self.store.database)
 

@@ -13,7 +13,7 @@ from gatemark.exams.runlog.concepts.port import ExtractorPlugin
 from gatemark.scorers.scorer import Scorer
 
 if TYPE_CHECKING:
-    from gatemark.watch.detector import Detector
+    from gatemark.drift.judging.detector import Detector
 
 
 @cache
@@ -80,11 +80,11 @@ def extractors() -> Registry[ExtractorPlugin]:
 def detectors() -> Registry[Detector]:
     """The detectors of drift."""
     # Its types need numpy, which most commands can do without.
-    from gatemark.watch.detector import Detector  # noqa: PLC0415
+    from gatemark.drift.judging.detector import Detector  # noqa: PLC0415
 
     return Registry(
         kind="detector",
-        package="gatemark.watch.detectors",
+        package="gatemark.drift.detectors",
         attribute="DETECTOR",
         plugin_type=Detector,
         name_of=lambda detector: detector.name,

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.disk.atomic import replacing_folder, secret_file
-from gatemark.flow.drift_ledger import cover_existing_points
+from gatemark.drift.ledger import cover_existing_points
 from gatemark.flow.house import House
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.backup import BackupReader, Manifest, write_backup

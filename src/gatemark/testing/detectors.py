@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gatemark.watch.detector import Detector, KnownReading, Readings, Sample
-from gatemark.watch.parts import FormName
+from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample
+from gatemark.drift.judging.parts import FormName
 
 _SEED = 12
 _SERIES = 9

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gatemark.drift.judging.detector import Detector, KnownReading
 from gatemark.flow.plugins import detectors
-from gatemark.watch.detector import Detector, KnownReading
 
 _OPENING = """\
 # Detectors

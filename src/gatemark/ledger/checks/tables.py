@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
+from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
 from gatemark.flow.house import House
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.checks.scan import FurtherLook
@@ -28,10 +29,9 @@ from gatemark.ledger.event_kinds import (
 from gatemark.ledger.listed import column_differences
 from gatemark.ledger.stored_rows import Finding, finding
 from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
-from gatemark.watch.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
 
 if TYPE_CHECKING:
-    from gatemark.flow.drift_tables import DriftTables
+    from gatemark.drift.table_check import DriftTables
     from gatemark.flow.review_tables import ReviewTables
 
 ATTEMPTS: Final = 3
@@ -58,7 +58,7 @@ class TableCheck:
 
     @cached_property
     def _drift(self) -> DriftTables:
-        from gatemark.flow.drift_tables import DriftTables  # noqa: PLC0415
+        from gatemark.drift.table_check import DriftTables  # noqa: PLC0415
 
         return DriftTables(self._house)
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from gatemark.flow.drift_policy_file import drift_policy
-from gatemark.flow.drift_view import drift_view
+from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.view import drift_view
+from gatemark.drift.views.views import DriftView
 from gatemark.flow.overview import asset_etag, open_steps, overview
-from gatemark.flow.schedule import ScheduleLine, list_schedules, read_plan
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.routing import Route, route
@@ -17,8 +17,8 @@ from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import AssetCard, History, Why
 from gatemark.lifecycle.views.why import why
-from gatemark.report.drift_views import DriftView
 from gatemark.report.page_views import OpenStep, Overview
+from gatemark.schedule.journey import ScheduleLine, list_schedules, read_plan
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply
 from gatemark.web.site import caller, site_of

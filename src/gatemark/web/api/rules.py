@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.flow.drift_policy_file import drift_policy
+from gatemark.drift.policy_file import drift_policy
 from gatemark.lifecycle.assets import set_exam
 from gatemark.lifecycle.journey import AdoptPolicy, act
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from

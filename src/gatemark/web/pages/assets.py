@@ -8,8 +8,10 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import UnknownNameError, UsageError
-from gatemark.flow.drift_policy_file import drift_policy
-from gatemark.flow.drift_view import drift_view
+from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.view import drift_view
+from gatemark.drift.views.page import drift_context
+from gatemark.drift.views.views import DriftView
 from gatemark.flow.house import House
 from gatemark.flow.overview import asset_etag, offered_results, sealed_results
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
@@ -22,8 +24,6 @@ from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.ramp import ramp
 from gatemark.lifecycle.views.timeline import timeline
 from gatemark.lifecycle.views.why import why
-from gatemark.report.drift_page import drift_context
-from gatemark.report.drift_views import DriftView
 from gatemark.web.moves import VERBS, Wish, locked, move
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of

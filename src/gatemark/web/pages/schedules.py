@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from gatemark.flow.schedule import list_schedules, read_plan, recent_runs
+from gatemark.schedule.journey import list_schedules, read_plan, recent_runs
 from gatemark.web.render import member, page
 from gatemark.web.site import site_of
 

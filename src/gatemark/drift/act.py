@@ -1,0 +1,240 @@
+"""What follows from episodes: ledger events, moves of assets, and alerts, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.change import AssetKind
+from gatemark.core.errors import GatemarkError, RefusedError
+from gatemark.drift.assets import Standing, standing
+from gatemark.drift.episode_check import CLOSED, TOLD
+from gatemark.drift.judging.policy import Act, DriftPolicy
+from gatemark.drift.judging.tick import Ticked
+from gatemark.drift.signal import ALARMS, DriftSignal, Episode
+from gatemark.drift.stores.memories import Act as KeptAct
+from gatemark.flow.house import House
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import DRIFT_SIGNAL
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.journey import Acted, Command, Demote, PauseVersion, RollBack, act
+from gatemark.lifecycle.model.nouns import PRODUCTION
+
+BATCH: Final = 500
+
+
+class Done(msgspec.Struct, frozen=True):
+    """One thing that was done about an episode, and what came of it."""
+
+    episode: str
+    asset: str
+    metric: str
+    level: str
+    act: str
+    outcome: str
+    events: tuple[int, ...]
+
+
+class Acts(msgspec.Struct, frozen=True):
+    """All that was done, and the episodes that owners are to be told about."""
+
+    done: tuple[Done, ...]
+    to_tell: frozenset[str]
+
+
+def act_on(house: House, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> Acts:
+    """Do about each episode what the policy says for the stage of its asset, once."""
+    # A probe that died may have closed episodes without saying so.
+    ended = {episode.id: episode for episode in (*house.memories.untold(), *ticked.closed)}
+    episodes = (*ended.values(), *ticked.open)
+    known = house.memories.acts([episode.id for episode in episodes]) if episodes else []
+    did = {(one.episode, one.act, one.level) for one in known}
+    told = {one.episode: one.events for one in known if one.act == TOLD}
+    done = [
+        _tell_closed(house, episode, now)
+        for episode in ended.values()
+        if episode.id in told and (episode.id, CLOSED, "OK") not in did
+    ]
+    to_tell: set[str] = set()
+    for episode in ticked.open:
+        if (episode.id, TOLD, episode.level) not in did:
+            news = _tell(house, episode, now)
+            told[episode.id] = news.events
+            done.append(news)
+        stand = standing(house, episode.asset)
+        acts = policy.acts_for(stand.stage, episode.level)
+        if "alert" in acts:
+            to_tell.add(episode.id)
+        done.extend(
+            _move(house, episode, wanted, stand, told[episode.id], now=now)
+            for wanted in acts
+            if wanted != "alert" and (episode.id, wanted, episode.level) not in did
+        )
+    return Acts(tuple(done), frozenset(to_tell))
+
+
+def tell_levels(
+    house: House,
+    signals: Sequence[DriftSignal],
+    before: Mapping[tuple[str, str, str], str],
+    kinds: Mapping[str, AssetKind | None],
+    *,
+    now: datetime,
+) -> None:
+    """Write changed levels of registered assets into the ledger; alarms are told as episodes."""
+    news = [
+        signal
+        for signal in signals
+        if signal.asset in kinds
+        and signal.window is not None
+        and signal.level not in ALARMS
+        and before.get((signal.asset, signal.metric, signal.detector)) != signal.level
+        and before.get((signal.asset, signal.metric, signal.detector)) not in ALARMS
+    ]
+    for start in range(0, len(news), BATCH):
+        at = event_moment(house, now)
+        house.events.append(
+            [
+                _draft(signal, at, {"reason": signal.reason})
+                for signal in news[start : start + BATCH]
+            ]
+        )
+
+
+def episode_payload(episode: Episode) -> dict[str, Any]:
+    """What the ledger keeps of an episode: the signal, the baseline windows and their digest."""
+    return {
+        "signal": msgspec.to_builtins(episode.signal),
+        "opened": episode.opened.id,
+        "latest": episode.latest.id,
+        "baseline_ids": list(episode.baseline_ids),
+        "baseline_digest": episode.baseline_digest,
+        "drift_policy_digest": episode.policy_digest,
+    }
+
+
+def _tell(house: House, episode: Episode, now: datetime) -> Done:
+    draft = _draft(episode, event_moment(house, now), episode_payload(episode))
+    (event,) = house.events.append([draft])
+    return _kept(house, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
+
+
+def _tell_closed(house: House, episode: Episode, now: datetime) -> Done:
+    over = msgspec.structs.replace(episode, level="OK")
+    because = episode.closed_because or "it is over"
+    payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
+    (event,) = house.events.append([_draft(over, event_moment(house, now), payload)])
+    return _kept(house, over, CLOSED, because, now, events=(event.seq,))
+
+
+def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, Any]) -> EventDraft:
+    identity = about.id if isinstance(about, Episode) else about.episode
+    payload = {
+        "asset": about.asset,
+        "metric": about.metric,
+        "level": about.level,
+        "environment": PRODUCTION,
+        "episode": identity,
+        **more,
+    }
+    return EventDraft(DRIFT_SIGNAL, at, SYSTEM, about.asset, payload)
+
+
+def _move(
+    house: House,
+    episode: Episode,
+    wanted: Act,
+    stand: Standing,
+    signals: tuple[int, ...],
+    *,
+    now: datetime,
+) -> Done:
+    """Take authority away, citing the signals; a refusal is an outcome too."""
+    try:
+        acted = act(house, _command(episode, wanted, stand, signals))
+    except RefusedError as error:
+        # It may be possible at the next tick, so that it does not count as done.
+        return _done(episode, wanted, f"refused: {error}", ())
+    except GatemarkError as error:
+        return _done(episode, wanted, f"failed: {error}", ())
+    if not acted.is_change:
+        # It cites the signals: an act that cites nothing could be anybody's.
+        return _kept(house, episode, wanted, f"was so already: {wanted}", now, events=signals)
+    return _kept(house, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
+
+
+def _command(episode: Episode, wanted: Act, stand: Standing, signals: tuple[int, ...]) -> Command:
+    note = f"{episode.level} of {episode.metric}: {episode.signal.reason}"[:2000]
+    asset, version = episode.asset, stand.version
+    if version is None:
+        raise RefusedError(f"{asset}: nothing is live")
+    if wanted == "pause":
+        return PauseVersion(actor=SYSTEM, asset=asset, version=version, reason="warn", note=note)
+    if wanted == "roll_back":
+        return RollBack(actor=SYSTEM, asset=asset, version=version, signals=signals, note=note)
+    return Demote(
+        actor=SYSTEM,
+        asset=asset,
+        version=version,
+        to="shadow" if wanted == "shadow" else "demoted",
+        signals=signals,
+        note=note,
+    )
+
+
+def _words(wanted: Act, stand: Standing) -> str:
+    verbs = {
+        "shadow": "moved to shadow",
+        "demote": "demoted",
+        "pause": "paused",
+        "roll_back": "rolled back",
+    }
+    return f"{stand.version} was {verbs.get(wanted, wanted)}"
+
+
+def _numbers(acted: Acted) -> tuple[int, ...]:
+    return tuple(event.seq for event in acted.events)
+
+
+def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) -> Done:
+    return Done(
+        episode=episode.id,
+        asset=episode.asset,
+        metric=episode.metric,
+        level=episode.level,
+        act=name,
+        outcome=outcome,
+        events=events,
+    )
+
+
+def _kept(
+    house: House,
+    episode: Episode,
+    name: str,
+    outcome: str,
+    now: datetime,
+    *,
+    events: tuple[int, ...],
+) -> Done:
+    house.memories.note_act(
+        KeptAct(
+            episode=episode.id,
+            act=name,
+            level=episode.level,
+            at=now,
+            outcome=outcome,
+            events=events,
+        )
+    )
+    return _done(episode, name, outcome, events)
+
+
+def event_moment(house: House, now: datetime) -> datetime:
+    """Now, or the last event's moment where our clock is behind the ledger."""
+    head = house.events.head()
+    last = [event.at for event, _ in house.events.events(head.seq - 1)] if head.seq else []
+    return max([now, *last])

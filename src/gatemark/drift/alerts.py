@@ -1,0 +1,172 @@
+"""Telling owners: alerts are kept first, then handed to the sinks that want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from gatemark.core.durations import seconds_of
+from gatemark.core.errors import BadInputError
+from gatemark.drift.act import Acts, Done
+from gatemark.drift.alert import Alert, AlertPlan, alert_id
+from gatemark.drift.assets import Standing, standing
+from gatemark.drift.episode_check import TOLD
+from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
+from gatemark.drift.signal import DriftSignal, Episode
+from gatemark.drift.sinks import DeliveryError, deliver
+from gatemark.drift.stores.alerts import GIVEN_UP
+from gatemark.drift.stores.memories import Act
+from gatemark.flow.house import House
+from gatemark.intake.settings_file import read_settings
+
+HEAD: Final = "gatemark_alerts"
+MOST_MISSING: Final = 2
+DEFAULT_LENGTH: Final = "1d"
+"""The length of windows that a metric which never came is taken to have."""
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """How one alert went to one sink; ``error`` is null when it arrived."""
+
+    alert: str
+    sink: str
+    level: str
+    subject: str
+    error: str | None
+
+
+def read_alert_plan(path: str) -> AlertPlan:
+    """The sinks of a file."""
+    value = read_settings(path)
+    if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
+        raise BadInputError(f"{path}: must start with {HEAD}: 1")
+    try:
+        plan = msgspec.convert(value, AlertPlan)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    if not plan.sinks:
+        raise BadInputError(f"{path}: names no sink, so that nobody would be told")
+    return plan
+
+
+def queue_alerts(
+    house: House,
+    plan: AlertPlan,
+    policy: DriftPolicy,
+    found: Acts,
+    *,
+    episodes: Sequence[Episode],
+    signals: Sequence[DriftSignal],
+    now: datetime,
+) -> None:
+    """Keep an alert for every episode at its level and for every series that went silent.
+
+    The policy of an episode is that of the stage before anything was done about it.
+    """
+    if not plan.sinks:
+        return
+    known = house.memories.acts([episode.id for episode in episodes]) if episodes else []
+    for episode in episodes:
+        stage = standing(house, episode.asset).stage
+        if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):
+            queue_one(house, plan, _episode_alert(episode, (*known, *found.done), now))
+    watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
+    for signal in signals:
+        if signal.level != "STALE":
+            continue
+        watch = watches.get((signal.metric, signal.detector)) or watches.get(
+            (ANY_METRIC, signal.detector)
+        )
+        limit = MOST_MISSING if watch is None else watch.max_missing
+        gap = int(max(signal.extras.values(), default=0))
+        if signal.window is not None and gap < limit:
+            continue
+        stand = standing(house, signal.asset)
+        if stand.is_registered and stand.stage is None:
+            # Nothing is served, so that silence is no news.
+            continue
+        if signal.window is None:
+            gap = _windows_without(stand, watch, now)
+        if gap >= limit and "alert" in policy.acts_for(stand.stage, "STALE"):
+            queue_one(house, plan, _stale_alert(signal, gap, now))
+
+
+def _windows_without(stand: Standing, watch: Watch | None, now: datetime) -> int:
+    """How many windows have gone by since an asset is served, of a metric that never came."""
+    if stand.since is None:
+        return 0
+    length = seconds_of((watch.window if watch else None) or DEFAULT_LENGTH)
+    return int((now - stand.since).total_seconds()) // length
+
+
+def send_pending(house: House, plan: AlertPlan) -> tuple[Delivered, ...]:
+    """Hand everything that waits to its sink; what does not arrive waits for the next time.
+
+    A sink that failed once is not tried again in the same tick, so that it costs its time once.
+    """
+    sinks = {sink.name: sink for sink in plan.sinks}
+    delivered = []
+    for queued in house.alerts.pending():
+        sink = sinks.get(queued.sink)
+        if sink is None:
+            continue
+        trouble: str | None = None
+        try:
+            deliver(queued.alert, sink)
+        except DeliveryError as error:
+            trouble = str(error)
+            del sinks[sink.name]
+        if house.alerts.mark(queued, trouble, house.clock()) == GIVEN_UP:
+            trouble = f"{trouble}; given up after {queued.attempts + 1} attempts"
+        alert = queued.alert
+        delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, trouble))
+    return tuple(delivered)
+
+
+def queue_one(house: House, plan: AlertPlan, alert: Alert) -> None:
+    """Keep an alert for the sinks that want it."""
+    wanted = [sink.name for sink in plan.sinks if sink.takes(alert)]
+    if wanted:
+        house.alerts.queue(alert, wanted)
+
+
+def _episode_alert(episode: Episode, done: Iterable[Done | Act], now: datetime) -> Alert:
+    # What a probe did that died before it could tell is on record only, the rest in both places.
+    outcomes = dict.fromkeys(
+        one.outcome
+        for one in done
+        if (one.episode, one.level) == (episode.id, episode.level) and one.act != TOLD
+    )
+    return Alert(
+        id=alert_id("drift", episode.id, episode.level),
+        kind="drift",
+        level=episode.level,
+        subject=f"{episode.asset} {episode.metric}",
+        reason=episode.signal.reason,
+        at=now,
+        asset=episode.asset,
+        metric=episode.metric,
+        episode=episode.id,
+        actions=tuple(outcomes),
+    )
+
+
+def _stale_alert(signal: DriftSignal, gap: int, now: datetime) -> Alert:
+    # The last window that did arrive names the silence, however long it lasts.
+    last = "never"
+    if signal.window is not None and "missing_windows" in signal.extras:
+        length = signal.window.end - signal.window.start
+        last = (signal.window.end - gap * length).isoformat()
+    return Alert(
+        id=alert_id("stale", signal.asset, signal.metric, last),
+        kind="stale",
+        level="STALE",
+        subject=f"{signal.asset} {signal.metric}",
+        reason=signal.reason,
+        at=now,
+        asset=signal.asset,
+        metric=signal.metric,
+    )

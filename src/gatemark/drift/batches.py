@@ -1,0 +1,294 @@
+"""Batches of points: the digest by which the ledger tells of rows, and checking rows by it.
+
+A batch is the rows that one ``points_pushed`` event tells of; each row keeps the number of its
+event. The digest of a batch is the SHA-256 of "gatemark.points/1" and a line feed, followed by its
+rows in the order of asset, metric, start, source and revision, texts compared by their UTF-8 bytes.
+A row is, with all numbers little-endian:
+
+    byte lengths of asset, metric and form (uint32 each) · length_s, phase_s (int64 each) ·
+    SHA-256 of the parts · asset · metric · form ·
+    start_s, revision, items, pushed_at (int64 each) · a, b (float64 each) ·
+    byte lengths of source and vector (uint32 each) · source · vector
+
+The parts are the bins or classes that the row has numbers for; a series of classes may get more of
+them later. Each part is "n" and a float64, or "t", a byte length (uint32) and the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+from gatemark.core.canonical import DIGEST_PREFIX
+from gatemark.drift.judging.series import Series
+from gatemark.ledger.stored_rows import Finding, finding
+
+SCHEMA: Final = b"gatemark.points/1\n"
+MOST_NAMED: Final = 3
+AT_ONCE: Final = 1_000
+TABLE: Final = "points (or point_revisions)"
+UNCOVERED: Final = 0
+"""Stands for the batch of rows that have none; no event has this number."""
+
+_head: Final = struct.Struct("<IIIqq32s").pack
+_tail: Final = struct.Struct("<qqqqddII").pack
+_fields: Final = itemgetter(slice(1, None))
+_length: Final = struct.Struct("<I").pack
+_number: Final = struct.Struct("<d").pack
+_UNREADABLE: Final = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
+"""What packing raises for a row that somebody put something else into."""
+
+
+class PointRow(NamedTuple):
+    """A stored point, or an earlier revision of one; the fields are columns."""
+
+    series_id: int
+    start_s: int
+    source: str
+    revision: int
+    items: int
+    a: float
+    b: float
+    vector: bytes
+    pushed_at: int
+
+
+class PointBatch(NamedTuple):
+    """Rows that one event tells of: their number, their digest, and the assets they are about."""
+
+    rows: int
+    digest: str
+    assets: tuple[str, ...]
+
+
+class FoundBatch(NamedTuple):
+    """Rows in the store that name the same event; ``names`` are some of their series."""
+
+    number: int
+    rows: int
+    digest: str
+    names: tuple[str, ...]
+    series_count: int
+
+
+class PushedBatch(NamedTuple):
+    """What an event says about the rows it was written with."""
+
+    seq: int
+    rows: int
+    digest: str
+    assets: tuple[str, ...]
+    adopted: bool
+
+    @property
+    def number(self) -> int:
+        """What its rows carry; adopted rows carry nothing."""
+        return UNCOVERED if self.adopted else self.seq
+
+
+class RowPacker:
+    """Turns rows into the bytes that a digest covers, given the series they belong to."""
+
+    def __init__(self, series: Callable[[int], Series | None]) -> None:
+        self._series = series
+        self._heads: dict[int, bytes] = {}
+
+    def packed(self, rows: Iterable[Sequence[Any]]) -> bytes:
+        """The bytes of some rows; of one that cannot be read, bytes that fit no digest."""
+        # One loop almost without calls: every point that is pushed or checked goes through here.
+        heads, made, tail = self._heads.get, self._made, _tail
+        parts: list[bytes] = []
+        add = parts.extend
+        for number, start_s, source, revision, items, a, b, vector, pushed_at in rows:
+            try:
+                size = len(vector)
+                head = heads(number << 24 | size) or made(number, size)
+                text, held = source.encode(), bytes(vector)
+                # Adding zero makes a negative zero the one that every database gives back.
+                numbers = tail(
+                    start_s, revision, items, pushed_at, a + 0.0, b + 0.0, len(text), size
+                )
+            except _UNREADABLE:
+                parts.append(b"unreadable")
+            else:
+                add((head, numbers, text, held))
+        return b"".join(parts)
+
+    def _made(self, number: int, size: int) -> bytes:
+        series = self._series(number)
+        head = b"nothing" if series is None else series_bytes(series, size)
+        self._heads[number << 24 | size] = head
+        return head
+
+
+def series_bytes(series: Series, vector_bytes: int) -> bytes:
+    """A series as rows with vectors of that length see it."""
+    count = vector_bytes // 8 if series.form == "categories" else len(series.layout)
+    texts = (series.asset.encode(), series.metric.encode(), series.form.encode())
+    lengths = map(len, texts)
+    head = _head(*lengths, series.length_s, series.phase_s, _parts(series.layout, count))
+    return head + b"".join(texts)
+
+
+@lru_cache(maxsize=4096)
+def _parts(layout: tuple[float | str, ...], count: int) -> bytes:
+    """The digest of some bins or classes; most series share theirs with others."""
+    seen = hashlib.sha256()
+    for part in layout[:count]:
+        if isinstance(part, str):
+            data = part.encode()
+            seen.update(b"t" + _length(len(data)) + data)
+        else:
+            seen.update(b"n" + _number(part))
+    return seen.digest()
+
+
+class BatchMaker:
+    """Makes batches of rows in memory, one after the other.
+
+    ``ordered`` are the series that are known by now, in the order of asset and metric; others are
+    found by ``series``.
+    """
+
+    def __init__(self, ordered: Iterable[Series], series: Callable[[int], Series | None]) -> None:
+        self._series = series
+        self._packed = RowPacker(series).packed
+        self._ordered = [((one.asset, one.metric), one.id) for one in ordered]
+        self._places = {number: place for place, (_, number) in enumerate(self._ordered)}
+
+    def batch(self, rows: list[Sequence[Any]]) -> PointBatch:
+        """The batch that some rows make up; they are put in order."""
+        numbers = {row[0] for row in rows}
+        self._place(numbers)
+        places = self._places
+        # Sorting twice is stable, and comparing single numbers is several times as fast as
+        # comparing tuples. Hardly any batch has more than one source.
+        if len({row[2] for row in rows}) > 1 or len({row[3] for row in rows}) > 1:
+            rows.sort(key=lambda row: (row[2], row[3]))
+        rows.sort(key=lambda row: (places[row[0]] << 64) + row[1])
+        seen = hashlib.sha256(SCHEMA)
+        for start in range(0, len(rows), AT_ONCE):
+            seen.update(self._packed(rows[start : start + AT_ONCE]))
+        known = map(self._series, numbers)
+        assets = sorted({one.asset for one in known if one is not None})
+        return PointBatch(len(rows), DIGEST_PREFIX + seen.hexdigest(), tuple(assets))
+
+    def _place(self, numbers: set[int]) -> None:
+        """Find the place of new series among the others; most batches have none."""
+        found = (self._series(number) for number in numbers - self._places.keys())
+        fresh = [((one.asset, one.metric), one.id) for one in found if one is not None]
+        if fresh:
+            self._ordered = sorted([*self._ordered, *fresh])
+            self._places = {number: place for place, (_, number) in enumerate(self._ordered)}
+
+
+def found_batches(
+    chunks: Iterable[Sequence[Sequence[Any]]], series: Callable[[int], Series | None]
+) -> Iterator[FoundBatch]:
+    """The batches of stored rows, which come some at a time and in the order of the digest.
+
+    Each begins with the number of its batch, followed by the fields of a ``PointRow``.
+    """
+    packer = RowPacker(series)
+    current: _OpenBatch | None = None
+    for chunk in chunks:
+        for number, members in groupby(chunk, key=itemgetter(0)):
+            if current is None or current.number != number:
+                if current is not None:
+                    yield current.found()
+                current = _OpenBatch(number, packer, series)
+            current.add(list(map(_fields, members)))
+    if current is not None:
+        yield current.found()
+
+
+class _OpenBatch:
+    """A batch of which some rows were read."""
+
+    def __init__(
+        self, number: int, packer: RowPacker, series: Callable[[int], Series | None]
+    ) -> None:
+        self.number = number
+        self._packer, self._series = packer, series
+        self._count, self._seen = 0, hashlib.sha256(SCHEMA)
+        self._names: dict[int, str] = {}
+
+    def add(self, rows: Sequence[Sequence[Any]]) -> None:
+        self._count += len(rows)
+        self._seen.update(self._packer.packed(rows))
+        for one in {row[0] for row in rows} - self._names.keys():
+            self._names[one] = _name(self._series(one))
+
+    def found(self) -> FoundBatch:
+        names = tuple(sorted(self._names.values())[:MOST_NAMED])
+        digest = DIGEST_PREFIX + self._seen.hexdigest()
+        return FoundBatch(self.number, self._count, digest, names, len(self._names))
+
+
+def _name(series: Series | None) -> str:
+    return "an unknown series" if series is None else f"{series.asset} {series.metric}"
+
+
+class BatchCheck:
+    """Compares batches with what events tell of them; both come in the order of the numbers.
+
+    ``uncovered`` is how many rows no event can tell of, because the store is from before events
+    told of rows. Once one event does, all rows must be told of.
+    """
+
+    def __init__(self) -> None:
+        self.uncovered = 0
+
+    def run(self, found: Iterable[FoundBatch], told: Iterable[PushedBatch]) -> Iterator[Finding]:
+        """What is wrong."""
+        batches, events = iter(found), iter(told)
+        batch, event = next(batches, None), next(events, None)
+        if event is None and batch is not None and batch.number == UNCOVERED:
+            self.uncovered = batch.rows
+            batch = next(batches, None)
+        while batch is not None or event is not None:
+            if event is None or (batch is not None and batch.number < event.number):
+                if batch is not None:
+                    yield _without_push(batch)
+                batch = next(batches, None)
+            elif batch is None or event.number < batch.number:
+                yield _gone(event)
+                event = next(events, None)
+            else:
+                yield from _compared(batch, event)
+                batch, event = next(batches, None), next(events, None)
+
+
+def _without_push(batch: FoundBatch) -> Finding:
+    what = f"{_points(batch.rows)} ({_names(batch)})"
+    if batch.number == UNCOVERED:
+        return finding(None, TABLE, f"{what} belong to no push")
+    return finding(None, TABLE, f"{what} name event {batch.number}, which is no push")
+
+
+def _gone(event: PushedBatch) -> Finding:
+    about = ", ".join(event.assets[:MOST_NAMED])
+    return finding(event.seq, TABLE, f"{_points(event.rows)} ({about}) are missing")
+
+
+def _compared(batch: FoundBatch, event: PushedBatch) -> Iterator[Finding]:
+    if batch.rows != event.rows:
+        what = f"{_points(event.rows)} were written, {batch.rows} are there ({_names(batch)})"
+        yield finding(event.seq, TABLE, what)
+    elif batch.digest != event.digest:
+        what = f"some of {_points(batch.rows)} ({_names(batch)}) were edited"
+        yield finding(event.seq, TABLE, what)
+
+
+def _names(batch: FoundBatch) -> str:
+    more = batch.series_count - len(batch.names)
+    return ", ".join(batch.names) + (f" and {more} more series" if more else "")
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"

@@ -1,0 +1,138 @@
+"""The journey of ``gatemark drift close``: a person accepts what a metric has become."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from gatemark.core.errors import RefusedError, UsageError
+from gatemark.drift.act import event_moment
+from gatemark.drift.episode_check import CLOSED
+from gatemark.drift.ledger import recording_events
+from gatemark.drift.signal import Episode
+from gatemark.drift.stores.memories import Act, MemoryRow
+from gatemark.flow.house import House
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import DRIFT_SIGNAL
+from gatemark.lifecycle.model.nouns import PRODUCTION
+
+SHORTEST = 8
+
+
+class CloseRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which episode, by whom, why, and on which result."""
+
+    episode: str
+    actor: str
+    reason: str
+    cite: str | None = None
+
+
+def close_episode(house: House, request: CloseRequest, now: datetime) -> Episode:
+    """Close an episode and start a new baseline; a breach needs a fresh result that passed.
+
+    This gives no authority back: the asset stays in its stage until it is promoted.
+    """
+    if not request.reason.strip():
+        raise UsageError("say why with --reason")
+    episode = _find(house, request.episode)
+    cited = _checked_citation(house, episode, request.cite)
+    because = f"closed by {request.actor}: {request.reason}"
+    if cited is not None:
+        because += f" (citing {cited})"
+    over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)
+    seen = house.memories.last_tick()
+    rows = _forgotten(house, episode, now)
+    tell = recording_events(house, now)
+    with house.memories.recording(seen, max(now, seen.at or now), tell) as recorder:
+        recorder.keep_memories(rows)
+        recorder.keep_episodes([over])
+    payload = {
+        "asset": episode.asset,
+        "metric": episode.metric,
+        "level": "OK",
+        "environment": PRODUCTION,
+        "episode": episode.id,
+        "closed_because": because,
+        "result_ids": [] if cited is None else [cited],
+        "baseline_digest": episode.baseline_digest,
+    }
+    draft = EventDraft(
+        DRIFT_SIGNAL, event_moment(house, now), request.actor, episode.asset, payload
+    )
+    (event,) = house.events.append([draft])
+    house.memories.note_act(
+        Act(
+            episode=episode.id,
+            act=CLOSED,
+            level="OK",
+            at=now,
+            outcome=because,
+            events=(event.seq,),
+        )
+    )
+    return over
+
+
+def _find(house: House, reference: str) -> Episode:
+    wanted = reference.removeprefix("sha256:")
+    found = [
+        episode
+        for episode in house.memories.episodes(only_open=True)
+        if len(wanted) >= SHORTEST and episode.id.removeprefix("sha256:").startswith(wanted)
+    ]
+    if len(found) != 1:
+        raise UsageError(f"{reference!r} names {len(found)} open episodes, expected one")
+    return found[0]
+
+
+def _checked_citation(house: House, episode: Episode, cite: str | None) -> str | None:
+    if cite is None:
+        if episode.level == "BREACH":
+            raise RefusedError(
+                f"the breach of {episode.asset} {episode.metric} closes by a fresh result only: "
+                "cite one with --cite"
+            )
+        return None
+    result = house.results.get(cite)
+    breached = (episode.breached or episode.opened).end
+    about = "" if result.candidate is None else result.candidate.id.partition("/")[0]
+    if about != episode.asset:
+        raise RefusedError(
+            f"result {result.id[:19]} is about {about or 'nothing'}, not {episode.asset}"
+        )
+    if result.verdict != "pass":
+        raise RefusedError(f"result {result.id[:19]} did not pass: {result.verdict}")
+    if result.finished_at < breached:
+        raise RefusedError(
+            f"result {result.id[:19]} is from {result.finished_at:%Y-%m-%d %H:%MZ}, before the "
+            f"episode showed at {breached:%Y-%m-%d %H:%MZ}"
+        )
+    return result.id
+
+
+def _forgotten(house: House, episode: Episode, now: datetime) -> list[MemoryRow]:
+    """The memory of the episode's series without it: a baseline that starts now."""
+    rows = []
+    for series in house.points.series(episode.asset):
+        if series.metric != episode.metric:
+            continue
+        kept = house.memories.memories([series.id]).get((series.id, episode.detector))
+        if kept is None:
+            continue
+        memory = kept.memory
+        phase = series.phase_s if memory.window_s == series.length_s else 0
+        since = -(-(int(now.timestamp()) - phase) // memory.window_s)
+        fresh = msgspec.structs.replace(
+            memory,
+            since=since,
+            calm=0,
+            warn_trail=b"",
+            breach_trail=b"",
+            frozen=None,
+            episode=None,
+            settled=max(memory.settled, since - 1),
+        )
+        rows.append(MemoryRow(series.id, episode.detector, kept.policy_digest, "OK", fresh))
+    return rows

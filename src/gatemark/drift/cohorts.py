@@ -1,0 +1,147 @@
+"""From stored points to cohorts: which watch is about which series, and the windows of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.change import AssetKind
+from gatemark.drift.judging.cohort import NEVER, Cohort
+from gatemark.drift.judging.memory import SeriesMemory
+from gatemark.drift.judging.parts import FormName, part_count
+from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
+from gatemark.drift.judging.series import Series
+from gatemark.drift.stores.points import Chunk, SqlPoints
+from gatemark.flow.house import House
+from gatemark.flow.plugins import detectors
+
+
+def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> tuple[Watch, ...]:
+    """The watches of a series: those of its metric that take its form, else those of any metric."""
+
+    def takes(watch: Watch) -> bool:
+        detector = detectors().get(watch.detector)
+        is_named = watch.metric != ANY_METRIC
+        return series.form in (
+            detector.forms if is_named else detector.forms - detector.named_forms
+        )
+
+    def fitting(name: str) -> tuple[Watch, ...]:
+        return tuple(
+            watch
+            for watch in policy.watches
+            if watch.metric == name and watch.fits(series.metric, kind) and takes(watch)
+        )
+
+    return fitting(series.metric) or fitting(ANY_METRIC)
+
+
+class Gathered(NamedTuple):
+    """All cohorts of a policy, and the series that no watch can read."""
+
+    cohorts: tuple[Cohort, ...]
+    unwatched: tuple[Series, ...]
+
+
+def gather(
+    house: House,
+    policy: DriftPolicy,
+    now: datetime,
+    kinds: Mapping[str, AssetKind | None],
+    series: Sequence[Series],
+    *,
+    kept: Mapping[tuple[int, str], SeriesMemory] | None = None,
+) -> Gathered:
+    """Every series under its watches, with its windows up to now.
+
+    Windows that were judged by all of a cohort are not gathered to be judged again.
+    """
+    groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
+    chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
+    unwatched = []
+    for one in series:
+        kind = kinds.get(one.asset)
+        key = (one.metric, one.form, kind)
+        if key not in chosen:
+            chosen[key] = watches_of(policy, one, kind)
+        if not chosen[key]:
+            unwatched.append(one)
+        for watch in chosen[key]:
+            # Histograms with other bins have other parts, but classes may become more.
+            width = 0 if one.form == "categories" else part_count(one.form, one.layout)
+            groups[policy.watches.index(watch), one.form, width].append(one)
+    cohorts = tuple(
+        Cohort(
+            policy.watches[place],
+            detectors().get(policy.watches[place].detector),
+            members,
+            policy=policy,
+            now=now,
+            rounds=_rounds(policy.watches[place], members, kept or {}, now),
+        )
+        for (place, _, _), members in groups.items()
+    )
+    _fill(house.points, cohorts)
+    for cohort in cohorts:
+        cohort.close()
+    return Gathered(cohorts, tuple(unwatched))
+
+
+def _rounds(
+    watch: Watch,
+    members: Sequence[Series],
+    kept: Mapping[tuple[int, str], SeriesMemory],
+    now: datetime,
+) -> int | None:
+    """How many windows back somebody has not looked yet; None when it is not known of all."""
+    most = 1
+    moment = int(now.timestamp())
+    for one in members:
+        memory = kept.get((one.id, watch.detector))
+        if memory is None or memory.judged == NEVER or memory.window_s != one.window_s(watch):
+            return None
+        # A grid may start up to one window later than midnight.
+        most = max(most, moment // memory.window_s - memory.judged + 1)
+    return most
+
+
+def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
+    """Read every point that a cohort may need, once for each form and length of windows."""
+    highest = max((s.id for cohort in cohorts for s in cohort.series), default=0)
+    alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
+    for cohort in cohorts:
+        lengths = {one.length_s for one in cohort.series}
+        rows = np.full(highest + 1, -1, dtype=np.int64)
+        rows[[one.id for one in cohort.series]] = np.arange(len(cohort.series))
+        for length in lengths:
+            alike[length, cohort.form].append((cohort, rows))
+    for (length, form), members in sorted(alike.items(), key=itemgetter(0)):
+        since = min(_since(cohort) for cohort, _ in members)
+        for chunk in points.chunks(form, length, since):
+            for cohort, rows in members:
+                _add(cohort, rows, chunk)
+
+
+def _since(cohort: Cohort) -> int:
+    starts = cohort.phase_s + (cohort.last - cohort.columns + 1) * cohort.window_s
+    return int(starts.min())
+
+
+def _add(cohort: Cohort, rows: NDArray[np.int64], chunk: Chunk) -> None:
+    # A series may have come to be since the list was read; it waits for the next tick.
+    known = chunk.series_id < rows.size
+    here = np.full(chunk.series_id.shape, -1, dtype=np.int64)
+    here[known] = rows[chunk.series_id[known]]
+    mine = here >= 0
+    if not mine.any():
+        return
+    taken = np.flatnonzero(mine)
+    part = chunk.rows(taken)
+    width = cohort.parts.shape[2]
+    cohort.add(here[taken], part.start_s, part.items, part.revision, part.parts(width))

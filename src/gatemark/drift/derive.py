@@ -1,0 +1,157 @@
+"""The journey of ``gatemark drift derive``: points from results, run logs and decisions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.durations import seconds_of
+from gatemark.core.result import Result
+from gatemark.drift.assets import Served
+from gatemark.drift.derived import Tally, count_decision, count_run_log, window_of
+from gatemark.drift.ledger import open_push
+from gatemark.drift.point import Point
+from gatemark.drift.push import PointDoor
+from gatemark.drift.stores.points import Pushed
+from gatemark.exams.runlog.traces.files import read_run_log
+from gatemark.flow.admitted import admitted_batches
+from gatemark.flow.evidence import find_sources
+from gatemark.flow.house import House
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices
+from gatemark.ledger.event_kinds import RESULT_SEALED
+
+DEFAULT_WINDOW: Final = "1d"
+DECISIONS: Final = "npu_advisory_decision_v1"
+_LANES: Final = {"golden": ("score", "golden_accuracy"), "calibration": ("ece", "calibration_ece")}
+"""The measurement of each kind of suite that is watched, and the metric it becomes."""
+
+
+class DeriveRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to look: the store's sealed results, and files of run logs and advisory decisions."""
+
+    results: bool = False
+    run_logs: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    asset: str | None = None
+    window: str = DEFAULT_WINDOW
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """What came of it: points pushed, windows that are not over yet, and results left out.
+
+    ``not_served`` are results about versions that did not serve when they were reached: what a
+    candidate can do says nothing about what is live.
+    """
+
+    pushed: Pushed
+    open_windows: int
+    not_served: int
+
+
+def derive_points(
+    house: House, request: DeriveRequest, choices: ReadingChoices, *, now: datetime
+) -> Derived:
+    """Count what is recorded into closed windows and push them; doing it again changes nothing."""
+    window_s = seconds_of(request.window)
+    points: list[dict[str, Any]] = []
+    not_served = 0
+    if request.results:
+        found, not_served = _from_results(house, request.asset, window_s)
+        points.extend(found)
+    points.extend(_from_logs(request, choices, window_s))
+    points.extend(_from_decisions(request, choices, window_s))
+    closed = [point for point in points if point["end"] <= now]
+    with open_push(house, now) as pusher:
+        door = PointDoor(pusher, now)
+        for point in closed:
+            door.add(msgspec.convert(point, Point))
+        pushed = pusher.finish()
+    return Derived(pushed, len(points) - len(closed), not_served)
+
+
+def _from_results(
+    house: House, asset: str | None, window_s: int
+) -> tuple[list[dict[str, Any]], int]:
+    """One point per suite and occasion: a result reached again on another day is another point.
+
+    Says also how many results were left out, because they are about something that did not serve.
+    """
+    results, served = house.results, Served(house)
+    known: dict[str, Result] = {}
+    points: list[dict[str, Any]] = []
+    not_served = 0
+    for event, payload in house.events.events(kind=RESULT_SEALED):
+        if payload is None:
+            continue
+        name = str(payload["result_id"])
+        if name not in known:
+            known[name] = results.get(name)
+        moment = datetime.fromisoformat(payload["occasion"]["finished_at"])
+        source = f"result-{name[7:23]}-{event.seq}"
+        candidate = known[name].candidate
+        about = "" if candidate is None else candidate.id.partition("/")[0]
+        if candidate is None or (asset is not None and about != asset):
+            continue
+        if not served.is_about(about, candidate.digest, moment):
+            not_served += 1
+            continue
+        tally = _result_tally(known[name], about, window_of(moment, window_s))
+        points.extend(tally.points(window_s, source))
+    return points, not_served
+
+
+def _result_tally(result: Result, name: str, window: int) -> Tally:
+    tally = Tally()
+    suites = {e.checks["suite"]: e.checks["kind"] for e in result.evidence if "suite" in e.checks}
+    for suite, kind in suites.items():
+        if kind not in _LANES:
+            continue
+        wanted, metric = _LANES[kind]
+        for measurement in result.measurements:
+            if measurement.key == (wanted, suite) and measurement.value is not None:
+                tally.value(name, metric, window, measurement.value, measurement.n)
+    return tally
+
+
+def _from_logs(
+    request: DeriveRequest, choices: ReadingChoices, window_s: int
+) -> Iterator[dict[str, Any]]:
+    for path in request.run_logs:
+        tally = Tally()
+        count_run_log(tally, read_run_log(path, choices=choices), request.asset, window_s)
+        yield from tally.points(window_s, _source_name(path))
+
+
+def _from_decisions(
+    request: DeriveRequest, choices: ReadingChoices, window_s: int
+) -> Iterator[dict[str, Any]]:
+    form = schemas().get(DECISIONS).form("decision")
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for source in find_sources(request.decisions, choices.limits, Path(folder)):
+            tally = Tally()
+            for batch in admitted_batches(source, form, choices):
+                for _, decision in batch:
+                    count_decision(tally, decision, request.asset, window_s)
+            yield from tally.points(window_s, _source_name(source.name))
+
+
+def _source_name(path: str) -> str:
+    """A file that grew comes again under its name, and corrects what it said before."""
+    return Path(path).name[:256]
+
+
+def default_request(
+    run_logs: Sequence[str], decisions: Sequence[str], **more: Any
+) -> DeriveRequest:
+    """What a user asked for; without any file, the sealed results."""
+    is_bare = not run_logs and not decisions
+    results = bool(more.pop("results", False)) or is_bare
+    return DeriveRequest(
+        results=results, run_logs=tuple(run_logs), decisions=tuple(decisions), **more
+    )

@@ -1,0 +1,304 @@
+"""Whether episodes and acts in their tables are what the ledger tells of them. Pure.
+
+Tables are written before the ledger is told, so that they may be ahead of it: an episode that no
+event tells of yet is no trouble. What an event does tell of must be there, at that level or a more
+serious one, and open or closed as it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.stored import convert_stored
+from gatemark.drift.signal import LEVELS, Window
+from gatemark.drift.table_digest import WatchState
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import DRIFT_SIGNAL
+from gatemark.ledger.payloads import DriftRecorded
+from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
+
+TOLD: Final = "tell"
+"""The act of writing an episode's level into the ledger."""
+CLOSED: Final = "close"
+"""The act of writing into the ledger that an episode is over."""
+ALREADY: Final = "was so already"
+"""How the outcome of an act begins that had nothing left to do; 0.1.0 let it cite no event."""
+SHORT: Final = 19
+"""How much of an episode's id is shown."""
+
+
+class EpisodeRow(NamedTuple):
+    """An episode as it is stored, not looked into; the fields are columns."""
+
+    id: str
+    asset: str
+    level: str
+    is_open: bool
+    opened_at: str
+    document: bytes
+
+
+class ActRow(NamedTuple):
+    """An act as it is stored, not looked into; the fields are columns."""
+
+    episode: str
+    act: str
+    level: str
+    at: str
+    outcome: str
+    events: str
+
+
+class Opening(NamedTuple):
+    """The event that told of an episode at some level, and what it said."""
+
+    seq: int
+    level: str
+    payload: Mapping[str, Any]
+
+
+class Closing(NamedTuple):
+    """The event that told that an episode is over, and why."""
+
+    seq: int
+    because: Any
+
+
+class LedgerEpisode:
+    """What the ledger tells of one episode."""
+
+    def __init__(self, asset: str, metric: str) -> None:
+        self.asset, self.metric = asset, metric
+        self.first: Opening | None = None
+        self.worst: Opening | None = None
+        self.closing: Closing | None = None
+
+    def learn(self, seq: int, payload: Mapping[str, Any]) -> None:
+        """Take in one drift signal about it."""
+        if "closed_because" in payload:
+            self.closing = Closing(seq, payload["closed_because"])
+            return
+        if "signal" not in payload:
+            # A level that changed while the episode goes on.
+            return
+        opening = Opening(seq, str(payload["level"]), payload)
+        self.first = self.first or opening
+        if self.worst is None or _severity(opening.level) > _severity(self.worst.level):
+            self.worst = opening
+        self.closing = None
+
+
+class LedgerEpisodes:
+    """All episodes that the ledger tells of, learnt from drift signals in order."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[str, LedgerEpisode] = {}
+
+    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
+        """Take in one drift signal; those about no episode say nothing here."""
+        identity = payload.get("episode")
+        if isinstance(identity, str):
+            known = self.by_id.get(identity)
+            if known is None:
+                told = LedgerEpisode(str(payload.get("asset")), str(payload.get("metric")))
+                known = self.by_id[identity] = told
+            known.learn(event.seq, payload)
+
+    def compared(self, rows: Iterable[EpisodeRow], *, is_ahead: bool) -> Iterator[Finding]:
+        """What is wrong with the table.
+
+        With ``is_ahead`` it is known to be as the last probe left it: it may then hold closed
+        episodes of which the next probe will tell.
+        """
+        missing = {
+            identity: told for identity, told in self.by_id.items() if told.first is not None
+        }
+        for row in rows:
+            told = missing.pop(row.id, None)
+            seq = None if told is None or told.first is None else told.first.seq
+            name = _name(row.id, told)
+            document = plain_json(row.document)
+            if not isinstance(document, dict):
+                yield finding(seq, "episodes", f"{name} cannot be read")
+                continue
+            for what in _columns(row, document):
+                yield finding(seq, "episodes", f"{name}: {what}")
+            if told is not None:
+                for number, what in _told(told, document, is_ahead=is_ahead):
+                    yield finding(number, "episodes", f"{name}: {what}")
+        for identity, told in missing.items():
+            if told.first is not None:
+                yield finding(told.first.seq, "episodes", f"{_name(identity, told)} is missing")
+
+    def compared_acts(
+        self,
+        rows: Iterable[ActRow],
+        cited: Mapping[int, tuple[Event, Mapping[str, Any]]],
+        since: int | None,
+    ) -> Iterator[Finding]:
+        """What is wrong with the acts, given the events that they cite.
+
+        ``since`` is the first event of a build whose acts always cite one.
+        """
+        for row in rows:
+            told = self.by_id.get(row.episode)
+            first = None if told is None else told.first
+            name = f"{row.act} ({row.level}) of {_name(row.episode, told)}"
+            for what in _act(row, told, cited, may_cite_none=_is_older(first, since)):
+                seq = None if first is None else first.seq
+                yield finding(seq, "episode_acts", f"{name}: {what}")
+
+
+def _is_older(first: Opening | None, since: int | None) -> bool:
+    return since is None or (first is not None and first.seq < since)
+
+
+def recorded_findings(
+    state: WatchState, last: tuple[int, DriftRecorded] | None
+) -> Iterator[Finding]:
+    """Whether the tables are as the last recording left them."""
+    if last is None:
+        return
+    seq, said = last
+    for table, found, left in (
+        ("series_memories", state.memories, said.memories),
+        ("episodes", state.episodes, said.episodes),
+    ):
+        if found.digest != left.after:
+            rows = f"{found.rows} rows, {left.rows} recorded"
+            yield finding(seq, table, f"was edited since it was recorded ({rows})")
+
+
+def succession_findings(
+    before: tuple[int, DriftRecorded], seq: int, said: DriftRecorded
+) -> Iterator[Finding]:
+    """Whether a recording found what the one before it had left."""
+    number, earlier = before
+    for table, found, left in (
+        ("series_memories", said.memories, earlier.memories),
+        ("episodes", said.episodes, earlier.episodes),
+    ):
+        if found.before != left.after:
+            yield finding(seq, table, f"was edited between event {number} and this one")
+
+
+def cited_numbers(row: ActRow) -> tuple[int, ...] | None:
+    """The numbers of the events that an act cites; None when they cannot be read."""
+    try:
+        return msgspec.json.decode(row.events, type=tuple[int, ...])
+    except (msgspec.MsgspecError, TypeError):
+        return None
+
+
+def _act(
+    row: ActRow,
+    told: LedgerEpisode | None,
+    cited: Mapping[int, tuple[Event, Mapping[str, Any]]],
+    *,
+    may_cite_none: bool,
+) -> Iterator[str]:
+    numbers = cited_numbers(row)
+    if numbers is None:
+        yield "its events cannot be read"
+        return
+    if told is None:
+        yield "the ledger does not know this episode"
+        return
+    is_telling = row.act in (TOLD, CLOSED)
+    is_excused = may_cite_none and not is_telling and row.outcome.startswith(ALREADY)
+    if not numbers and not is_excused:
+        yield "cites no event"
+    for number in numbers:
+        if number not in cited:
+            yield f"cites event {number}, which is not there"
+            continue
+        event, payload = cited[number]
+        is_right = event.subject == told.asset
+        if is_telling or event.kind == DRIFT_SIGNAL:
+            is_right = event.kind == DRIFT_SIGNAL and payload.get("episode") == row.episode
+        if is_telling:
+            is_over = "closed_because" in payload
+            is_right &= payload.get("level") == row.level and is_over == (row.act == CLOSED)
+        if not is_right:
+            yield f"cites event {number}, which is not about it"
+
+
+def _columns(row: EpisodeRow, document: Mapping[str, Any]) -> Iterator[str]:
+    """Columns that say otherwise than the document beside them."""
+    opened = document.get("opened")
+    start = opened.get("start") if isinstance(opened, dict) else None
+    pairs = (
+        ("id", row.id, document.get("id")),
+        ("asset", row.asset, document.get("asset")),
+        ("level", row.level, document.get("level")),
+        ("is_open", bool(row.is_open), document.get("closed_at") is None),
+        ("opened_at", moment_in(row.opened_at), moment_in(start)),
+    )
+    for column, kept, said in pairs:
+        if kept != said:
+            yield f"column {column} says {getattr(row, column)!r}, its document {said!s}"
+
+
+def _told(
+    told: LedgerEpisode, document: Mapping[str, Any], *, is_ahead: bool
+) -> Iterator[tuple[int, str]]:
+    """What the document says otherwise than the ledger."""
+    first, worst = told.first, told.worst
+    if first is None or worst is None:
+        return
+    pairs = (
+        ("asset", told.asset, document.get("asset")),
+        ("metric", told.metric, document.get("metric")),
+        ("opening window", first.payload.get("opened"), _window(document.get("opened"))),
+        ("baseline", first.payload.get("baseline_ids"), document.get("baseline_ids")),
+        ("baseline", first.payload.get("baseline_digest"), document.get("baseline_digest")),
+        ("policy", first.payload.get("drift_policy_digest"), document.get("policy_digest")),
+    )
+    for word, said, kept in pairs:
+        if said != kept:
+            yield first.seq, f"has another {word} than in the ledger"
+    level = str(document.get("level"))
+    if _severity(level) < _severity(worst.level):
+        yield worst.seq, f"is {level} in the table, {worst.level} in the ledger"
+    elif level == worst.level:
+        yield from _signal(worst, document)
+    is_closed = document.get("closed_at") is not None
+    if told.closing is not None:
+        if not is_closed:
+            yield told.closing.seq, "is open in the table, closed in the ledger"
+        elif document.get("closed_because") != told.closing.because:
+            yield told.closing.seq, "was closed for another reason than in the ledger"
+    elif is_closed and not is_ahead:
+        yield worst.seq, "is closed in the table, open in the ledger"
+
+
+def _signal(worst: Opening, document: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """The signal of the worst level stays as it was told; fields may be added by later builds."""
+    said, kept = worst.payload.get("signal"), document.get("signal")
+    if not isinstance(said, dict) or not isinstance(kept, dict):
+        yield worst.seq, "has no signal"
+        return
+    if any(said[key] != kept[key] for key in said.keys() & kept.keys()):
+        yield worst.seq, "has another signal than in the ledger"
+    if worst.level == "BREACH" and document.get("breached") != kept.get("window"):
+        yield worst.seq, "breached in another window than in the ledger"
+
+
+def _name(identity: str, told: LedgerEpisode | None) -> str:
+    about = "" if told is None else f"{told.asset} {told.metric} "
+    return f"episode {about}({identity[:SHORT]})"
+
+
+def _severity(level: str) -> int:
+    return list(LEVELS).index(level) if level in LEVELS else -1
+
+
+def _window(plain: Any) -> str | None:
+    """The name of a window as events tell it."""
+    try:
+        return convert_stored(plain, Window).id
+    except msgspec.ValidationError:
+        return None

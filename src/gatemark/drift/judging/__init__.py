@@ -1,0 +1,1 @@
+"""Judge windows of metrics: cohorts, levels, episodes and what is remembered."""

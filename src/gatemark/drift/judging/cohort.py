@@ -1,0 +1,239 @@
+"""Series that one watch judges together, as arrays over their closed windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.drift.judging.detector import Detector, Sample
+from gatemark.drift.judging.parts import FormName, part_count
+from gatemark.drift.judging.policy import DriftPolicy, Watch
+from gatemark.drift.judging.series import Series
+from gatemark.drift.signal import Mode, Window
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Rows = Indices | slice
+"""Some rows of a cohort, in order."""
+
+NEVER = -(2**62)
+
+
+class Baseline(NamedTuple):
+    """The baseline windows of some series: number, revision, items and parts of each.
+
+    Zero items mean that there is no such window.
+    """
+
+    number: Indices
+    revision: Indices
+    items: Floats
+    parts: Floats
+
+    @property
+    def windows(self) -> Floats:
+        """How many windows each baseline has."""
+        return np.asarray(np.count_nonzero(self.items, axis=1), dtype=np.float64)
+
+    def copied(self) -> Baseline:
+        """The same as arrays of their own."""
+        return Baseline(
+            number=self.number.copy(),
+            revision=self.revision.copy(),
+            items=self.items.copy(),
+            parts=self.parts.copy(),
+        )
+
+    def only(self, chosen: Flags) -> Baseline:
+        """The baselines of some of the series."""
+        return Baseline(
+            number=self.number[chosen],
+            revision=self.revision[chosen],
+            items=self.items[chosen],
+            parts=self.parts[chosen],
+        )
+
+
+class Cohort:
+    """The windows of some series under one watch, the latest closed one in the last column.
+
+    ``rounds`` is how many of the latest windows may have to be judged. Column ``c`` of a series is
+    its window number ``last - (columns - 1 - c)``, counted from the phase of its grid.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        detector: Detector,
+        series: Sequence[Series],
+        *,
+        policy: DriftPolicy,
+        now: datetime,
+        rounds: int | None = None,
+    ) -> None:
+        self.watch = watch
+        self.detector = detector
+        self.options = _options(detector, watch, policy.mode)
+        self.series = tuple(series)
+        self.mode: Mode = policy.mode
+        self.form: FormName = series[0].form
+        self.recent = int(detector.recent(self.options))
+        self.least_lag = self.recent - 1
+        self.lag = max(self.least_lag, 0 if policy.mode == "literal" else watch.sustained - 1)
+        self.rounds = policy.catch_up if rounds is None else min(rounds, policy.catch_up)
+        self.columns = self.rounds + max(self.recent, watch.sustained) + watch.span
+        self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
+        lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
+        phases = np.asarray([s.phase_s for s in series], dtype=np.int64)
+        # Merged windows start at midnight UTC; windows taken as pushed keep their own phase.
+        self.phase_s = np.where(self.window_s == lengths, phases, 0)
+        moment = int(now.timestamp()) - policy.lateness_s
+        self.last: Indices = (moment - self.phase_s) // self.window_s - 1
+        parts = max(part_count(s.form, s.layout) for s in series)
+        shape = (len(series), self.columns)
+        self.raw_items: Floats = np.zeros(shape)
+        self.items = self.raw_items
+        self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32)
+        self.parts: Floats = np.zeros((*shape, parts))
+        self._rows = np.arange(len(series))
+        self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
+        self._windows: dict[tuple[int, int, int], Window] = {}
+
+    def add(
+        self, rows: Indices, starts: Indices, items: Floats, revision: Indices, parts: Floats
+    ) -> None:
+        """Add some points: the row of each, where it starts, and what it counts."""
+        index = (starts - self.phase_s[rows]) // self.window_s[rows]
+        column = self.columns - 1 - (self.last[rows] - index)
+        inside = (column >= 0) & (column < self.columns)
+        cells = (rows * self.columns + column)[inside]
+        width = parts.shape[1]
+        told = (
+            (self.raw_items.reshape(-1), items),
+            (self.revision.reshape(-1), revision),
+            (self.parts.reshape(-1, self.parts.shape[2])[:, :width], parts),
+        )
+        # In the order of the store each window comes once, unless several senders share it.
+        is_once = bool((np.diff(cells) > 0).all())
+        for target, source in told:
+            if is_once:
+                target[cells] += source[inside]
+            else:
+                np.add.at(target, cells, source[inside])
+
+    def close(self) -> None:
+        """Nothing more will be added: leave thin windows out and let the detector reduce."""
+        thin = (self.raw_items > 0) & (self.raw_items < self.watch.min_items)
+        if thin.any():
+            self.items = np.where(thin, 0.0, self.raw_items)
+        self._present = np.cumsum(self.items > 0, axis=1, dtype=np.int32)
+        self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
+
+    def windows_before(self, column: int) -> NDArray[np.int32]:
+        """How many windows each series has before a column, at most."""
+        if column == 0:
+            return np.zeros(len(self.series), dtype=np.int32)
+        return np.asarray(self._present[:, column - 1])
+
+    def index_of(self, column: int) -> Indices:
+        """The number of the window in a column, for each series."""
+        return self.last - (self.columns - 1 - column)
+
+    def window(self, row: int, index: int) -> Window:
+        """A window of one series as times."""
+        return self._window(int(self.phase_s[row]), int(self.window_s[row]), index)
+
+    def windows(self, rows: Indices, column: int) -> list[Window]:
+        """The window in a column of each of some series."""
+        grids = (self.phase_s[rows], self.window_s[rows], self.index_of(column)[rows])
+        return list(map(self._window, *(grid.tolist() for grid in grids)))
+
+    def _window(self, phase_s: int, window_s: int, index: int) -> Window:
+        key = (phase_s, window_s, index)
+        known = self._windows.get(key)
+        if known is None:
+            start = phase_s + index * window_s
+            ends = (start, start + window_s)
+            known = self._windows[key] = Window(*(datetime.fromtimestamp(e, UTC) for e in ends))
+        return known
+
+    def index_at(self, row: int, moment: datetime) -> int:
+        """The number of the window that a moment is in."""
+        return (int(moment.timestamp()) - int(self.phase_s[row])) // int(self.window_s[row])
+
+    def first_index_from(self, row: int, moment: datetime) -> int:
+        """The number of the first window that starts at a moment or after it."""
+        seconds = int(moment.timestamp()) - int(self.phase_s[row])
+        return -(-seconds // int(self.window_s[row]))
+
+    def trailing(self, column: int, since: Indices, rows: Rows) -> Baseline:
+        """The baseline of the window in a column: the latest windows before it that count.
+
+        It ends some windows earlier, so that the start of a change is not in the baseline of what
+        follows; where that leaves too few windows, it ends right before the window.
+        ``since`` is the first window of each series that may be in a baseline. Where all windows
+        count, items and parts are views.
+        """
+        found = self._ending(column - self.lag, since, rows)
+        if self.lag == self.least_lag:
+            return found
+        short = found.windows < self.watch.baseline
+        if not short.any():
+            return found
+        longer = self._ending(column - self.least_lag, since, rows)
+        pairs = zip(found, longer, strict=True)
+        return Baseline(*(np.where(short.reshape(-1, *[1] * (f.ndim - 1)), g, f) for f, g in pairs))
+
+    def _ending(self, end: int, since: Indices, rows: Rows) -> Baseline:
+        """The latest windows that count before a column, as many as a baseline has."""
+        high = max(end, 0)
+        low = max(high - self.watch.span, 0)
+        wanted = self.watch.baseline
+        index = self.last[rows, None] - (self.columns - 1 - np.arange(low, high))
+        usable = (self.items[rows, low:high] > 0) & (index >= since[rows, None])
+        if high - low >= wanted and bool(usable[:, -wanted:].all()):
+            cut = slice(high - wanted, high)
+            return Baseline(
+                number=index[:, -wanted:],
+                revision=self.revision[rows, cut].astype(np.int64),
+                items=self.items[rows, cut],
+                parts=self.parts[rows, cut],
+            )
+        late = np.cumsum(usable[:, ::-1], axis=1)[:, ::-1] <= wanted
+        kept = usable & late
+        order = np.argsort(~kept, axis=1, kind="stable")[:, :wanted]
+        chosen = np.take_along_axis(kept, order, axis=1)
+        places = (self._rows[rows, None], low + order)
+        return Baseline(
+            number=np.where(chosen, np.take_along_axis(index, order, axis=1), NEVER),
+            revision=np.where(chosen, self.revision[places].astype(np.int64), 0),
+            items=np.where(chosen, self.items[places], 0.0),
+            parts=np.where(chosen[..., None], self.parts[places], 0.0),
+        )
+
+    def sample(self, column: int, rows: Rows, baseline: Baseline) -> Sample:
+        """What the detector sees of some rows with their baselines when it judges a column."""
+        low = column - self.recent + 1
+        return Sample(
+            form=self.form,
+            baseline_items=baseline.items,
+            baseline=baseline.parts,
+            recent_items=self.items[rows, low : column + 1],
+            recent=self.parts[rows, low : column + 1],
+            is_rate=self.watch.scale == "rate",
+            min_sd=self.watch.min_sd,
+        )
+
+
+def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
+    """The options of a watch; the literal formula knows no floor under the spread."""
+    options = detector.build(watch.options)
+    if mode == "literal" and "floor" in options.__struct_fields__:
+        return msgspec.structs.replace(options, floor=False)
+    return options

@@ -1,0 +1,175 @@
+"""What a detector is: windows in, readings out, for many series at once and without memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.errors import BadInputError
+from gatemark.drift.judging.parts import FormName
+from gatemark.statistics.control_chart import Deviations
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+class Sample(NamedTuple):
+    """Some series of one form: their baseline windows and their latest ones, the judged one last.
+
+    ``baseline_items`` and ``recent_items`` are [series, windows]; zero items mean that there is
+    no such window. ``baseline`` and ``recent`` hold the parts, [series, windows, parts].
+    """
+
+    form: FormName
+    baseline_items: Floats
+    baseline: Floats
+    recent_items: Floats
+    recent: Floats
+    is_rate: bool = False
+    min_sd: float | None = None
+
+    @property
+    def items(self) -> Floats:
+        """Items of the judged window."""
+        return self.recent_items[:, -1]
+
+    @property
+    def current(self) -> Floats:
+        """Parts of the judged window."""
+        return self.recent[:, -1]
+
+    def rows(self, chosen: NDArray[Any]) -> Sample:
+        """The same for some of the series."""
+        return self._replace(
+            baseline_items=self.baseline_items[chosen],
+            baseline=self.baseline[chosen],
+            recent_items=self.recent_items[chosen],
+            recent=self.recent[chosen],
+        )
+
+
+class Readings(NamedTuple):
+    """What a detector reads off each series; NaN marks a number that cannot be had.
+
+    ``is_degenerate`` marks a difference from a baseline that never differed, ``is_new`` a class
+    that the baseline never had, ``is_material`` a change large enough to matter.
+    """
+
+    value: Floats
+    mu: Floats
+    sd: Floats
+    sigma: Floats
+    z: Floats
+    p_value: Floats
+    is_degenerate: Flags
+    is_new: Flags
+    is_material: Flags
+    extras: Mapping[str, Floats]
+
+    def rows(self, chosen: slice) -> Readings:
+        """The same for some of the series."""
+        return Readings(
+            value=self.value[chosen],
+            mu=self.mu[chosen],
+            sd=self.sd[chosen],
+            sigma=self.sigma[chosen],
+            z=self.z[chosen],
+            p_value=self.p_value[chosen],
+            is_degenerate=self.is_degenerate[chosen],
+            is_new=self.is_new[chosen],
+            is_material=self.is_material[chosen],
+            extras={name: part[chosen] for name, part in self.extras.items()},
+        )
+
+
+def joined(parts: Sequence[Readings]) -> Readings:
+    """The readings of some blocks of series as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Readings(
+        value=np.concatenate([part.value for part in parts]),
+        mu=np.concatenate([part.mu for part in parts]),
+        sd=np.concatenate([part.sd for part in parts]),
+        sigma=np.concatenate([part.sigma for part in parts]),
+        z=np.concatenate([part.z for part in parts]),
+        p_value=np.concatenate([part.p_value for part in parts]),
+        is_degenerate=np.concatenate([part.is_degenerate for part in parts]),
+        is_new=np.concatenate([part.is_new for part in parts]),
+        is_material=np.concatenate([part.is_material for part in parts]),
+        extras={
+            name: np.concatenate([part.extras[name] for part in parts]) for name in parts[0].extras
+        },
+    )
+
+
+def readings_of(
+    value: Floats, mu: Floats, found: Deviations, extras: Mapping[str, Floats] | None = None
+) -> Readings:
+    """The readings of a detector that measures by sigma."""
+    return Readings(
+        value=value,
+        mu=mu,
+        sd=found.sd,
+        sigma=found.sigma,
+        z=found.z,
+        p_value=found.p_value,
+        is_degenerate=found.is_degenerate,
+        is_new=np.zeros(value.shape, dtype=bool),
+        is_material=np.ones(value.shape, dtype=bool),
+        extras=extras or {},
+    )
+
+
+class KnownReading(msgspec.Struct, frozen=True):
+    """A worked example that a detector carries: windows as (items, parts), and what they give.
+
+    ``None`` as an expected number means that there must be none.
+    """
+
+    title: str
+    form: FormName
+    baseline: Sequence[tuple[float, Sequence[float]]]
+    recent: Sequence[tuple[float, Sequence[float]]]
+    expected: dict[str, float | bool | None]
+    options: dict[str, Any] = {}
+    is_rate: bool = False
+    tolerance: float = 1e-9
+
+
+def _itself(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Floats]:
+    _ = items
+    return form, parts
+
+
+class Detector(msgspec.Struct, frozen=True):
+    """A detector plugin: a name, its options, the forms it takes, and its function.
+
+    ``recent`` tells how many of the latest windows it looks at; the baseline lies before them.
+    ``reduce`` may replace the parts of all windows once, before any of them is judged.
+    ``is_directed`` tells whether it knows up from down. ``named_forms`` are forms that it takes
+    from metrics that a watch names only.
+    """
+
+    name: str
+    summary: str
+    options: type[msgspec.Struct]
+    forms: frozenset[FormName]
+    judge: Callable[[Sample, Any], Readings]
+    known: tuple[KnownReading, ...]
+    formula: str
+    references: tuple[str, ...]
+    recent: Callable[[Any], int] = lambda _: 1
+    reduce: Callable[[FormName, Floats, Floats], tuple[FormName, Floats]] = _itself
+    is_directed: bool = True
+    named_forms: frozenset[FormName] = frozenset()
+
+    def build(self, options: Mapping[str, Any]) -> msgspec.Struct:
+        """The options as the detector knows them."""
+        try:
+            return msgspec.convert(dict(options), self.options)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"options of detector {self.name}: {error}") from error

@@ -1,0 +1,186 @@
+"""Which level each window has: the one function that decides, in numbered steps.
+
+(1) A window without points, or with too few items, is STALE.
+(2) Too few baseline windows: INSUFFICIENT_BASELINE.
+(3) A change in the harmful direction that reaches the breach line in enough windows: BREACH.
+(4) A harmful change beyond the warning line that stands out among all of the tick: WARN.
+(5) A harmful change from a baseline that never changed: DEGENERATE.
+(6) A class that the baseline never had: NEW_CLASS.
+(7) Beyond the warning line in the harmless direction, or not standing out: INFO.
+(8) Everything else is OK.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.drift.judging.detector import Readings
+from gatemark.drift.judging.policy import DriftPolicy, Watch
+from gatemark.drift.signal import LEVELS, Level, Mode
+from gatemark.statistics.control_chart import normal_scores
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Codes = NDArray[np.int8]
+
+CODE: Final[dict[Level, int]] = {level: place for place, level in enumerate(LEVELS)}
+
+
+class Scores(NamedTuple):
+    """The two numbers that decide about each series, both signed; zero where nothing matters.
+
+    ``warn`` is held against the warning line and ``breach`` against the breach line.
+    ``is_judged`` marks the series that could be judged at all, ``is_sigma`` those whose ``breach``
+    is in standard deviations of their baseline and not yet a normal score, ``matters`` those that
+    moved far enough to count.
+    """
+
+    warn: Floats
+    breach: Floats
+    is_judged: Flags
+    is_enough: Flags
+    harm: Flags
+    is_sigma: Flags
+    matters: Flags
+
+    def rows(self, chosen: slice) -> Scores:
+        """The same for some of the series."""
+        return Scores(
+            warn=self.warn[chosen],
+            breach=self.breach[chosen],
+            is_judged=self.is_judged[chosen],
+            is_enough=self.is_enough[chosen],
+            harm=self.harm[chosen],
+            is_sigma=self.is_sigma[chosen],
+            matters=self.matters[chosen],
+        )
+
+
+def scores_of(found: Readings, baseline_windows: Floats, watch: Watch, mode: Mode) -> Scores:
+    """What the readings of a detector weigh under a watch."""
+    sigma = np.where(np.isfinite(found.sigma), found.sigma, found.z)
+    warn = sigma if mode == "literal" else found.z
+    moved = np.abs(found.value - found.mu)
+    matters = found.is_material & ~(moved < watch.min_effect)
+    is_enough = baseline_windows >= watch.enough
+    is_judged = is_enough & np.isfinite(found.z)
+    counted = is_judged & matters
+    direction = np.where(np.isfinite(sigma), np.sign(sigma), np.sign(found.value - found.mu))
+    harm = {
+        "both": np.ones(sigma.shape, dtype=bool),
+        "up": direction > 0,
+        "down": direction < 0,
+    }[watch.harm]
+    return Scores(
+        warn=np.where(counted, warn, 0.0),
+        breach=np.where(counted, sigma, 0.0),
+        is_judged=is_judged,
+        is_enough=is_enough,
+        harm=harm,
+        is_sigma=np.isfinite(found.sigma),
+        matters=matters,
+    )
+
+
+class Trail(NamedTuple):
+    """The latest judged windows of each series, oldest first: both scores, NaN before the first."""
+
+    warn: Floats
+    breach: Floats
+
+    def followed_by(self, scores: Scores) -> Trail:
+        """The trail one window on; windows that were not judged leave no trace."""
+        return Trail(
+            _pushed(self.warn, scores.warn, scores.is_judged),
+            _pushed(self.breach, scores.breach, scores.is_judged),
+        )
+
+
+def empty_trail(series: int, watch: Watch) -> Trail:
+    """The trail of series that were never judged."""
+    shape = (series, watch.sustained + 1)
+    return Trail(np.full(shape, np.nan), np.full(shape, np.nan))
+
+
+class Breaches(NamedTuple):
+    """The series that breach, and those of them that do so by the mean of their windows alone."""
+
+    found: Flags
+    by_mean: Flags
+
+
+def breaches(
+    trail: Trail, scores: Scores, baseline_windows: Floats, watch: Watch, policy: DriftPolicy
+) -> Breaches:
+    """The series whose latest windows together are a breach.
+
+    Each of the last ``sustained`` windows is beyond the breach line on one side; in corrected mode
+    the mean of sigmas must be so after correction for the small baseline, too. Or, in corrected
+    mode, one more than that many windows all warn on one side and their mean is beyond the line.
+    """
+    nobody = np.zeros(scores.harm.shape, dtype=bool)
+    if watch.warn_only:
+        return Breaches(nobody, nobody)
+    last = trail.breach[:, -watch.sustained :]
+    found, by_mean = _all_beyond(last, watch.breach), nobody
+    if policy.mode == "corrected":
+        # Few series come this far; the tails of the others need not be worked out.
+        far = np.flatnonzero(found & scores.is_sigma)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = last[far].mean(axis=1) / np.sqrt(1 + 1 / baseline_windows[far])
+        together, _ = normal_scores(t, baseline_windows[far] - 1)
+        found[far] = np.abs(together) >= watch.breach
+        if policy.breach_by_mean:
+            on_average = np.abs(trail.breach.mean(axis=1)) >= watch.breach
+            by_mean = _all_beyond(trail.warn, watch.warn) & on_average & ~found
+    counted = scores.is_judged & scores.harm
+    return Breaches((found | by_mean) & counted, by_mean & counted)
+
+
+def window_levels(
+    found: Readings,
+    scores: Scores,
+    is_breach: Flags,
+    adjusted_p: Floats,
+    *,
+    watch: Watch,
+    policy: DriftPolicy,
+) -> Codes:
+    """The level of each window that has points, as a code."""
+    beyond = scores.is_judged & (np.abs(scores.warn) >= watch.warn)
+    stands_out = policy.mode == "literal" or adjusted_p <= policy.q
+    # Step 8.
+    level = np.full(scores.warn.shape, CODE["OK"], dtype=np.int8)
+    # Step 7.
+    level[beyond] = CODE["INFO"]
+    is_apart = found.is_degenerate & scores.matters
+    level[scores.is_enough & is_apart & ~scores.harm] = CODE["INFO"]
+    # Step 6.
+    level[scores.is_enough & found.is_new] = CODE["NEW_CLASS"]
+    # Step 5.
+    level[scores.is_enough & is_apart & scores.harm] = CODE["DEGENERATE"]
+    # Step 4.
+    level[beyond & scores.harm & stands_out] = CODE["WARN"]
+    # Step 3.
+    level[is_breach] = CODE["BREACH"]
+    # Step 2.
+    unjudged = ~(scores.is_judged | (scores.is_enough & (found.is_degenerate | found.is_new)))
+    level[unjudged] = CODE["INSUFFICIENT_BASELINE"]
+    return level
+
+
+def _pushed(trail: Floats, score: Floats, is_judged: Flags) -> Floats:
+    moved = np.concatenate([trail[:, 1:], score[:, None]], axis=1)
+    return np.where(is_judged[:, None], moved, trail)
+
+
+def _all_beyond(trail: Floats, line: float) -> Flags:
+    above, below = trail >= line, trail <= -line
+    # A trail has few windows, and "all" along so short an axis is slow.
+    windows = range(trail.shape[1])
+    both = (reduce(np.logical_and, (side[:, at] for at in windows)) for side in (above, below))
+    return np.logical_or(*both)

@@ -1,0 +1,320 @@
+"""What a cohort remembers from tick to tick: trails, frozen baselines and open episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.core.canonical import digest
+from gatemark.drift.judging.cohort import NEVER, Baseline, Cohort, Rows
+from gatemark.drift.judging.late import written
+from gatemark.drift.judging.levels import Trail, empty_trail
+from gatemark.drift.signal import DriftSignal, Episode, Level, severity
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+_SCORE = np.dtype("<f8")
+
+
+class FrozenBaseline(msgspec.Struct, frozen=True):
+    """A baseline that is kept as it was: number, revision, items and parts of its windows."""
+
+    number: tuple[int, ...]
+    revision: tuple[int, ...]
+    items: tuple[float, ...]
+    parts: tuple[tuple[float, ...], ...]
+
+
+class SeriesMemory(msgspec.Struct, frozen=True):
+    """What is kept of one series between ticks; numbers of windows are of this length.
+
+    Trails are packed scores; an empty one is that of a series without any. ``settled`` is the last
+    window that nothing makes anybody judge again. ``seen`` is one byte for each of the latest
+    windows up to ``judged``: how often it had been written when they were looked at. ``is_anew``
+    asks to judge again what comes after ``judged``, and to join the episode at the end; ``looked``
+    is how far windows had been judged before.
+    """
+
+    window_s: int
+    judged: int
+    since: int
+    calm: int
+    warn_trail: bytes
+    breach_trail: bytes
+    frozen: FrozenBaseline | None
+    episode: Episode | None
+    signal: DriftSignal | None
+    settled: int = NEVER
+    seen: bytes = b""
+    is_anew: bool = False
+    looked: int = NEVER
+
+
+class Memory:
+    """The memory of a whole cohort, as arrays.
+
+    ``judged`` is the latest window that was looked at, ``since`` the first that may be in a
+    baseline, ``calm`` how many quiet windows an episode has had, ``settled`` the latest window
+    that stays as it was judged. ``is_touched`` marks the rows that a tick changed. ``over`` are the
+    ids of episodes that are closed on record: trouble that is found again gets another one.
+    """
+
+    def __init__(
+        self,
+        cohort: Cohort,
+        kept: Mapping[int, SeriesMemory],
+        over: frozenset[str] = frozenset(),
+    ) -> None:
+        count, wanted = len(cohort.series), cohort.watch.baseline
+        self._cohort = cohort
+        self.over = over
+        self._window_s = cohort.window_s
+        self.settled: Indices = np.full(count, NEVER, dtype=np.int64)
+        self._looked: Indices = np.full(count, NEVER, dtype=np.int64)
+        self._opened_now: set[str] = set()
+        self.judged: Indices = np.full(count, NEVER, dtype=np.int64)
+        self.since: Indices = np.full(count, NEVER, dtype=np.int64)
+        self.calm: Indices = np.zeros(count, dtype=np.int64)
+        self.trail = empty_trail(count, cohort.watch)
+        self.is_frozen: Flags = np.zeros(count, dtype=bool)
+        self.frozen = Baseline(
+            number=np.full((count, wanted), NEVER, dtype=np.int64),
+            revision=np.zeros((count, wanted), dtype=np.int64),
+            items=np.zeros((count, wanted)),
+            parts=np.zeros((count, wanted, cohort.parts.shape[2])),
+        )
+        self.episodes: dict[int, Episode] = {}
+        self.carried: dict[int, Episode] = {}
+        self.closed: list[Episode] = []
+        self.is_touched: Flags = np.zeros(count, dtype=bool)
+        self.signals: dict[int, DriftSignal] = {}
+        for row, series in enumerate(cohort.series):
+            if series.id in kept:
+                self._recall(row, kept[series.id])
+
+    def _recall(self, row: int, kept: SeriesMemory) -> None:
+        if kept.window_s != self._window_s[row]:
+            # Windows are counted otherwise now; only the trouble itself is remembered.
+            if kept.episode is not None:
+                self.carried[row] = kept.episode
+            return
+        self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
+        self.settled[row], self._looked[row] = kept.settled, kept.looked
+        for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
+            if len(told) == _SCORE.itemsize * trail.shape[1]:
+                trail[row] = np.frombuffer(told, dtype=_SCORE)
+        if kept.signal is not None:
+            self.signals[row] = kept.signal
+        if kept.episode is not None:
+            # What is judged anew comes to what it comes to; the episode waits for the end.
+            is_waiting = kept.is_anew or kept.judged == NEVER
+            kept_in = self.carried if is_waiting else self.episodes
+            kept_in[row] = kept.episode
+        frozen = kept.frozen
+        if frozen is not None and len(frozen.number) <= self.frozen.number.shape[1]:
+            cut = len(frozen.number)
+            width = len(frozen.parts[0]) if frozen.parts else 0
+            self.is_frozen[row] = True
+            self.frozen.number[row, :cut] = frozen.number
+            self.frozen.revision[row, :cut] = frozen.revision
+            self.frozen.items[row, :cut] = frozen.items
+            self.frozen.parts[row, :cut, :width] = frozen.parts
+
+    def baseline(self, trailing: Baseline, rows: Rows) -> Baseline:
+        """The trailing baseline of some rows, or the frozen one where there is one."""
+        is_frozen = self.is_frozen[rows]
+        if not is_frozen.any():
+            return trailing
+        used = trailing.copied()
+        for target, source in zip(used, self.frozen, strict=True):
+            target[is_frozen] = source[rows][is_frozen]
+        return used
+
+    def freeze(self, rows: Indices, baseline: Baseline) -> None:
+        """Keep the baseline of some rows that have none kept yet."""
+        for target, source in zip(self.frozen, baseline, strict=True):
+            target[rows] = source
+        self.is_frozen[rows] = True
+
+    def thaw(self, rows: Indices) -> None:
+        """Let the baseline of some rows trail again."""
+        self.is_frozen[rows] = False
+
+    def rearm(self, row: int, first: int, moment: datetime, cause: str) -> None:
+        """Close the episode of a row because its asset was examined anew; its past is forgotten.
+
+        ``first`` is the first window of the new baseline.
+        """
+        self.close(row, moment, cause)
+        self.since[row] = first
+        self._settle(row, first)
+
+    def leave(self, row: int, first: int, moment: datetime, cause: str) -> None:
+        """Close the episode of a row because what drifted is gone; its baseline stays as it was.
+
+        ``first`` is the first window of what is there now.
+        """
+        is_frozen = self.is_frozen[row]
+        self.close(row, moment, cause)
+        self.is_frozen[row] = is_frozen
+        self._settle(row, first)
+
+    def _settle(self, row: int, first: int) -> None:
+        self.settled[row] = max(int(self.settled[row]), first - 1)
+        for trail in self.trail:
+            trail[row] = np.nan
+
+    def is_first_seen(self, row: int, episode: Episode) -> bool:
+        """Whether this tick was the first to look at the window that opened an episode."""
+        opened = self._cohort.index_at(row, episode.opened.start)
+        return episode.id in self._opened_now and opened > int(self._looked[row])
+
+    def close(self, row: int, moment: datetime, cause: str) -> None:
+        """Close the episode of a row."""
+        self.is_touched[row] = True
+        episode = self.episodes.pop(row, None) or self.carried.pop(row)
+        # Trouble of the past that only judging again brought up, and that is over, is no news.
+        if episode.id not in self._opened_now or self.is_first_seen(row, episode):
+            over = msgspec.structs.replace(episode, closed_at=moment, closed_because=cause)
+            self.closed.append(over)
+        self.is_frozen[row] = False
+        self.calm[row] = 0
+
+    def note(
+        self, cohort: Cohort, row: int, signal: DriftSignal, policy_digest: str, column: int
+    ) -> None:
+        """Open an episode for an alarm in a column, or carry the open one on."""
+        if signal.window is None:
+            return
+        known = self.episodes.get(row)
+        if known is None:
+            rows = slice(row, row + 1)
+            used = self.baseline(cohort.trailing(column, self.since, rows), rows)
+            ids, content = baseline_account(cohort, row, used)
+            names = (signal.asset, signal.metric, signal.detector, signal.window.id)
+            identity = digest([*names, policy_digest])
+            self._opened_now.add(identity)
+            self.episodes[row] = Episode(
+                id=identity,
+                asset=signal.asset,
+                metric=signal.metric,
+                detector=signal.detector,
+                level=signal.level,
+                opened=signal.window,
+                latest=signal.window,
+                breached=signal.window if signal.level == "BREACH" else None,
+                signal=msgspec.structs.replace(signal, episode=identity),
+                policy_digest=policy_digest,
+                baseline_ids=ids,
+                baseline_digest=content,
+            )
+            return
+        grew = severity(signal.level) > severity(known.level)
+        is_first_breach = signal.level == "BREACH" and known.breached is None
+        level: Level = signal.level if grew else known.level
+        self.episodes[row] = msgspec.structs.replace(
+            known,
+            level=level,
+            latest=signal.window,
+            breached=signal.window if is_first_breach else known.breached,
+            signal=msgspec.structs.replace(signal, episode=known.id) if grew else known.signal,
+        )
+
+    def carry(self) -> None:
+        """Join episodes from before with what the same windows came to when judged anew."""
+        for row, before in self.carried.items():
+            now = self.episodes.get(row)
+            if now is None:
+                self.episodes[row] = before
+                continue
+            grew = severity(now.level) > severity(before.level)
+            self.episodes[row] = msgspec.structs.replace(
+                before,
+                level=now.level if grew else before.level,
+                latest=max(before.latest, now.latest),
+                breached=before.breached or now.breached,
+                signal=msgspec.structs.replace(now.signal, episode=before.id)
+                if grew
+                else before.signal,
+            )
+        self.carried.clear()
+        for row, episode in self.episodes.items():
+            identity = episode.id
+            while identity in self.over:
+                identity = digest([identity, "again"])
+            if identity != episode.id:
+                signal = msgspec.structs.replace(episode.signal, episode=identity)
+                self.episodes[row] = msgspec.structs.replace(episode, id=identity, signal=signal)
+
+    def told(self, rows: Indices) -> Iterator[SeriesMemory]:
+        """What to keep of some rows, one after the other."""
+        numbers = (self._window_s, self.judged, self.since, self.calm, self.settled)
+        # Whole columns become Python's values at once; one by one would take longer than writing.
+        columns = [part[rows].tolist() for part in numbers]
+        warn, breach = (_packed(trail[rows]) for trail in self.trail)
+        seen = written(self._cohort, rows, self.judged[rows])
+        is_frozen = self.is_frozen[rows].tolist()
+        kept = zip(rows.tolist(), *columns, warn, breach, is_frozen, _rows_of(seen), strict=True)
+        for row, window_s, judged, since, calm, settled, warned, breached, frozen, times in kept:
+            yield SeriesMemory(
+                window_s=window_s,
+                judged=judged,
+                since=since,
+                calm=calm,
+                warn_trail=warned,
+                breach_trail=breached,
+                frozen=self._frozen(row) if frozen else None,
+                episode=self.episodes.get(row),
+                signal=self.signals.get(row),
+                settled=settled,
+                seen=times,
+            )
+
+    def _frozen(self, row: int) -> FrozenBaseline:
+        here = self.frozen.items[row] > 0
+        return FrozenBaseline(
+            number=tuple(self.frozen.number[row, here].tolist()),
+            revision=tuple(self.frozen.revision[row, here].tolist()),
+            items=tuple(self.frozen.items[row, here].tolist()),
+            parts=tuple(tuple(parts) for parts in self.frozen.parts[row, here].tolist()),
+        )
+
+
+def _packed(trails: Floats) -> list[bytes]:
+    """The scores of each row as bytes."""
+    return _rows_of(trails.astype(_SCORE))
+
+
+def _rows_of(table: NDArray[Any]) -> list[bytes]:
+    """The bytes of each row."""
+    size = table.shape[1] * table.dtype.itemsize
+    joined = table.tobytes()
+    return [joined[at : at + size] for at in range(0, len(joined), size)]
+
+
+def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:
+    """The names of a row's baseline windows with their revisions, the digest of what they hold."""
+    windows = [
+        (
+            f"{cohort.window(row, int(number)).id}#{revision}",
+            items,
+            [None if np.isnan(part) else part for part in parts],
+        )
+        for number, revision, items, parts in zip(
+            *(part[0].tolist() for part in baseline), strict=True
+        )
+        if items > 0
+    ]
+    return tuple(name for name, _, _ in windows), digest(windows)
+
+
+def followed(memory: Memory, trail: Trail, rows: Indices) -> None:
+    """Put the trails of some rows in the place of what was there."""
+    memory.trail.warn[rows] = trail.warn
+    memory.trail.breach[rows] = trail.breach

@@ -1,0 +1,238 @@
+"""What is watched, how closely, and what follows: every number that decides is in here."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.canonical import digest, original_fields, plain
+from gatemark.core.change import AssetKind
+from gatemark.core.durations import seconds_of
+from gatemark.core.errors import InvalidValueError
+from gatemark.drift.signal import ALARMS, Harm, Level, Mode
+
+ANY_METRIC: Final = "*"
+
+Positive = Annotated[float, msgspec.Meta(gt=0, le=1000)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+Few = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+Scale = Literal["number", "rate"]
+Act = Literal["alert", "shadow", "demote", "pause", "roll_back"]
+WatchedStage = Literal["shadow", "canary", "enabled"]
+
+
+@original_fields(
+    "metric detector classes harm window baseline enough shown span warn breach sustained "
+    "warn_only scale min_sd min_effect min_items max_missing clear_below clear_windows "
+    "options"
+)
+class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How one metric is watched.
+
+    ``classes`` are the kinds of assets it is meant for; empty means every kind. ``window`` merges
+    shorter pushed windows; left out, windows are taken as pushed. ``baseline`` windows make up
+    mean and spread, looked for among the latest ``span``; fewer than ``enough`` decide nothing,
+    fewer than ``shown`` do not even give a number. ``warn`` and ``breach`` are in sigmas, and a
+    breach must last ``sustained`` windows. ``scale: rate`` lets the items of a window say how
+    noisy a rate must be; ``min_sd`` says it for other numbers. A change of less than
+    ``min_effect`` is no alarm, however sure. Windows with fewer than ``min_items`` do not count.
+    An episode closes after ``clear_windows`` below ``clear_below``.
+    """
+
+    metric: str
+    detector: str = "sigma"
+    classes: tuple[AssetKind, ...] = ()
+    harm: Harm = "both"
+    window: str | None = None
+    baseline: Few = 14
+    enough: Few = 14
+    shown: Few = 7
+    span: Few = 28
+    warn: Positive = 2.0
+    breach: Positive = 3.0
+    sustained: Few = 2
+    warn_only: bool = False
+    scale: Scale = "number"
+    min_sd: NotNegative | None = None
+    min_effect: NotNegative = 0.0
+    min_items: Annotated[int, msgspec.Meta(ge=1)] = 1
+    max_missing: Few = 2
+    clear_below: Positive = 1.5
+    clear_windows: Few = 3
+    options: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        name = f"watch of {self.metric}"
+        if not self.metric.strip():
+            raise InvalidValueError("a watch needs a metric")
+        if self.window is not None:
+            seconds_of(self.window)
+        if self.warn > self.breach:
+            raise InvalidValueError(
+                f"{name}: warn must be <= breach, got {self.warn} and {self.breach}"
+            )
+        if self.clear_below > self.warn:
+            raise InvalidValueError(f"{name}: clear_below must be <= warn, got {self.clear_below}")
+        if not 2 <= self.enough <= self.baseline <= self.span:
+            raise InvalidValueError(
+                f"{name}: 2 <= enough <= baseline <= span must hold, "
+                f"got {self.enough}, {self.baseline}, {self.span}"
+            )
+        if self.shown > self.enough:
+            raise InvalidValueError(f"{name}: shown must be <= enough, got {self.shown}")
+
+    def fits(self, metric: str, kind: AssetKind | None) -> bool:
+        """Whether this watch is about that metric of that kind of asset; unknown kinds fit all."""
+        if self.metric not in (metric, ANY_METRIC):
+            return False
+        return kind is None or not self.classes or kind in self.classes
+
+
+@original_fields("stage level acts")
+class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What follows when an asset of a stage comes to a level."""
+
+    stage: WatchedStage
+    level: Level
+    acts: tuple[Act, ...]
+
+    def __post_init__(self) -> None:
+        if not self.acts:
+            raise InvalidValueError(
+                f"{self.level} of a {self.stage} asset must be followed by acts"
+            )
+        whole = f"{self.level} of {self.stage}"
+        if self.level not in _ANSWERED:
+            raise InvalidValueError(f"{whole} has no response: nothing has happened")
+        allowed = _POSSIBLE[self.stage] if self.level in ALARMS else _ONLY_TOLD
+        wrong = [act for act in self.acts if act not in allowed]
+        if wrong:
+            raise InvalidValueError(
+                f"{whole} cannot be followed by {wrong[0]}, only by {', '.join(allowed)}"
+            )
+
+
+_ANSWERED: Final[frozenset[Level]] = ALARMS | {"STALE"}
+_ONLY_TOLD: Final[tuple[Act, ...]] = ("alert",)
+"""Silence says nothing about an asset, so that it can be told of and no more."""
+_POSSIBLE: Final[dict[WatchedStage, tuple[Act, ...]]] = {
+    "enabled": ("alert", "shadow", "demote", "roll_back"),
+    "canary": ("alert", "pause", "shadow", "demote", "roll_back"),
+    "shadow": ("alert", "demote"),
+}
+
+
+def _responses() -> tuple[Response, ...]:
+    alert: tuple[Act, ...] = ("alert",)
+    everywhere: tuple[WatchedStage, ...] = ("shadow", "canary", "enabled")
+    return (
+        Response("enabled", "WARN", ("shadow", "alert")),
+        Response("enabled", "DEGENERATE", ("shadow", "alert")),
+        Response("enabled", "BREACH", ("demote", "alert")),
+        Response("canary", "WARN", ("pause", "alert")),
+        Response("canary", "DEGENERATE", ("pause", "alert")),
+        Response("canary", "BREACH", ("roll_back", "alert")),
+        Response("shadow", "WARN", alert),
+        Response("shadow", "DEGENERATE", alert),
+        Response("shadow", "BREACH", ("demote", "alert")),
+        *(Response(stage, level, alert) for stage in everywhere for level in _TOLD),
+    )
+
+
+_TOLD: Final[tuple[Level, ...]] = ("NEW_CLASS", "STALE")
+_EXTRACTING: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
+
+WATCHES: Final = (
+    Watch(
+        metric="golden_accuracy",
+        classes=("model", "prompt", "tool", "agent"),
+        harm="down",
+        window="1d",
+        scale="rate",
+    ),
+    Watch(metric="verifier_block_ratio", classes=("agent",), window="1d", scale="rate"),
+    Watch(
+        metric="confidence_kl",
+        detector="kl",
+        classes=_EXTRACTING,
+        harm="up",
+        window="1d",
+        min_items=50,
+    ),
+    Watch(metric="rejection_ratio", classes=("rule_pack",), window="1d", scale="rate"),
+    Watch(
+        metric="calibration_ece",
+        detector="ece_excess",
+        classes=_EXTRACTING,
+        harm="up",
+        window="1d",
+        min_items=100,
+    ),
+    Watch(metric="tool_error_classes", detector="chi_square", classes=("tool",), window="1d"),
+    Watch(metric=ANY_METRIC),
+    Watch(metric=ANY_METRIC, detector="kl", harm="up", min_items=50),
+    Watch(metric=ANY_METRIC, detector="ece_excess", harm="up", min_items=100),
+    Watch(metric=ANY_METRIC, detector="chi_square"),
+)
+"""The table of watched metrics, and the watches of every metric that is not in it, by form."""
+
+
+@original_fields("name mode watches q breach_by_mean lateness catch_up responses")
+class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All that decides about drift.
+
+    ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no memory.
+    ``q`` bounds the share of false warnings among those of one tick. ``breach_by_mean`` also calls
+    a breach when one window more than ``sustained`` all warn and their mean is beyond the line.
+    ``lateness`` is how long after its end a window may still be filled. ``catch_up`` is how many
+    windows a tick goes back for those that nobody looked at.
+    """
+
+    name: str = "watched-metrics"
+    mode: Mode = "corrected"
+    watches: tuple[Watch, ...] = WATCHES
+    q: Share = 0.05
+    breach_by_mean: bool = True
+    lateness: str | None = None
+    catch_up: Annotated[int, msgspec.Meta(ge=1, le=400)] = 30
+    responses: tuple[Response, ...] = _responses()
+
+    def __post_init__(self) -> None:
+        if not self.watches:
+            raise InvalidValueError(f"policy {self.name} watches nothing")
+        if self.lateness is not None:
+            seconds_of(self.lateness)
+        places = [(watch.metric, watch.detector, watch.classes) for watch in self.watches]
+        if len(set(places)) < len(places):
+            raise InvalidValueError(f"policy {self.name} watches a metric twice in the same way")
+        keys = [(response.stage, response.level) for response in self.responses]
+        repeated = sorted({" ".join(key) for key in keys if keys.count(key) > 1})
+        if repeated:
+            raise InvalidValueError(f"policy {self.name} responds twice to {repeated[0]}")
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything in here."""
+        return _digest_of(msgspec.json.encode(plain(self)))
+
+    @property
+    def lateness_s(self) -> int:
+        """How many seconds a window waits for its last points."""
+        return seconds_of(self.lateness) if self.lateness else 0
+
+    def acts_for(self, stage: str | None, level: Level) -> tuple[Act, ...]:
+        """What to do about an asset of that stage; one without a stage can only be told about."""
+        for response in self.responses:
+            if (response.stage, response.level) == (stage, level):
+                return response.acts
+        told = any(response.level == level for response in self.responses)
+        return ("alert",) if told and stage is None else ()
+
+
+@lru_cache(maxsize=64)
+def _digest_of(policy: bytes) -> str:
+    """A policy is asked for its digest on every look and hardly ever changes."""
+    return digest(msgspec.json.decode(policy))

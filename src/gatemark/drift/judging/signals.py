@@ -1,0 +1,240 @@
+"""One series' readings as a signal: numbers that can be had, and a reason in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.drift.judging.cohort import NEVER, Cohort
+from gatemark.drift.judging.detector import Readings
+from gatemark.drift.judging.levels import CODE, Scores
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.signal import LEVELS, DriftSignal, Level
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int8]
+Flags = NDArray[np.bool_]
+MOST_NAMES = 5
+
+
+class Judgement(NamedTuple):
+    """Everything that was found out about some rows of a cohort in one column."""
+
+    column: int
+    rows: NDArray[np.int64]
+    readings: Readings
+    scores: Scores
+    baseline_windows: Floats
+    adjusted_p: Floats
+    levels: Codes
+    by_mean: Flags
+
+    def only(self, at: int) -> Judgement:
+        """The same for one of the rows."""
+        cut = slice(at, at + 1)
+        return Judgement(
+            column=self.column,
+            rows=self.rows[cut],
+            readings=self.readings.rows(cut),
+            scores=self.scores.rows(cut),
+            baseline_windows=self.baseline_windows[cut],
+            adjusted_p=self.adjusted_p[cut],
+            levels=self.levels[cut],
+            by_mean=self.by_mean[cut],
+        )
+
+
+def signal_of(cohort: Cohort, judgement: Judgement, at: int, policy: DriftPolicy) -> DriftSignal:
+    """The signal of the ``at``-th judged row."""
+    ((_, signal),) = signals_of(cohort, judgement.only(at), policy)
+    return signal
+
+
+def signals_of(
+    cohort: Cohort, judgement: Judgement, policy: DriftPolicy
+) -> Iterator[tuple[int, DriftSignal]]:
+    """Row and signal of everything that was judged."""
+    found, column, rows = judgement.readings, judgement.column, judgement.rows
+    is_shown = judgement.baseline_windows >= cohort.watch.shown
+    # Whole columns become Python's numbers at once; one by one would take most of a tick.
+    numbers = zip(
+        rows.tolist(),
+        judgement.levels.tolist(),
+        _reasons(cohort, judgement, policy),
+        judgement.baseline_windows.tolist(),
+        cohort.raw_items[rows, column].tolist(),
+        cohort.windows(rows, column),
+        *(_numbers(part, is_shown) for part in (found.sigma, found.z, found.p_value, found.sd)),
+        *(_numbers(part) for part in (found.value, found.mu)),
+        _extras(found),
+        strict=True,
+    )
+    name, all_series = cohort.detector.name, cohort.series
+    for row, code, reason, windows, n, window, sigma, z, p_value, sd, value, mu, more in numbers:
+        series = all_series[row]
+        signal = DriftSignal(
+            asset=series.asset,
+            metric=series.metric,
+            detector=name,
+            level=LEVELS[code],
+            reason=reason,
+            sigma=sigma,
+            z=z,
+            p_value=p_value,
+            value=value,
+            mu=mu,
+            sd=sd,
+            n=int(n),
+            window=window,
+            baseline_windows=int(windows),
+            extras=more,
+        )
+        yield row, signal
+
+
+def _extras(found: Readings) -> Iterator[dict[str, float]]:
+    """What else a detector tells of each row."""
+    names = tuple(found.extras)
+    columns = [_numbers(part) for part in found.extras.values()]
+    for numbers in zip(*columns, strict=True) if columns else [()] * found.value.size:
+        told = zip(names, numbers, strict=True)
+        yield {name: number for name, number in told if number is not None}
+
+
+def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
+    """The signal of a series whose latest closed window has no points, or too few items.
+
+    ``missing_windows`` is how many of the latest cannot be judged for that; ``silent_windows`` how
+    many there were to look at when it is not known since when.
+    """
+    series = cohort.series[row]
+    n = int(cohort.raw_items[row, -1])
+    counted = np.flatnonzero(cohort.items[row] > 0)
+    extras: dict[str, float] = {}
+    gap = cohort.columns
+    if counted.size or judged > NEVER:
+        since = int(cohort.last[row]) - judged
+        gap = cohort.columns - 1 - int(counted[-1]) if counted.size else since
+        extras["missing_windows"] = gap
+    else:
+        extras["silent_windows"] = gap
+    if n:
+        needed = f"only {n} items in the latest window, {cohort.watch.min_items} are needed"
+        reason = needed if gap == 1 else f"{needed}; nothing to judge for {_windows(gap)}"
+    elif counted.size:
+        last = cohort.window(row, int(cohort.last[row]) - gap)
+        reason = f"no point for {_windows(gap)}; the last one ended {last.end:%Y-%m-%dT%H:%MZ}"
+    elif judged > NEVER:
+        last = cohort.window(row, judged)
+        reason = f"no point for a long time; the last window looked at ended {last.end:%Y-%m-%d}"
+    else:
+        reason = f"no point in the latest {cohort.columns} windows"
+    return DriftSignal(
+        asset=series.asset,
+        metric=series.metric,
+        detector=cohort.detector.name,
+        level="STALE",
+        reason=reason,
+        sigma=None,
+        z=None,
+        p_value=None,
+        value=None,
+        mu=None,
+        sd=None,
+        n=n,
+        window=cohort.window(row, int(cohort.last[row])),
+        baseline_windows=0,
+        extras=extras,
+    )
+
+
+def _reasons(cohort: Cohort, judgement: Judgement, policy: DriftPolicy) -> Iterator[str]:
+    """The reason of each row; most are well, and that is soon said."""
+    well, line = CODE["OK"], f"{cohort.watch.warn:g}"
+    is_literal = policy.mode == "literal"
+    names = np.where(np.isfinite(judgement.readings.sigma) & is_literal, "sigma", "z").tolist()
+    sizes = np.abs(judgement.scores.warn).tolist()
+    levels = judgement.levels.tolist()
+    is_flat = judgement.readings.is_degenerate.tolist()
+    for at, (code, name, size) in enumerate(zip(levels, names, sizes, strict=True)):
+        if code == well and is_flat[at]:
+            effect = f"{cohort.watch.min_effect:g}"
+            yield f"differs from a baseline that never changed by less than {effect} (min_effect)"
+        elif code == well:
+            yield f"|{name}| {size:.2f} is below {line}"
+        else:
+            yield _reason(cohort, judgement, at, LEVELS[code], policy)
+
+
+def _reason(
+    cohort: Cohort, judgement: Judgement, at: int, level: Level, policy: DriftPolicy
+) -> str:
+    watch, found = cohort.watch, judgement.readings
+    score, extreme = judgement.scores.warn[at], judgement.scores.breach[at]
+    name = "sigma" if policy.mode == "literal" and math.isfinite(found.sigma[at]) else "z"
+    match level:
+        case "INSUFFICIENT_BASELINE":
+            windows = int(judgement.baseline_windows[at])
+            if windows >= watch.enough:
+                return "the baseline leaves nothing to compare with"
+            return f"{_windows(windows)} of baseline, {watch.enough} are needed to judge"
+        case "BREACH":
+            side = "above" if extreme > 0 else "below"
+            lasting = f"beyond {watch.breach:g} for {_windows(watch.sustained)} or more"
+            if judgement.by_mean[at]:
+                lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
+            if not judgement.scores.is_sigma[at]:
+                return f"z {abs(extreme):.2f} against the baseline, {lasting}"
+            return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
+        case "WARN":
+            tick = "" if policy.mode == "literal" else _among(judgement.adjusted_p[at], policy)
+            news = f"; {_news(cohort, judgement, at)}" if found.is_new[at] else ""
+            return f"|{name}| {abs(score):.2f} must be < {watch.warn:g}{tick}{news}"
+        case "DEGENERATE":
+            return "differs from a baseline that never changed, so that no sigma exists"
+        case "NEW_CLASS":
+            return _news(cohort, judgement, at)
+        case _:
+            return _harmless(name, float(score), judgement, at, policy)
+
+
+def _news(cohort: Cohort, judgement: Judgement, at: int) -> str:
+    """Which classes the window has that no earlier one had."""
+    row, column = int(judgement.rows[at]), judgement.column
+    layout = cohort.series[row].layout
+    fresh = (cohort.parts[row, column] > 0) & (cohort.parts[row, :column].sum(axis=0) == 0)
+    names = [str(layout[place]) for place in np.flatnonzero(fresh) if place < len(layout)]
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"a class occurred that the baseline never had{': ' + shown if shown else ''}"
+
+
+def _harmless(name: str, score: float, judgement: Judgement, at: int, policy: DriftPolicy) -> str:
+    if judgement.readings.is_degenerate[at]:
+        return "differs from a constant baseline in the harmless direction"
+    if not judgement.scores.harm[at]:
+        return f"{name} {score:+.2f} is in the harmless direction"
+    adjusted = judgement.adjusted_p[at]
+    return (
+        f"|{name}| {abs(score):.2f}, but p adjusted for the tick is {adjusted:.3g} > {policy.q:g}"
+    )
+
+
+def _among(adjusted: Any, policy: DriftPolicy) -> str:
+    return f"; p adjusted for the tick {float(adjusted):.3g} <= {policy.q:g}"
+
+
+def _windows(count: int) -> str:
+    return f"{count} window" if count == 1 else f"{count} windows"
+
+
+def _numbers(part: Floats, is_shown: Flags | None = None) -> list[float | None]:
+    """The numbers of a column; None for one that cannot be had or is not to be shown."""
+    known = np.isfinite(part) if is_shown is None else np.isfinite(part) & is_shown
+    numbers = part.astype(object)
+    numbers[~known] = None
+    found: list[float | None] = numbers.tolist()
+    return found

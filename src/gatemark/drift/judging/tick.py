@@ -1,0 +1,274 @@
+"""One tick: every closed window that nobody has looked at yet, oldest first, all series at once.
+
+Pure: cohorts, memories, policy and moment in; signals and changed memories out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from gatemark.drift.judging.cohort import Cohort, Rows
+from gatemark.drift.judging.detector import Readings, joined
+from gatemark.drift.judging.levels import (
+    CODE,
+    Scores,
+    breaches,
+    scores_of,
+    window_levels,
+)
+from gatemark.drift.judging.memory import Memory, followed
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.judging.signals import Judgement, signal_of, signals_of, stale_signal
+from gatemark.drift.signal import ALARMS, DriftSignal, Episode, worst
+from gatemark.statistics.multiplicity import benjamini_hochberg
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+BLOCK_CELLS = 65_536
+"""How many numbers of baselines a detector sees at once, so that they stay in a cache."""
+_ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
+
+
+class Rearming(msgspec.Struct, frozen=True):
+    """An asset starts anew at a moment, and why; its baseline too, unless that was not to blame.
+
+    ``is_takeover`` tells that another version served before.
+    """
+
+    moment: datetime
+    cause: str
+    keeps_baseline: bool = False
+    is_takeover: bool = False
+
+
+class Ticked(NamedTuple):
+    """What a tick found: the signals of each cohort row by row, and the episodes."""
+
+    by_cohort: tuple[tuple[DriftSignal, ...], ...]
+    open: tuple[Episode, ...]
+    closed: tuple[Episode, ...]
+    judged_windows: int
+
+    @property
+    def signals(self) -> tuple[DriftSignal, ...]:
+        """The signals of all series."""
+        return tuple(signal for signals in self.by_cohort for signal in signals)
+
+
+class _Round(NamedTuple):
+    """One column of one cohort, read but not yet judged."""
+
+    cohort: Cohort
+    memory: Memory
+    column: int
+    rows: Indices
+    readings: Readings
+    scores: Scores
+    baseline_windows: Floats
+
+
+def tick(
+    cohorts: Sequence[tuple[Cohort, Memory]],
+    policy: DriftPolicy,
+    now: datetime,
+    rearmed: Callable[[Episode], Rearming | None] | None = None,
+    on_judged: Callable[[Cohort, Judgement], None] | None = None,
+) -> Ticked:
+    """Judge what is due; memories are moved on in place. ``on_judged`` sees every column.
+
+    ``rearmed`` tells when the asset of an episode last started anew.
+    """
+    for cohort, memory in cohorts:
+        _rearm(cohort, memory, rearmed)
+    policy_digest = policy.digest
+    latest: dict[int, Judgement] = {}
+    judged = 0
+    for back in range(policy.catch_up - 1, -1, -1):
+        rounds = [
+            found
+            for cohort, memory in cohorts
+            if back < cohort.rounds
+            and (found := _read(cohort, memory, cohort.columns - 1 - back, is_last=back == 0))
+            is not None
+        ]
+        if not rounds:
+            continue
+        for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
+            judgement = _judge(found, adjusted, policy, policy_digest, now)
+            judged += found.rows.size
+            if on_judged is not None:
+                on_judged(found.cohort, judgement)
+            if back == 0:
+                latest[id(found.cohort)] = judgement
+    for cohort, memory in cohorts:
+        memory.carry()
+        # Windows that are judged late may speak of what served before the asset started anew.
+        _rearm(cohort, memory, rearmed)
+    return Ticked(
+        by_cohort=tuple(
+            tuple(_signals(cohort, memory, latest.get(id(cohort)), policy))
+            for cohort, memory in cohorts
+        ),
+        open=tuple(e for _, memory in cohorts for e in memory.episodes.values()),
+        closed=tuple(e for _, memory in cohorts for e in memory.closed if e.id not in memory.over),
+        judged_windows=judged,
+    )
+
+
+def _rearm(
+    cohort: Cohort, memory: Memory, rearmed: Callable[[Episode], Rearming | None] | None
+) -> None:
+    if rearmed is None:
+        return
+    for row, episode in [*memory.episodes.items(), *memory.carried.items()]:
+        fresh = rearmed(episode)
+        if fresh is None or fresh.moment < episode.opened.end:
+            continue
+        if fresh.is_takeover or not memory.is_first_seen(row, episode):
+            start = memory.leave if fresh.keeps_baseline else memory.rearm
+            start(row, cohort.first_index_from(row, fresh.moment), fresh.moment, fresh.cause)
+
+
+def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Round | None:
+    """Let the detector read a column of the rows that are due and have points there.
+
+    Rows without enough of a baseline cannot come to anything; they are read in the last column
+    only, to say so.
+    """
+    due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    if not is_last:
+        due &= cohort.windows_before(column) >= cohort.watch.enough
+    enough = 0 if is_last else cohort.watch.enough
+    blocks = [
+        found
+        for rows in _blocks(cohort, np.flatnonzero(due))
+        if (found := _read_block(cohort, memory, column, rows, enough)) is not None
+    ]
+    if not blocks:
+        return None
+    all_rows, all_windows, all_readings = zip(*blocks, strict=True)
+    rows, windows = np.concatenate(all_rows), np.concatenate(all_windows)
+    readings = joined(all_readings)
+    scores = scores_of(readings, windows, cohort.watch, cohort.mode)
+    return _Round(cohort, memory, column, rows, readings, scores, windows)
+
+
+def _blocks(cohort: Cohort, rows: Indices) -> Iterator[Indices]:
+    """Rows some at a time; they do not depend on each other."""
+    size = max(BLOCK_CELLS // (cohort.watch.baseline * cohort.parts.shape[2]), 1)
+    for start in range(0, rows.size, size):
+        yield rows[start : start + size]
+
+
+def _read_block(
+    cohort: Cohort, memory: Memory, column: int, rows: Indices, enough: int
+) -> tuple[Indices, Floats, Readings] | None:
+    """Rows with enough of a baseline, how many windows it has, and what the detector reads."""
+    first, last = int(rows[0]), int(rows[-1])
+    some: Rows = slice(first, last + 1) if last - first + 1 == rows.size else rows
+    used = memory.baseline(cohort.trailing(column, memory.since, some), some)
+    windows = used.windows
+    is_enough = windows >= enough
+    if not is_enough.all():
+        if not is_enough.any():
+            return None
+        rows, windows, used = rows[is_enough], windows[is_enough], used.only(is_enough)
+        some = rows
+    readings = cohort.detector.judge(cohort.sample(column, some, used), cohort.options)
+    return rows, windows, readings
+
+
+def _adjusted(rounds: Sequence[_Round]) -> list[Floats]:
+    """Benjamini-Hochberg over every judged series of the round; the others have no p-value."""
+    p_values = [np.where(r.scores.is_judged, r.readings.p_value, np.nan) for r in rounds]
+    joined = np.concatenate([*p_values, np.empty(0)])
+    known = np.isfinite(joined)
+    adjusted = np.full(joined.shape, np.nan)
+    adjusted[known] = benjamini_hochberg(joined[known])
+    cuts = np.cumsum([p.size for p in p_values])[:-1]
+    return list(np.split(adjusted, cuts)) if rounds else []
+
+
+def _judge(
+    found: _Round, adjusted: Floats, policy: DriftPolicy, policy_digest: str, now: datetime
+) -> Judgement:
+    """Levels of a column, and what they do to trails, baselines and episodes."""
+    cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
+    trail = memory.trail._replace(
+        warn=memory.trail.warn[rows], breach=memory.trail.breach[rows]
+    ).followed_by(scores)
+    followed(memory, trail, rows)
+    memory.judged[rows] = cohort.index_of(found.column)[rows]
+    memory.is_touched[rows] = True
+    breached = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
+    levels = window_levels(
+        found.readings, scores, breached.found, adjusted, watch=cohort.watch, policy=policy
+    )
+    judgement = Judgement(
+        column=found.column,
+        rows=rows,
+        readings=found.readings,
+        scores=scores,
+        baseline_windows=found.baseline_windows,
+        adjusted_p=adjusted,
+        levels=levels,
+        by_mean=breached.by_mean,
+    )
+    is_alarm = np.isin(levels, _ALARM_CODES)
+    if policy.mode == "corrected":
+        suspicious = (np.abs(scores.warn) >= cohort.watch.warn) & scores.harm
+        fresh = rows[(is_alarm | suspicious) & ~memory.is_frozen[rows]]
+        memory.freeze(fresh, cohort.trailing(found.column, memory.since, fresh))
+    for at in np.flatnonzero(is_alarm):
+        signal = signal_of(cohort, judgement, int(at), policy)
+        memory.note(cohort, int(rows[at]), signal, policy_digest, found.column)
+    _calm_down(found, is_alarm, now)
+    return judgement
+
+
+def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> None:
+    """Count quiet windows, close what has been quiet for long, and thaw what was only suspected."""
+    memory, rows, watch = found.memory, found.rows, found.cohort.watch
+    is_quiet = found.scores.is_judged & (np.abs(found.scores.warn) < watch.clear_below) & ~is_alarm
+    memory.calm[rows] = np.where(is_quiet, memory.calm[rows] + 1, 0)
+    has_episode = np.isin(rows, list(memory.episodes))
+    is_below = found.scores.is_judged & (np.abs(found.scores.warn) < watch.warn)
+    memory.thaw(rows[~has_episode & is_below & ~is_alarm])
+    settled = has_episode & (memory.calm[rows] >= watch.clear_windows)
+    for at in np.flatnonzero(settled):
+        row = int(rows[at])
+        if memory.episodes[row].level != "BREACH":
+            window = found.cohort.window(row, int(found.cohort.index_of(found.column)[row]))
+            cause = f"{watch.clear_windows} windows below {watch.clear_below:g} sigma"
+            memory.close(row, min(now, window.end), cause)
+
+
+def _signals(
+    cohort: Cohort, memory: Memory, judgement: Judgement | None, policy: DriftPolicy
+) -> Iterator[DriftSignal]:
+    if judgement is not None:
+        memory.signals.update(signals_of(cohort, judgement, policy))
+    for row, has_points in enumerate((cohort.items[:, -1] > 0).tolist()):
+        signal = memory.signals.get(row) if has_points else None
+        if signal is None:
+            signal = stale_signal(cohort, row, int(memory.judged[row]))
+        yield with_episode(signal, memory.episodes.get(row), policy)
+
+
+def with_episode(signal: DriftSignal, episode: Episode | None, policy: DriftPolicy) -> DriftSignal:
+    """A signal in the light of the open episode: until that closes, its level stays."""
+    if episode is None:
+        return signal
+    if policy.mode == "literal":
+        return msgspec.structs.replace(signal, episode=episode.id)
+    level = worst((signal.level, episode.level)) or signal.level
+    reason = signal.reason
+    if level != signal.level:
+        reason = f"episode open since {episode.opened.start:%Y-%m-%d %H:%MZ}; now: {reason}"
+    return msgspec.structs.replace(signal, level=level, reason=reason, episode=episode.id)

@@ -1,0 +1,113 @@
+"""What the ledger is told about drift tables: pushed points, and what a probe wrote down.
+
+Events are written in the transaction that writes the rows: neither is there without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from gatemark.drift.batches import PointBatch
+from gatemark.drift.stores.batches import has_batches, is_without_points, uncovered_batch
+from gatemark.drift.stores.points import Pusher
+from gatemark.flow.house import House
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
+from gatemark.ledger.payloads import SYSTEM, DriftRecorded, PointsPushed, as_payload
+
+MOST_ASSETS: Final = 20
+"""How many assets an event of a push names; it says how many there are."""
+
+
+@contextmanager
+def open_push(house: House, now: datetime) -> Iterator[Pusher]:
+    """A push of points that the ledger tells of; every way in goes through here."""
+    with house.points.pushing(int(now.timestamp()), PushEvents(house, now)) as pusher:
+        yield pusher
+
+
+class PushEvents:
+    """Tells the ledger of one push."""
+
+    def __init__(self, house: House, now: datetime) -> None:
+        self._house = house
+        self._events = house.store.events
+        self._now = now
+        # Read once: all events of a push are of one moment.
+        self._at = house.clock()
+
+    def next_number(self, connection: sa.Connection) -> int:
+        """The number of the first event of the push, after one that covers what is there."""
+        self.cover_existing(connection)
+        return self._events.next_number(connection)
+
+    def tell(self, connection: sa.Connection, batches: Sequence[PointBatch]) -> None:
+        """One event for each batch."""
+        self._add(connection, [self._said(batch, adopted=False) for batch in batches])
+
+    def cover_existing(self, connection: sa.Connection) -> Event | None:
+        """Tell of rows from before pushes had events, all in one.
+
+        None when there are none, or an earlier event tells of them.
+        """
+        if self._events.has_kind(connection, POINTS_PUSHED) or is_without_points(connection):
+            return None
+        batch = uncovered_batch(connection)
+        (event,) = self._add(connection, [self._said(batch, adopted=True)])
+        return event
+
+    def _said(self, batch: PointBatch, *, adopted: bool) -> PointsPushed:
+        return PointsPushed(
+            rows=batch.rows,
+            digest=batch.digest,
+            pushed_at=self._now,
+            asset_count=len(batch.assets),
+            assets=batch.assets[:MOST_ASSETS],
+            adopted=adopted,
+        )
+
+    def _add(self, connection: sa.Connection, said: Sequence[PointsPushed]) -> Sequence[Event]:
+        actor = SYSTEM if any(one.adopted for one in said) else self._house.actor
+        payloads = [as_payload(one) for one in said]
+        return self._events.add(
+            connection, lambda last: _drafts(POINTS_PUSHED, payloads, actor, _at(self._at, last))
+        )
+
+
+def cover_existing_points(house: House) -> Event | None:
+    """Let the ledger cover points that were pushed before it told of pushes.
+
+    For a store that was just brought to layout 0007. Gives the event; None when there is nothing
+    to cover, or the ledger covers points already.
+    """
+    teller = PushEvents(house, house.clock())
+    with house.store.database.writing() as connection:
+        return teller.cover_existing(connection) if has_batches(connection) else None
+
+
+def recording_events(house: House, now: datetime) -> Callable[[sa.Connection, DriftRecorded], None]:
+    """What tells the ledger that a probe, or closing an episode, wrote something down."""
+
+    def tell(connection: sa.Connection, said: DriftRecorded) -> None:
+        payload = as_payload(said)
+        house.store.events.add(
+            connection, lambda last: _drafts(DRIFT_RECORDED, [payload], SYSTEM, _at(now, last))
+        )
+
+    return tell
+
+
+def _drafts(
+    kind: str, payloads: Sequence[dict[str, Any]], actor: str, at: datetime
+) -> list[EventDraft]:
+    return [EventDraft(kind, at, actor, None, payload) for payload in payloads]
+
+
+def _at(now: datetime, last: datetime | None) -> datetime:
+    """Now, or the last event's moment: a clock that is behind must not keep points out."""
+    return now if last is None else max(now, last)

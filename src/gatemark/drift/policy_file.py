@@ -1,0 +1,81 @@
+"""Reading a drift policy from YAML: it adds to the table of watched metrics, or replaces it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.drift.judging.policy import WATCHES, DriftPolicy, Response, Watch
+from gatemark.drift.signal import Mode
+from gatemark.flow.plugins import detectors
+from gatemark.intake.settings_file import read_settings
+
+HEAD: Final = "gatemark_drift"
+DEFAULTS: Final = "defaults"
+
+
+def drift_policy(path: str | None, mode: Mode | None = None) -> DriftPolicy:
+    """The policy of a file, or the one that is built in; ``mode`` overrules it."""
+    policy = DriftPolicy() if path is None else read_drift_policy(path)
+    return policy if mode is None else msgspec.structs.replace(policy, mode=mode)
+
+
+def read_drift_policy(path: str) -> DriftPolicy:
+    """The policy of a file.
+
+    Its watches come in the place of those of the same metric, its responses in the place of those
+    to the same stage and level; the others stay, unless the file says ``defaults: false``.
+    """
+    value = read_settings(path)
+    if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
+        raise BadInputError(f"{path}: must start with {HEAD}: 1")
+    keeps_defaults = value.pop(DEFAULTS, True)
+    if not isinstance(keeps_defaults, bool):
+        raise BadInputError(f"{path}: {DEFAULTS} must be true or false, got {keeps_defaults!r}")
+    try:
+        policy = msgspec.convert(value, DriftPolicy)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    _check_watches(path, policy)
+    if keeps_defaults:
+        policy = _joined(policy, value)
+    return policy
+
+
+def policy_text(policy: DriftPolicy) -> str:
+    """A policy as YAML, every default written out, so that it can be read again."""
+    plain: dict[str, Any] = {HEAD: 1, DEFAULTS: False, **msgspec.to_builtins(policy)}
+    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
+
+
+def _check_watches(path: str, policy: DriftPolicy) -> None:
+    for watch in policy.watches:
+        try:
+            detector = detectors().get(watch.detector)
+            detector.build(watch.options)
+        except (BadInputError, UsageError) as error:
+            raise BadInputError(f"{path}: watch of {watch.metric}: {error}") from error
+        if watch.harm == "down" and not detector.is_directed:
+            raise BadInputError(
+                f"{path}: watch of {watch.metric}: {watch.detector} does not know up from down, "
+                "so that harm: down would never alarm; say both"
+            )
+
+
+def _joined(policy: DriftPolicy, value: dict[str, Any]) -> DriftPolicy:
+    watches: tuple[Watch, ...] = policy.watches
+    if "watches" in value:
+        named = {watch.metric for watch in policy.watches}
+        watches += tuple(watch for watch in WATCHES if watch.metric not in named)
+    responses: tuple[Response, ...] = policy.responses
+    if "responses" in value:
+        named_responses = {(response.stage, response.level) for response in policy.responses}
+        responses += tuple(
+            response
+            for response in DriftPolicy().responses
+            if (response.stage, response.level) not in named_responses
+        )
+    return msgspec.structs.replace(policy, watches=watches, responses=responses)

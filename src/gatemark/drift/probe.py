@@ -1,0 +1,322 @@
+"""The journey of ``gatemark drift probe``: judge what is due, remember it, act on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from gatemark.core.change import AssetKind
+from gatemark.core.errors import ConflictError
+from gatemark.drift.act import Done, act_on, tell_levels
+from gatemark.drift.alert import AlertPlan
+from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
+from gatemark.drift.assets import rearming, registered_kinds
+from gatemark.drift.cohorts import Gathered, gather
+from gatemark.drift.judging.cohort import Cohort
+from gatemark.drift.judging.late import first_changed
+from gatemark.drift.judging.memory import Memory, SeriesMemory
+from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
+from gatemark.drift.judging.recall import after_a_change, under_new_policy
+from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.tick import Rearming, Ticked, tick
+from gatemark.drift.ledger import recording_events
+from gatemark.drift.signal import DriftSignal, Episode, severity
+from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
+from gatemark.flow.house import House
+
+ATTEMPTS: Final = 5
+MOST_NAMED: Final = 5
+
+
+class PolicyName(msgspec.Struct, frozen=True):
+    """Which policy judged."""
+
+    name: str
+    mode: str
+    digest: str
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One probe; the fields are the keys of the JSON document."""
+
+    at: datetime
+    policy: PolicyName
+    signals: tuple[DriftSignal, ...]
+    levels: dict[str, int]
+    judged_windows: int
+    episodes: tuple[Episode, ...]
+    closed: tuple[Episode, ...]
+    actions: tuple[Done, ...]
+    alerts: tuple[Delivered, ...]
+    notes: tuple[str, ...]
+
+
+class Look(NamedTuple):
+    """What a tick found, and all it was found by."""
+
+    series: Sequence[Series]
+    gathered: Gathered
+    memories: tuple[Memory, ...]
+    kept: Mapping[tuple[int, str], KeptMemory]
+    kinds: Mapping[str, AssetKind | None]
+    ticked: Ticked
+    signals: tuple[DriftSignal, ...]
+    again: tuple[Series, ...]
+
+
+def look(house: House, policy: DriftPolicy, now: datetime, asset: str | None = None) -> Look:
+    """Judge what is due without writing anything."""
+    series = house.points.series(asset)
+    kinds = registered_kinds(house, asset)
+    kept = house.memories.memories([one.id for one in series] if asset else None)
+    recalled = _recalled(kept, policy.digest)
+    gathered = gather(house, policy, now, kinds, series, kept=recalled)
+    changed = _written_since(gathered.cohorts, recalled)
+    if changed:
+        recalled |= changed
+        gathered = gather(house, policy, now, kinds, series, kept=recalled)
+    again = {series_id for series_id, _ in changed}
+    over = _over(house, recalled)
+    memories = tuple(
+        Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts
+    )
+    cohorts = list(zip(gathered.cohorts, memories, strict=True))
+    ticked = tick(cohorts, policy, now, _starts(house, kinds))
+    silent = _never_pushed(policy, kinds, series, asset)
+    ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
+    return Look(
+        series=series,
+        gathered=gathered,
+        memories=memories,
+        kept=kept,
+        kinds=kinds,
+        ticked=ticked,
+        signals=tuple(ordered),
+        again=tuple(one for one in series if one.id in again),
+    )
+
+
+def probe(
+    house: House,
+    policy: DriftPolicy,
+    *,
+    now: datetime,
+    dry_run: bool = False,
+    plan: AlertPlan | None = None,
+) -> Probe:
+    """One tick: judge, remember, tell the ledger, act, tell the owners. Nothing is done twice."""
+    plan = plan or AlertPlan()
+    for _ in range(ATTEMPTS):
+        seen = house.memories.last_tick()
+        found = look(house, policy, now)
+        notes = _notes(found, seen, now)
+        # What was over at an earlier moment is over now, too: such windows are judged by any clock.
+        if dry_run or (_is_back(seen, now) and not found.ticked.judged_windows):
+            return _probed(found, policy, now, notes)
+        try:
+            _record(house, found, policy, seen, now)
+        except ConflictError:
+            continue
+        tell_levels(house, found.signals, _levels_before(found), found.kinds, now=now)
+        acts = act_on(house, policy, found.ticked, now=now)
+        queue_alerts(
+            house,
+            plan,
+            policy,
+            acts,
+            episodes=found.ticked.open,
+            signals=found.signals,
+            now=now,
+        )
+        return _probed(found, policy, now, notes, acts.done, alerts=send_pending(house, plan))
+    raise ConflictError(f"other probes were faster {ATTEMPTS} times in a row; nothing was recorded")
+
+
+def _recalled(
+    kept: Mapping[tuple[int, str], KeptMemory], policy_digest: str
+) -> dict[tuple[int, str], SeriesMemory]:
+    """What is remembered, as far as it still counts under the policy."""
+    return {
+        key: known.memory
+        if known.policy_digest == policy_digest
+        else under_new_policy(known.memory)
+        for key, known in kept.items()
+    }
+
+
+def _written_since(
+    cohorts: Sequence[Cohort], recalled: Mapping[tuple[int, str], SeriesMemory]
+) -> dict[tuple[int, str], SeriesMemory]:
+    """The memories of series whose judged windows came late or were corrected since."""
+    found = {}
+    for cohort in cohorts:
+        known = [
+            (row, key, memory)
+            for row, one in enumerate(cohort.series)
+            if (memory := recalled.get(key := (one.id, cohort.detector.name))) is not None
+            and len(memory.seen) == cohort.watch.span
+            and memory.window_s == cohort.window_s[row]
+        ]
+        if not known:
+            continue
+        rows = np.asarray([row for row, _, _ in known])
+        judged = np.asarray([memory.judged for _, _, memory in known])
+        seen = np.frombuffer(b"".join(memory.seen for _, _, memory in known), dtype=np.uint8)
+        first = first_changed(cohort, rows, judged, seen.reshape(len(known), -1))
+        settled = np.asarray([memory.settled for _, _, memory in known])
+        for at in np.flatnonzero(first > settled).tolist():
+            row, key, memory = known[at]
+            opened = None
+            if memory.episode is not None:
+                opened = cohort.index_at(row, memory.episode.opened.start)
+            found[key] = after_a_change(memory, int(first[at]), opened, cohort.watch.sustained)
+    return found
+
+
+def _of_cohort(
+    cohort: Cohort, recalled: Mapping[tuple[int, str], SeriesMemory]
+) -> dict[int, SeriesMemory]:
+    keys = ((one.id, cohort.detector.name) for one in cohort.series)
+    return {key[0]: recalled[key] for key in keys if key in recalled}
+
+
+def _starts(
+    house: House, kinds: Mapping[str, AssetKind | None]
+) -> Callable[[Episode], Rearming | None]:
+    """When the registered asset of an episode started anew."""
+    return lambda episode: rearming(house, episode) if episode.asset in kinds else None
+
+
+def _over(house: House, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
+    """The episodes that are over, where windows are judged again that may have opened them."""
+    if all(memory.seen for memory in recalled.values()):
+        return frozenset()
+    return frozenset(e.id for e in house.memories.episodes() if not e.is_open)
+
+
+def _never_pushed(
+    policy: DriftPolicy,
+    kinds: Mapping[str, AssetKind | None],
+    series: Sequence[Series],
+    asset: str | None,
+) -> list[DriftSignal]:
+    """Registered assets for which a metric of their kind never arrived: stale, not well."""
+    pushed = {(one.asset, one.metric) for one in series}
+    return [
+        DriftSignal(
+            asset=name,
+            metric=watch.metric,
+            detector=watch.detector,
+            level="STALE",
+            reason=f"no point was ever pushed; {kind} assets are watched by it",
+            sigma=None,
+            z=None,
+            p_value=None,
+            value=None,
+            mu=None,
+            sd=None,
+            n=0,
+            window=None,
+            baseline_windows=0,
+        )
+        for name, kind in sorted(kinds.items())
+        if kind is not None and (asset is None or name == asset)
+        for watch in policy.watches
+        if watch.metric != ANY_METRIC
+        and kind in watch.classes
+        and (name, watch.metric) not in pushed
+    ]
+
+
+def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
+    names = {one.id: (one.asset, one.metric) for one in found.series}
+    return {
+        (*names[series_id], detector): known.level
+        for (series_id, detector), known in found.kept.items()
+        if series_id in names
+    }
+
+
+def _record(house: House, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime) -> None:
+    with house.memories.recording(seen, now, recording_events(house, now)) as recorder:
+        recorder.keep_memories(_changed(found, policy.digest))
+        recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
+
+
+def _changed(found: Look, policy_digest: str) -> Iterator[MemoryRow]:
+    """The memories of all series that a tick moved on or judged otherwise than before."""
+    looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
+    for cohort, memory, signals in looked:
+        detector = cohort.detector.name
+        pairs = enumerate(zip(cohort.series, signals, strict=True))
+        rows = [
+            row
+            for row, (series, signal) in pairs
+            if memory.is_touched[row] or _is_news(found, series, detector, signal)
+        ]
+        told = memory.told(np.asarray(rows, dtype=np.int64))
+        for row, kept in zip(rows, told, strict=True):
+            level = signals[row].level
+            yield MemoryRow(cohort.series[row].id, detector, policy_digest, level, kept)
+
+
+def _is_news(found: Look, series: Series, detector: str, signal: DriftSignal) -> bool:
+    known = found.kept.get((series.id, detector))
+    return known is None or known.level != signal.level
+
+
+def _is_back(seen: LastTick, now: datetime) -> bool:
+    return seen.at is not None and now < seen.at
+
+
+def _text(moment: datetime | None) -> str:
+    return "-" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _notes(found: Look, seen: LastTick, now: datetime) -> tuple[str, ...]:
+    notes = []
+    if _is_back(seen, now):
+        rest = "windows that nobody had looked at are judged all the same"
+        if not found.ticked.judged_windows:
+            rest = "nothing is recorded or acted on"
+        notes.append(f"the clock went back: the last probe was at {_text(seen.at)}; {rest}")
+    if found.again:
+        names = ", ".join(f"{one.asset} {one.metric}" for one in found.again[:MOST_NAMED])
+        more = len(found.again) - MOST_NAMED
+        names += f" and {more} more" if more > 0 else ""
+        notes.append(f"windows that were judged before have changed and are judged again: {names}")
+    notes.extend(
+        f"{one.asset} {one.metric} ({one.form}) has no watch that reads it"
+        for one in found.gathered.unwatched
+    )
+    return tuple(notes)
+
+
+def _probed(
+    found: Look,
+    policy: DriftPolicy,
+    now: datetime,
+    notes: tuple[str, ...],
+    done: tuple[Done, ...] = (),
+    *,
+    alerts: tuple[Delivered, ...] = (),
+) -> Probe:
+    counted = Counter(signal.level for signal in found.signals)
+    levels = sorted(counted, key=severity, reverse=True)
+    return Probe(
+        at=now,
+        policy=PolicyName(policy.name, policy.mode, policy.digest),
+        signals=found.signals,
+        levels={level: counted[level] for level in levels},
+        judged_windows=found.ticked.judged_windows,
+        episodes=found.ticked.open,
+        closed=found.ticked.closed,
+        actions=done,
+        alerts=alerts,
+        notes=notes,
+    )

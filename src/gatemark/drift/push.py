@@ -1,0 +1,202 @@
+"""The journey of ``gatemark drift push``: points come in, checked against what is there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.durations import words_of
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.drift.judging.parts import SCALARS, FormName
+from gatemark.drift.judging.series import Series
+from gatemark.drift.ledger import open_push
+from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point
+from gatemark.drift.stores.points import Content, Pushed, Pusher, packed
+from gatemark.flow.admitted import Progress, whole_file
+from gatemark.flow.evidence import find_sources
+from gatemark.flow.house import House
+from gatemark.flow.plugins import schemas
+from gatemark.flow.reading import ReadingChoices, place, refuse
+from gatemark.intake.admit import Admission
+from gatemark.intake.lines import Block, read_blocks
+from gatemark.intake.source import Source
+
+CLOCK_TOLERANCE_S: Final = 60
+"""How far ahead of ours a sender's clock may be."""
+
+
+def push_points(
+    house: House,
+    paths: Sequence[str],
+    choices: ReadingChoices,
+    *,
+    now: datetime,
+    on_progress: Progress | None = None,
+) -> Pushed:
+    """Keep the points of some files: all of them, or none when one of them is wrong."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        sources = find_sources(paths, choices.limits, Path(folder))
+        with open_push(house, now) as pusher:
+            door = PointDoor(pusher, now)
+            for source in sources:
+                _push_file(door, source, choices, on_progress)
+            return pusher.finish()
+
+
+def _push_file(
+    door: PointDoor, source: Source, choices: ReadingChoices, on_progress: Progress | None
+) -> None:
+    reader = Admission(
+        schemas().get(NAME).form("point"),
+        choices.limits,
+        check_duplicate_keys=choices.check_duplicate_keys,
+        max_refusals=choices.max_errors,
+    )
+    problems: list[str] = []
+    wrong = 0
+    for batch in reader.records(_blocks(source, choices, on_progress)):
+        for line, point in zip(reader.batch_lines, batch, strict=True):
+            try:
+                door.add(point)
+            except InvalidValueError as error:
+                wrong += 1
+                if len(problems) < choices.max_errors:
+                    problems.append(f"{source.name}:{line}: {error}")
+    refused = [
+        place(source.name, refusal.line, problem)
+        for refusal in reader.refusals
+        for problem in refusal.problems
+    ]
+    refuse(refused + problems, choices, total=reader.rejected + wrong)
+    if reader.received == 0:
+        raise BadInputError(f"{source.name}: holds no points")
+
+
+def _blocks(
+    source: Source, choices: ReadingChoices, on_progress: Progress | None
+) -> Iterator[Block]:
+    shard = whole_file(source)
+    done = 0
+    for block in read_blocks(shard, choices.limits):
+        yield block
+        done += len(block.data)
+        if on_progress is not None:
+            on_progress(min(done, shard.size), shard.size)
+
+
+class PointDoor:
+    """Lets points in that fit their series: the same form, grid and bins as before, and past."""
+
+    def __init__(self, pusher: Pusher, now: datetime) -> None:
+        self._pusher = pusher
+        self._latest_end_s = int(now.timestamp()) + CLOCK_TOLERANCE_S
+
+    def add(self, point: Point) -> None:
+        """Let one point in; InvalidValueError says why not."""
+        start_s, end_s = int(point.start.timestamp()), int(point.end.timestamp())
+        if end_s > self._latest_end_s:
+            end = datetime.fromtimestamp(end_s, UTC)
+            raise InvalidValueError(f"the window is not over: it ends {end:%Y-%m-%dT%H:%M:%SZ}")
+        known = self._pusher.series.get((point.asset, point.metric))
+        if known is None:
+            known = self._pusher.new_series(_new_series(point, start_s, end_s - start_s))
+        else:
+            _check_grid(known, start_s, end_s)
+        source = "" if point.source is UNSET else point.source
+        self._pusher.add((known.id, start_s, source), self._content(known, point))
+
+    def _content(self, series: Series, point: Any) -> Content:
+        form = series.form
+        held = getattr(point, form)
+        if held is UNSET:
+            raise InvalidValueError(
+                f"{series.asset} {series.metric} is pushed as {form}, got {_form_of(point)}"
+            )
+        if form in SCALARS:
+            return (point.n, float(held), point.sum_squares if form == "sum" else 0.0, b"")
+        items, numbers = self._vector(series, point)
+        return (items, 0.0, 0.0, packed(numbers))
+
+    def _vector(self, series: Series, point: Point) -> tuple[int, list[float]]:
+        if point.histogram is not UNSET:
+            if _edges(point) != series.layout:
+                raise InvalidValueError(
+                    f"{series.asset} {series.metric} has other bins: they are fixed by its "
+                    "first point"
+                )
+            return sum(point.histogram), [float(count) for count in point.histogram]
+        if point.calibration is not UNSET:
+            bins = point.calibration
+            if len(bins.items) != len(series.layout):
+                raise InvalidValueError(
+                    f"{series.asset} {series.metric} has {len(series.layout)} bins, "
+                    f"got {len(bins.items)}"
+                )
+            return sum(bins.items), [*bins.items, *bins.confidence_sum, *bins.correct]
+        counts = {} if point.categories is UNSET else point.categories
+        unseen = [name for name in counts if name not in series.layout]
+        if unseen:
+            if len(series.layout) + len(unseen) > MAX_PARTS:
+                raise InvalidValueError(
+                    f"{series.asset} {series.metric} would have more than {MAX_PARTS} classes"
+                )
+            series = msgspec.structs.replace(series, layout=(*series.layout, *unseen))
+            self._pusher.grow(series)
+        return sum(counts.values()), [float(counts.get(str(name), 0)) for name in series.layout]
+
+
+def _form_of(point: Point) -> FormName:
+    for form in FORMS:
+        if getattr(point, form) is not UNSET:
+            return form
+    raise InvalidValueError("the point has no form")
+
+
+def _edges(point: Point) -> tuple[float, ...]:
+    if point.edges is not UNSET:
+        return tuple(point.edges)
+    return _even_edges(0 if point.histogram is UNSET else len(point.histogram))
+
+
+@cache
+def _even_edges(bins: int) -> tuple[float, ...]:
+    return tuple(edge / bins for edge in range(bins + 1))
+
+
+def _new_series(point: Point, start_s: int, length_s: int) -> Series:
+    form = _form_of(point)
+    layout: tuple[float | str, ...] = ()
+    if form == "histogram":
+        layout = _edges(point)
+    elif point.calibration is not UNSET:
+        layout = tuple(float(bin_) for bin_ in range(len(point.calibration.items)))
+    elif point.categories is not UNSET:
+        layout = tuple(point.categories)
+    return Series(
+        id=0,
+        asset=point.asset,
+        metric=point.metric,
+        form=form,
+        length_s=length_s,
+        phase_s=start_s % length_s,
+        layout=layout,
+    )
+
+
+def _check_grid(series: Series, start_s: int, end_s: int) -> None:
+    """Windows of one series follow each other without overlap: one length, one phase."""
+    if end_s - start_s == series.length_s and start_s % series.length_s == series.phase_s:
+        return
+    first = datetime.fromtimestamp(series.phase_s, UTC)
+    raise InvalidValueError(
+        f"the window of {words_of(end_s - start_s)} overlaps others of {series.asset} "
+        f"{series.metric}: they are {words_of(series.length_s)} long, one of them starting at "
+        f"{first:%H:%M:%SZ}"
+    )

@@ -1,0 +1,48 @@
+"""Delivering alerts: one file per kind of sink, none of which can hold up a tick."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from gatemark.core.errors import GatemarkError
+from gatemark.drift.alert import Alert, AnySink
+
+_MODULES: Final = {"webhook": "webhook", "file": "file", "command": "command", "mail": "mail"}
+
+
+class DeliveryError(GatemarkError):
+    """An alert did not arrive, and why."""
+
+
+def deliver(alert: Alert, sink: AnySink) -> None:
+    """Hand an alert to a sink within its time limit, or raise DeliveryError.
+
+    The sink works in a thread of its own: one that hangs is left behind and cannot hold us up.
+    """
+    kind = str(sink.__struct_config__.tag)
+    send = cast(
+        "Callable[[Alert, Any], None]",
+        importlib.import_module(f"gatemark.drift.sinks.{_MODULES[kind]}").send,
+    )
+    outcome: list[str | None] = []
+
+    def work() -> None:
+        try:
+            send(alert, sink)
+        except DeliveryError as error:
+            outcome.append(str(error))
+        except (OSError, ValueError, GatemarkError) as error:
+            outcome.append(f"{type(error).__name__}: {error}")
+        else:
+            outcome.append(None)
+
+    thread = threading.Thread(target=work, name=f"alert-{sink.name}", daemon=True)
+    thread.start()
+    thread.join(sink.time_limit_s)
+    if not outcome:
+        raise DeliveryError(f"no answer within {sink.time_limit_s:g} s")
+    if outcome[0] is not None:
+        raise DeliveryError(outcome[0])

@@ -1,0 +1,54 @@
+"""An e-mail through an SMTP server."""
+
+from __future__ import annotations
+
+import os
+import smtplib
+import ssl
+from email.message import EmailMessage
+
+from gatemark.drift.alert import Alert, MailSink
+from gatemark.drift.sinks import DeliveryError
+
+
+def send(alert: Alert, sink: MailSink) -> None:
+    """Send an alert as plain text, with its JSON attached."""
+    try:
+        with _server(sink) as server:
+            if sink.security == "starttls":
+                server.starttls(context=ssl.create_default_context())
+            if sink.user_env is not None and sink.password_env is not None:
+                server.login(_variable(sink.user_env), _variable(sink.password_env))
+            refused = server.send_message(message_of(alert, sink))
+    except smtplib.SMTPException as error:
+        raise DeliveryError(f"{sink.host}: {error}") from error
+    if refused:
+        raise DeliveryError(f"{sink.host}: refused {', '.join(sorted(refused))}")
+
+
+def message_of(alert: Alert, sink: MailSink) -> EmailMessage:
+    """The message; its id is the alert's, so that a repeated delivery can be told."""
+    message = EmailMessage()
+    message["From"] = sink.sender
+    message["To"] = ", ".join(sink.recipients)
+    message["Subject"] = " ".join(f"[gatemark] {alert.level} {alert.subject}".split())[:200]
+    message["Message-ID"] = f"<{alert.id.removeprefix('sha256:')}@gatemark>"
+    message.set_content(alert.text)
+    message.add_attachment(
+        alert.body, maintype="application", subtype="json", filename="alert.json"
+    )
+    return message
+
+
+def _server(sink: MailSink) -> smtplib.SMTP:
+    if sink.security == "tls":
+        context = ssl.create_default_context()
+        return smtplib.SMTP_SSL(sink.host, sink.port, timeout=sink.time_limit_s, context=context)
+    return smtplib.SMTP(sink.host, sink.port, timeout=sink.time_limit_s)
+
+
+def _variable(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise DeliveryError(f"the variable {name} is not set")
+    return value

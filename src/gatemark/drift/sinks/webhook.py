@@ -1,0 +1,76 @@
+"""A signed POST: the receiver checks ``X-Gatemark-Signature`` and drops deliveries it knows.
+
+The signature is HMAC-SHA256 over timestamp, a dot, and the body, in hex after ``v1=``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import os
+import time
+import urllib.parse
+from typing import Final
+
+from gatemark.drift.alert import Alert, WebhookSink
+from gatemark.drift.sinks import DeliveryError
+
+SIGNATURE: Final = "X-Gatemark-Signature"
+TIMESTAMP: Final = "X-Gatemark-Timestamp"
+DELIVERY: Final = "X-Gatemark-Delivery"
+MAX_ANSWER_BYTES: Final = 64 * 1024
+
+
+def send(alert: Alert, sink: WebhookSink) -> None:
+    """Post an alert; what the receiver may get over is tried again, with growing waits."""
+    body = alert.body
+    trouble = ""
+    for attempt in range(sink.attempts):
+        if attempt:
+            time.sleep(sink.wait_s * 2 ** (attempt - 1))
+        try:
+            status = _post(body, alert, sink)
+        except (OSError, http.client.HTTPException) as error:
+            trouble = f"{type(error).__name__}: {error}"
+            continue
+        if 200 <= status < 300:
+            return
+        trouble = f"the receiver answered {status}"
+        if status < 500 and status not in (408, 429):
+            break
+    raise DeliveryError(f"{trouble} (after {attempt + 1} attempts)")
+
+
+def sign(secret: bytes, timestamp: str, body: bytes) -> str:
+    """The signature of a body at a time."""
+    mark = hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256)
+    return f"v1={mark.hexdigest()}"
+
+
+def _post(body: bytes, alert: Alert, sink: WebhookSink) -> int:
+    """One attempt. Redirects are not followed: they would carry the signature elsewhere."""
+    parts = urllib.parse.urlsplit(sink.url)
+    is_secure = parts.scheme == "https"
+    maker = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
+    connection = maker(parts.hostname or "", parts.port, timeout=sink.time_limit_s)
+    try:
+        target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        connection.request("POST", target, body, _headers(body, alert, sink))
+        answer = connection.getresponse()
+        answer.read(MAX_ANSWER_BYTES)
+        return answer.status
+    finally:
+        connection.close()
+
+
+def _headers(body: bytes, alert: Alert, sink: WebhookSink) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", DELIVERY: alert.id}
+    if sink.secret_env is not None:
+        secret = os.environ.get(sink.secret_env)
+        if not secret:
+            raise DeliveryError(f"the variable {sink.secret_env} holds no secret to sign with")
+        timestamp = str(int(time.time()))
+        headers[TIMESTAMP] = timestamp
+        headers[SIGNATURE] = sign(secret.encode(), timestamp, body)
+    return headers

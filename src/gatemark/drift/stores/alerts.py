@@ -1,0 +1,104 @@
+"""Alerts on their way: kept before they are sent, so that none is lost and none goes out twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+
+from gatemark.core.stored import read_stored
+from gatemark.drift.alert import Alert
+from gatemark.drift.stores.tables import ALERTS
+from gatemark.ledger.database import Database
+
+PENDING: Final = "pending"
+SENT: Final = "sent"
+GIVEN_UP: Final = "given_up"
+MAX_ATTEMPTS: Final = 20
+LEAST_PATIENCE: Final = timedelta(days=7)
+"""An alert is tried at least so many times, and for so long, before it is given up."""
+
+
+class Queued(NamedTuple):
+    """An alert for one sink, and how its delivery goes."""
+
+    alert: Alert
+    sink: str
+    state: str
+    attempts: int
+    last_error: str
+
+
+class SqlAlerts:
+    """The outbox of a store in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def queue(self, alert: Alert, sinks: Sequence[str]) -> int:
+        """Keep an alert for some sinks; those that have it already are left alone."""
+        added = 0
+        with self._database.writing() as connection:
+            known = set(
+                connection.execute(
+                    sa.select(ALERTS.c.sink).where(ALERTS.c.id == alert.id)
+                ).scalars()
+            )
+            for sink in sinks:
+                if sink in known:
+                    continue
+                connection.execute(
+                    sa.insert(ALERTS).values(
+                        id=alert.id,
+                        sink=sink,
+                        state=PENDING,
+                        attempts=0,
+                        created_at=alert.at.isoformat(),
+                        last_error="",
+                        document=alert.body,
+                    )
+                )
+                added += 1
+        return added
+
+    def pending(self) -> list[Queued]:
+        """What still has to go out, the oldest first."""
+        return self._read(ALERTS.c.state == PENDING)
+
+    def all(self) -> list[Queued]:
+        """Every alert that there ever was."""
+        return self._read(sa.true())
+
+    def mark(self, queued: Queued, error: str | None, now: datetime) -> str:
+        """Note how an attempt went and say how the alert stands.
+
+        After many failures in many days it is given up: ticks by the minute wear no alert out.
+        """
+        attempts = queued.attempts + 1
+        is_worn = attempts >= MAX_ATTEMPTS and now - queued.alert.at >= LEAST_PATIENCE
+        state = SENT if error is None else GIVEN_UP if is_worn else PENDING
+        here = sa.and_(ALERTS.c.id == queued.alert.id, ALERTS.c.sink == queued.sink)
+        with self._database.writing() as connection:
+            connection.execute(
+                sa.update(ALERTS)
+                .where(here)
+                .values(state=state, attempts=attempts, last_error=(error or "")[:1000])
+            )
+        return state
+
+    def _read(self, condition: sa.ColumnElement[bool]) -> list[Queued]:
+        query = sa.select(ALERTS).where(condition).order_by(ALERTS.c.created_at, ALERTS.c.id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Queued(
+                alert=read_stored(row.document, Alert),
+                sink=row.sink,
+                state=row.state,
+                attempts=row.attempts,
+                last_error=row.last_error,
+            )
+            for row in rows
+        ]

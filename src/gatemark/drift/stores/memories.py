@@ -1,0 +1,317 @@
+"""Memories, episodes and acts in a database, written by one tick at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.core.errors import ConflictError
+from gatemark.core.stored import convert_stored, read_stored
+from gatemark.drift.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
+from gatemark.drift.judging.memory import SeriesMemory
+from gatemark.drift.signal import Episode, Level
+from gatemark.drift.stores.batches import binary
+from gatemark.drift.stores.rows import stream
+from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, SERIES, TICKS
+from gatemark.drift.table_digest import EPISODES as EPISODES_TAG
+from gatemark.drift.table_digest import MEMORIES as MEMORIES_TAG
+from gatemark.drift.table_digest import WatchState, table_state
+from gatemark.ledger.database import Database
+from gatemark.ledger.payloads import DriftRecorded, TableChange
+
+DRIFT: Final = "drift"
+BATCH: Final = 5_000
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
+
+TellRecorded = Callable[[sa.Connection, DriftRecorded], object]
+"""Writes an event about what was recorded, in the transaction that it is handed."""
+
+
+def _memory(content: bytes) -> SeriesMemory:
+    try:
+        return _decode(content)
+    except msgspec.ValidationError:
+        # A newer build may have added fields; the strict decoder is the fast one.
+        return convert_stored(msgspec.msgpack.decode(content), SeriesMemory)
+
+
+class LastTick(NamedTuple):
+    """How many ticks there were, and when the last one was."""
+
+    number: int
+    at: datetime | None
+
+
+class KeptMemory(NamedTuple):
+    """What was kept of one series for one detector, under which policy."""
+
+    policy_digest: str
+    level: Level
+    memory: SeriesMemory
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Something that was done about an episode, once."""
+
+    episode: str
+    act: str
+    level: Level
+    at: datetime
+    outcome: str
+    events: tuple[int, ...] = ()
+
+
+class MemoryRow(NamedTuple):
+    """One memory as it is written."""
+
+    series_id: int
+    detector: str
+    policy_digest: str
+    level: str
+    memory: SeriesMemory
+
+
+class Recorder:
+    """An open recording of one tick."""
+
+    def __init__(self, connection: sa.Connection, dialect: str) -> None:
+        self._connection = connection
+        self._mark = "?" if dialect == "sqlite" else "%s"
+        self._found: WatchState | None = None
+
+    def change(self, tick: int) -> DriftRecorded | None:
+        """What became of the tables; None when they are as they were."""
+        if self._found is None:
+            return None
+        left = watch_state(self._connection)
+        if left == self._found:
+            return None
+        pairs = zip(self._found, left, strict=True)
+        memories, episodes = (
+            TableChange(rows=after.rows, before=before.digest, after=after.digest)
+            for before, after in pairs
+        )
+        return DriftRecorded(tick=tick, memories=memories, episodes=episodes)
+
+    def keep_memories(self, rows: Iterable[MemoryRow]) -> None:
+        """Put memories in the place of older ones, some at a time."""
+        columns = ("series_id", "detector", "policy_digest", "level", "content")
+        packed = ((*row[:4], _encode(row.memory)) for row in rows)
+        while some := list(islice(packed, BATCH)):
+            self._upsert(MEMORIES.name, columns, ("series_id", "detector"), some)
+
+    def keep_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Put episodes in the place of what was known of them."""
+        rows = [
+            (
+                episode.id,
+                episode.asset,
+                episode.level,
+                episode.is_open,
+                episode.opened.start.isoformat(),
+                msgspec.json.encode(episode),
+            )
+            for episode in episodes
+        ]
+        columns = ("id", "asset", "level", "is_open", "opened_at", "document")
+        self._upsert(EPISODES.name, columns, ("id",), rows)
+
+    def _upsert(
+        self,
+        table: str,
+        columns: Sequence[str],
+        key: Sequence[str],
+        rows: Sequence[tuple[Any, ...]],
+    ) -> None:
+        if not rows:
+            return
+        if self._found is None:
+            # What somebody edited since the last recording must not pass for what this one wrote.
+            self._found = watch_state(self._connection)
+        marks = ", ".join([self._mark] * len(columns))
+        changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+        self._connection.exec_driver_sql(
+            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}) "  # noqa: S608
+            f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changed}",
+            list(rows),
+        )
+
+
+class SqlMemories:
+    """What watching remembers, in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def last_tick(self, name: str = DRIFT) -> LastTick:
+        """How far ticks have come."""
+        query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == name)
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        return (
+            LastTick(0, None) if row is None else LastTick(row[0], datetime.fromisoformat(row[1]))
+        )
+
+    @contextmanager
+    def recording(
+        self, seen: LastTick, now: datetime, tell: TellRecorded, name: str = DRIFT
+    ) -> Iterator[Recorder]:
+        """One tick's writes, all or nothing; refused when another tick came in between.
+
+        ``tell`` is called in the same transaction when anything became another.
+        """
+        with self._database.writing() as connection:
+            here = TICKS.c.name == name
+            found = connection.execute(sa.select(TICKS.c.number).where(here)).scalar()
+            if (found or 0) != seen.number:
+                raise ConflictError("another probe was faster; nothing was recorded")
+            values = {"number": seen.number + 1, "at": now.isoformat()}
+            if found is None:
+                connection.execute(sa.insert(TICKS).values(name=name, **values))
+            else:
+                connection.execute(sa.update(TICKS).where(here).values(**values))
+            recorder = Recorder(connection, self._database.dialect)
+            yield recorder
+            change = recorder.change(seen.number + 1)
+            if change is not None:
+                tell(connection, change)
+
+    def state(self) -> WatchState:
+        """The tables of a recording as they are now."""
+        with self._database.streaming() as connection:
+            return watch_state(connection)
+
+    def episode_rows(self) -> Iterator[EpisodeRow]:
+        """Every episode as it is stored."""
+        with self._database.streaming() as connection:
+            for row in _episode_rows(connection):
+                yield EpisodeRow(*row)
+
+    def act_rows(self) -> Iterator[ActRow]:
+        """Every act as it is stored."""
+        query = sa.select(*(ACTS.c[name] for name in ActRow._fields))
+        query = query.order_by(ACTS.c.episode, ACTS.c.at, ACTS.c.act)
+        with self._database.streaming() as connection:
+            for some in stream(connection, query):
+                for row in some:
+                    yield ActRow(*row)
+
+    def memories(
+        self, series_ids: Sequence[int] | None = None
+    ) -> Mapping[tuple[int, str], KeptMemory]:
+        """Every memory by series and detector."""
+        query = sa.select(
+            MEMORIES.c.series_id,
+            MEMORIES.c.detector,
+            MEMORIES.c.policy_digest,
+            MEMORIES.c.level,
+            MEMORIES.c.content,
+        )
+        if series_ids is not None:
+            query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
+        with self._database.reading() as connection:
+            return {
+                (row[0], row[1]): KeptMemory(row[2], row[3], _memory(row[4]))
+                for row in connection.execute(query)
+            }
+
+    def episodes(self, asset: str | None = None, *, only_open: bool = False) -> list[Episode]:
+        """Episodes, the oldest first."""
+        query = sa.select(EPISODES.c.document).order_by(EPISODES.c.opened_at, EPISODES.c.id)
+        if asset is not None:
+            query = query.where(EPISODES.c.asset == asset)
+        if only_open:
+            query = query.where(EPISODES.c.is_open.is_(True))
+        with self._database.reading() as connection:
+            documents = connection.execute(query).scalars().all()
+        return [read_stored(document, Episode) for document in documents]
+
+    def untold(self) -> list[Episode]:
+        """Episodes that the ledger knows of, but not that they are over."""
+
+        def did(act: str) -> sa.ColumnElement[bool]:
+            same = sa.and_(ACTS.c.episode == EPISODES.c.id, ACTS.c.act == act)
+            return sa.exists().where(same)
+
+        query = (
+            sa.select(EPISODES.c.document)
+            .where(EPISODES.c.is_open.is_(False), did(TOLD), ~did(CLOSED))
+            .order_by(EPISODES.c.opened_at, EPISODES.c.id)
+        )
+        with self._database.reading() as connection:
+            documents = connection.execute(query).scalars().all()
+        return [read_stored(document, Episode) for document in documents]
+
+    def acts(self, episodes: Sequence[str] | None = None) -> list[Act]:
+        """What was done, the oldest first."""
+        query = sa.select(ACTS).order_by(ACTS.c.at, ACTS.c.act)
+        if episodes is not None:
+            query = query.where(ACTS.c.episode.in_(list(episodes)))
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Act(
+                episode=row.episode,
+                act=row.act,
+                level=row.level,
+                at=datetime.fromisoformat(row.at),
+                outcome=row.outcome,
+                events=msgspec.json.decode(row.events, type=tuple[int, ...]),
+            )
+            for row in rows
+        ]
+
+    def note_act(self, act: Act) -> bool:
+        """Keep an act; False when it was done before."""
+        row = {
+            "episode": act.episode,
+            "act": act.act,
+            "level": act.level,
+            "at": act.at.isoformat(),
+            "outcome": act.outcome,
+            "events": msgspec.json.encode(act.events).decode(),
+        }
+        same = sa.and_(
+            ACTS.c.episode == act.episode, ACTS.c.act == act.act, ACTS.c.level == act.level
+        )
+        with self._database.writing() as connection:
+            if connection.execute(sa.select(ACTS.c.at).where(same)).first() is not None:
+                return False
+            connection.execute(sa.insert(ACTS).values(row))
+            return True
+
+
+def watch_state(connection: sa.Connection) -> WatchState:
+    """The digests of what is remembered and of all episodes."""
+    return WatchState(
+        memories=table_state(MEMORIES_TAG, _memory_rows(connection)),
+        episodes=table_state(EPISODES_TAG, _episode_rows(connection)),
+    )
+
+
+def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
+    """Memories under the names of their series: numbers of series mean nothing elsewhere."""
+    order = binary(connection)
+    names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)
+    held = (MEMORIES.c.policy_digest, MEMORIES.c.level, MEMORIES.c.content)
+    query = (
+        sa.select(*names, *held)
+        .join_from(SERIES, MEMORIES, MEMORIES.c.series_id == SERIES.c.id)
+        .order_by(*(sa.collate(name, order) for name in names))
+    )
+    for some in stream(connection, query):
+        yield from some
+
+
+def _episode_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
+    columns = (EPISODES.c[name] for name in EpisodeRow._fields)
+    query = sa.select(*columns).order_by(sa.collate(EPISODES.c.id, binary(connection)))
+    for some in stream(connection, query):
+        yield from some

@@ -1,0 +1,407 @@
+"""Points in a database: each window of each sender once, with every earlier revision kept."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+
+from gatemark.core.errors import BadInputError
+from gatemark.drift.batches import BatchMaker, FoundBatch, PointBatch, PointRow
+from gatemark.drift.judging.parts import VECTORS, FormName
+from gatemark.drift.judging.series import Series
+from gatemark.drift.stores.batches import binary, has_batches, row_count, stored_batches
+from gatemark.drift.stores.rows import FETCHED, stream
+from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
+from gatemark.ledger.database import Database
+
+BATCH: Final = 50_000
+_STAGE: Final = "point_stage"
+_KEY: Final = ("series_id", "start_s", "source")
+_CONTENT: Final = ("items", "a", "b", "vector")
+_SERIES_COLUMNS: Final = ("id", "asset", "metric", "form", "length_s", "phase_s", "layout")
+
+Indices = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+Key = tuple[int, int, str]
+"""What a point is kept under: series, start in seconds, source."""
+Content = tuple[int, float, float, bytes]
+"""What a point holds: items, two scalars ``a`` and ``b``, and the rest packed."""
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    """What a push came to: points that were new, known already, or corrections."""
+
+    received: int
+    added: int
+    repeated: int
+    corrected: int
+    series_added: int
+
+
+class Chunk(NamedTuple):
+    """Some points of one form, column by column; a form has either scalars or vectors."""
+
+    form: FormName
+    series_id: Indices
+    start_s: Indices
+    revision: Indices
+    items: Floats
+    scalars: Floats
+    vectors: Sequence[bytes]
+
+    def rows(self, chosen: Indices) -> Chunk:
+        """Some of the points, in the order of the chunk."""
+        if chosen.size == self.series_id.size:
+            return self
+        return Chunk(
+            form=self.form,
+            series_id=self.series_id[chosen],
+            start_s=self.start_s[chosen],
+            revision=self.revision[chosen],
+            items=self.items[chosen],
+            scalars=self.scalars[chosen],
+            vectors=[self.vectors[at] for at in chosen.tolist()] if self.vectors else (),
+        )
+
+    def parts(self, width: int) -> Floats:
+        """The parts of each point."""
+        if self.form in VECTORS:
+            return unpacked(self.vectors, width)
+        return self.items[:, None] * self.scalars if self.form == "value" else self.scalars
+
+
+class StoredPoint(NamedTuple):
+    """One point of one series with its revision."""
+
+    start_s: int
+    source: str
+    revision: int
+    items: int
+    a: float
+    b: float
+    vector: bytes
+
+
+class PushTeller(Protocol):
+    """Writes events about pushed rows, in the transaction that writes the rows."""
+
+    def next_number(self, connection: sa.Connection) -> int:
+        """The number that the next event will have; nobody else writes one meanwhile."""
+        ...
+
+    def tell(self, connection: sa.Connection, batches: Sequence[PointBatch]) -> None:
+        """Write one event for each batch, in order."""
+        ...
+
+
+class Pusher:
+    """An open push: one transaction, all of it or nothing.
+
+    Rows carry the number of the event that tells of them. One event tells of about ``BATCH`` rows
+    at most, so that no push is too large for memory.
+    """
+
+    def __init__(
+        self, connection: sa.Connection, dialect: str, pushed_at: int, teller: PushTeller
+    ) -> None:
+        self._connection = connection
+        self._teller = teller
+        self._next_event = teller.next_number(connection)
+        self._written: list[Sequence[Any]] = []
+        self._batches: list[PointBatch] = []
+        self._cursor_mark = "?" if dialect == "sqlite" else "%s"
+        self._pushed_at = pushed_at
+        self.series: dict[tuple[str, str], Series] = {
+            (series.asset, series.metric): series for series in series_by_name(connection)
+        }
+        self._by_id = {series.id: series for series in self.series.values()}
+        self._maker = BatchMaker(self.series.values(), self._by_id.get)
+        self._next_id = 1 + max((series.id for series in self.series.values()), default=0)
+        self._fresh: list[Series] = []
+        self._grown: dict[int, Series] = {}
+        self._rows: dict[Key, Content] = {}
+        self._received = self._touched = self._corrected = self._series_added = 0
+        temporary = "TEMP" if dialect == "sqlite" else "TEMPORARY"
+        ending = "" if dialect == "sqlite" else " ON COMMIT DROP"
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {_STAGE}")
+        real = "REAL" if dialect == "sqlite" else "DOUBLE PRECISION"
+        blob = "BLOB" if dialect == "sqlite" else "BYTEA"
+        connection.exec_driver_sql(
+            f"CREATE {temporary} TABLE {_STAGE} (series_id BIGINT, start_s BIGINT, source TEXT, "
+            f"revision BIGINT, items BIGINT, a {real}, b {real}, vector {blob}, "
+            f"pushed_at BIGINT){ending}"
+        )
+
+    def new_series(self, series: Series) -> Series:
+        """Give a series its number; it is written with the next points."""
+        numbered = msgspec.structs.replace(series, id=self._next_id)
+        self._next_id += 1
+        self.series[series.asset, series.metric] = self._by_id[numbered.id] = numbered
+        self._fresh.append(numbered)
+        return numbered
+
+    def grow(self, series: Series) -> None:
+        """Keep a series whose classes became more."""
+        self.series[series.asset, series.metric] = self._by_id[series.id] = series
+        self._grown[series.id] = series
+
+    def add(self, key: Key, content: Content) -> None:
+        """Add a point; the same point twice is one, another one for the same window corrects it."""
+        if self._rows.setdefault(key, content) != content:
+            self._flush()
+            self._rows[key] = content
+        self._received += 1
+        if len(self._rows) >= BATCH:
+            self._flush()
+
+    def finish(self) -> Pushed:
+        """Write what is left and say what it all came to."""
+        self._flush()
+        self._close_batch()
+        if self._batches:
+            self._teller.tell(self._connection, self._batches)
+        return Pushed(
+            received=self._received,
+            added=self._touched - self._corrected,
+            repeated=self._received - self._touched,
+            corrected=self._corrected,
+            series_added=self._series_added,
+        )
+
+    def _flush(self) -> None:
+        self._write_series()
+        if not self._rows:
+            return
+        connection = self._connection
+        marks = ", ".join([self._cursor_mark] * len(PointRow._fields))
+        pushed_at = self._pushed_at
+        rows = [(*key, 1, *content, pushed_at) for key, content in self._rows.items()]
+        self._rows.clear()
+        connection.exec_driver_sql(f"INSERT INTO {_STAGE} VALUES ({marks})", rows)  # noqa: S608
+        same = " AND ".join(f"p.{name} = s.{name}" for name in _KEY)
+        known = connection.exec_driver_sql(
+            f"SELECT count(*) FROM {_STAGE} s JOIN {POINTS.name} p ON {same}"  # noqa: S608
+        ).scalar_one()
+        self._written.extend(self._write_known(same) if known else self._write_new(rows))
+        connection.exec_driver_sql(f"DELETE FROM {_STAGE}")  # noqa: S608
+        if len(self._written) >= BATCH:
+            self._close_batch()
+
+    def _write_new(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """Write points of windows that have none; gives all rows as they are stored."""
+        self._connection.exec_driver_sql(self._insert())
+        self._touched += len(rows)
+        return rows
+
+    def _write_known(self, same: str) -> list[Sequence[Any]]:
+        """Write points of windows that may have some; gives the rows that became others."""
+        kept = ", ".join(f"p.{name}" for name in (*PointRow._fields, "batch"))
+        differs = " OR ".join(f"p.{name} <> s.{name}" for name in _CONTENT)
+        corrected = self._connection.exec_driver_sql(
+            f"INSERT INTO {REVISIONS.name} ({', '.join(PointRow._fields)}, batch) "  # noqa: S608
+            f"SELECT {kept} FROM {_STAGE} s JOIN {POINTS.name} p ON {same} WHERE {differs}"
+        )
+        self._corrected += corrected.rowcount
+        fresh = (*_CONTENT, "pushed_at", "batch")
+        changed = ", ".join(f"{name} = excluded.{name}" for name in fresh)
+        moved = " OR ".join(f"{POINTS.name}.{name} <> excluded.{name}" for name in _CONTENT)
+        touched = self._connection.exec_driver_sql(
+            f"{self._insert()} ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {changed}, "
+            f"revision = {POINTS.name}.revision + 1 WHERE {moved} "
+            f"RETURNING {', '.join(PointRow._fields)}"
+        ).cursor.fetchall()
+        self._touched += len(touched)
+        return list(touched)
+
+    def _insert(self) -> str:
+        columns, number = ", ".join(PointRow._fields), self._next_event + len(self._batches)
+        return (
+            f"INSERT INTO {POINTS.name} ({columns}, batch) "  # noqa: S608
+            f"SELECT {columns}, {number} FROM {_STAGE} WHERE TRUE ORDER BY {', '.join(_KEY)}"
+        )
+
+    def _close_batch(self) -> None:
+        """Take the digest of what was written since the last batch."""
+        if self._written:
+            self._batches.append(self._maker.batch(self._written))
+            self._written = []
+
+    def _write_series(self) -> None:
+        if self._fresh:
+            fresh = [_series_row(self._grown.pop(s.id, s)) for s in self._fresh]
+            self._connection.execute(sa.insert(SERIES), fresh)
+            self._series_added += len(self._fresh)
+            self._fresh.clear()
+        for series in self._grown.values():
+            layout = _series_row(series)["layout"]
+            self._connection.execute(
+                sa.update(SERIES).where(SERIES.c.id == series.id).values(layout=layout)
+            )
+        self._grown.clear()
+
+
+class SqlPoints:
+    """The points of a store in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @contextmanager
+    def pushing(self, pushed_at: int, teller: PushTeller) -> Iterator[Pusher]:
+        """A push that is written when the block ends well, and not at all otherwise."""
+        with self._database.writing() as connection:
+            if not has_batches(connection):
+                raise BadInputError(
+                    f"{self._database.place}: has layout 0006; drift points need layout 0007: "
+                    'run "gatemark store upgrade"'
+                )
+            yield Pusher(connection, self._database.dialect, pushed_at, teller)
+
+    @contextmanager
+    def batches(self) -> Iterator[Iterator[FoundBatch] | None]:
+        """Every batch that rows name, by number; None when rows cannot name any (layout 0006)."""
+        with self._database.streaming() as connection:
+            yield stored_batches(connection) if has_batches(connection) else None
+
+    def row_count(self) -> int:
+        """How many points and earlier revisions of points there are."""
+        with self._database.reading() as connection:
+            return row_count(connection)
+
+    def series(self, asset: str | None = None) -> list[Series]:
+        """Every series, or those of one asset."""
+        with self._database.streaming() as connection:
+            return list(read_series(connection, asset))
+
+    def chunks(self, form: FormName, length_s: int, since_s: int) -> Iterator[Chunk]:
+        """Points of all series of one form with windows of that length, from a moment on."""
+        # The attribute named "items" is a method of the collection.
+        names = ("series_id", "start_s", "revision", "items", *_held(form))
+        # Joined from the series, so that each is a short range and not a scan of all that ever was.
+        query = (
+            sa.select(*(POINTS.c[name] for name in names))
+            .join_from(SERIES, POINTS, SERIES.c.id == POINTS.c.series_id)
+            .where(
+                SERIES.c.length_s == length_s,
+                SERIES.c.form == form,
+                POINTS.c.start_s >= since_s,
+            )
+        )
+        with self._database.streaming() as connection:
+            some: list[Chunk] = []
+            for rows in stream(connection, query):
+                some.append(_chunk(form, rows))
+                if len(some) * FETCHED >= BATCH:
+                    yield _joined(some)
+                    some = []
+            if some:
+                yield _joined(some)
+
+    def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
+        """The points of one series in order; ``earlier`` gives its superseded revisions."""
+        table = REVISIONS if earlier else POINTS
+        columns = tuple(table.c[name] for name in StoredPoint._fields)
+        query: sa.Select[Any] = sa.select(*columns).where(table.c.series_id == series_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(table.c.start_s, table.c.source)).all()
+        return [StoredPoint(*row) for row in rows]
+
+
+def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator[Series]:
+    """The series of a store, by number."""
+    query = _all_series().order_by(SERIES.c.id)
+    return _read_series(
+        connection, query if asset is None else query.where(SERIES.c.asset == asset)
+    )
+
+
+def series_by_name(connection: sa.Connection) -> Iterator[Series]:
+    """The series of a store in the order that batches of rows have."""
+    names = (sa.collate(name, binary(connection)) for name in (SERIES.c.asset, SERIES.c.metric))
+    return _read_series(connection, _all_series().order_by(*names))
+
+
+def _all_series() -> sa.Select[Any]:
+    return sa.select(*(SERIES.c[name] for name in _SERIES_COLUMNS))
+
+
+def _read_series(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Series]:
+    for rows in stream(connection, query):
+        for number, of_asset, metric, form, length_s, phase_s, layout in rows:
+            yield Series(number, of_asset, metric, form, length_s, phase_s, _layout(layout))
+
+
+def packed(numbers: Sequence[float]) -> bytes:
+    """Counts or sums as bytes."""
+    return struct.pack(f"<{len(numbers)}d", *numbers)
+
+
+def unpacked(vectors: Sequence[bytes], width: int) -> Floats:
+    """The numbers of some vectors side by side, with zeros where one is shorter."""
+    size = 8 * width
+    joined = b"".join(vectors)
+    if len(joined) != size * len(vectors) or max(map(len, vectors), default=0) > size:
+        # Classes that came after the series was read wait for the next tick.
+        joined = b"".join(vector[:size].ljust(size, b"\0") for vector in vectors)
+    return np.frombuffer(joined, dtype="<f8").reshape(len(vectors), width).astype(np.float64)
+
+
+def _series_row(series: Series) -> dict[str, object]:
+    return {
+        "id": series.id,
+        "asset": series.asset,
+        "metric": series.metric,
+        "form": series.form,
+        "length_s": series.length_s,
+        "phase_s": series.phase_s,
+        "layout": msgspec.json.encode(series.layout).decode(),
+    }
+
+
+@lru_cache(maxsize=1024)
+def _layout(text: str) -> tuple[float | str, ...]:
+    return msgspec.json.decode(text, type=tuple[float | str, ...])
+
+
+def _held(form: FormName) -> tuple[str, ...]:
+    """The columns that hold what points of a form say."""
+    if form in VECTORS:
+        return ("vector",)
+    return ("a", "b") if form == "sum" else ("a",)
+
+
+def _chunk(form: FormName, rows: Sequence[Sequence[Any]]) -> Chunk:
+    ids, starts, revisions, items, *held = zip(*rows, strict=True)
+    is_vector = form in VECTORS
+    scalars = [] if is_vector else [np.array(column, dtype=np.float64) for column in held]
+    return Chunk(
+        form,
+        np.array(ids, dtype=np.int64),
+        np.array(starts, dtype=np.int64),
+        np.array(revisions, dtype=np.int64),
+        np.array(items, dtype=np.float64),
+        np.stack(scalars, axis=1) if scalars else np.empty((len(rows), 0)),
+        held[0] if is_vector else (),
+    )
+
+
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    return Chunk(
+        form=chunks[0].form,
+        series_id=np.concatenate([chunk.series_id for chunk in chunks]),
+        start_s=np.concatenate([chunk.start_s for chunk in chunks]),
+        revision=np.concatenate([chunk.revision for chunk in chunks]),
+        items=np.concatenate([chunk.items for chunk in chunks]),
+        scalars=np.concatenate([chunk.scalars for chunk in chunks]),
+        vectors=[vector for chunk in chunks for vector in chunk.vectors],
+    )

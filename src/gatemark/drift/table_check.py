@@ -1,0 +1,103 @@
+"""Drift tables held against the ledger: points, what watching remembers, episodes and acts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.drift.batches import BatchCheck, PushedBatch
+from gatemark.drift.episode_check import (
+    LedgerEpisodes,
+    cited_numbers,
+    recorded_findings,
+    succession_findings,
+)
+from gatemark.flow.house import House
+from gatemark.ledger.chain import checked
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
+from gatemark.ledger.payloads import DriftRecorded, PointsPushed
+from gatemark.ledger.stored_rows import Finding
+
+CITED_AT_ONCE: Final = 500
+
+
+class DriftTables:
+    """Learns what events tell of drift, and then compares the tables."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._episodes = LedgerEpisodes()
+        self._recorded: tuple[int, DriftRecorded] | None = None
+        self._first_recorded: int | None = None
+        self._found: list[Finding] = []
+        self.uncovered = 0
+
+    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
+        """Take in one event."""
+        if event.kind == DRIFT_SIGNAL:
+            self._episodes.learn(event, payload)
+            return
+        try:
+            said = msgspec.convert(payload, DriftRecorded)
+        except msgspec.ValidationError as error:
+            self._found.append((event.seq, _unreadable(event, error)))
+            return
+        self._first_recorded = self._first_recorded or event.seq
+        if self._recorded is not None:
+            self._found.extend(succession_findings(self._recorded, event.seq, said))
+        self._recorded = (event.seq, said)
+
+    @property
+    def caveats(self) -> Iterator[str]:
+        """What cannot be checked, once points were looked at."""
+        if self.uncovered:
+            yield f"{self.uncovered} points from before layout 0007 are not covered by the ledger"
+
+    def points(self) -> Iterator[Finding]:
+        """Points whose batch is not what its event says."""
+        compare = BatchCheck()
+        with self._house.points.batches() as batches:
+            if batches is not None:
+                yield from compare.run(batches, self._pushes())
+        self.uncovered = (
+            compare.uncovered if batches is not None else self._house.points.row_count()
+        )
+
+    def _pushes(self) -> Iterator[PushedBatch]:
+        for event, payload in self._house.events.events(kind=POINTS_PUSHED):
+            said = PointsPushed(0, "", event.at, 0, ())
+            with suppress(msgspec.ValidationError):
+                # One that cannot be read has no rows, so that all of its rows are told of.
+                said = msgspec.convert(payload, PointsPushed)
+            yield PushedBatch(event.seq, said.rows, said.digest, said.assets, said.adopted)
+
+    def watching(self) -> Iterator[Finding]:
+        """Memories, episodes and acts that are not what events say."""
+        memories = self._house.memories
+        yield from self._found
+        edited = list(recorded_findings(memories.state(), self._recorded))
+        yield from edited
+        is_ahead = self._recorded is not None and not edited
+        yield from self._episodes.compared(memories.episode_rows(), is_ahead=is_ahead)
+        acts = list(memories.act_rows())
+        numbers = {number for row in acts for number in cited_numbers(row) or ()}
+        cited = self._cited(sorted(numbers))
+        yield from self._episodes.compared_acts(acts, cited, self._first_recorded)
+
+    def _cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, Any]]]:
+        """The events of some numbers, as far as they are there."""
+        cited: dict[int, tuple[Event, Mapping[str, Any]]] = {}
+        for start in range(0, len(numbers), CITED_AT_ONCE):
+            rows = self._house.events.rows_at(numbers[start : start + CITED_AT_ONCE])
+            for seq, row in rows.items():
+                event, payload = checked(row)
+                cited[seq] = (event, payload or {})
+        return cited
+
+
+def _unreadable(event: Event, error: Exception) -> str:
+    return f"event {event.seq}: its payload is not that of a {event.kind}: {error}"

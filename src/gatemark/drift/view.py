@@ -1,0 +1,141 @@
+"""The journey of ``gatemark drift report``: one asset's windows, episodes and acts as a view."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.drift.assets import latest_stage
+from gatemark.drift.cohorts import gather
+from gatemark.drift.judging.cohort import Cohort
+from gatemark.drift.judging.memory import Memory
+from gatemark.drift.judging.parts import SCALARS, values_of
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.judging.signals import Judgement, signal_of
+from gatemark.drift.judging.tick import tick
+from gatemark.drift.probe import Look, look
+from gatemark.drift.signal import LEVELS
+from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
+from gatemark.flow.house import House
+
+WINDOWS: Final = 60
+_Key = tuple[int, int, int]
+
+
+def drift_view(
+    house: House, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
+) -> DriftView:
+    """Everything about the drift of one asset; its windows are judged anew for the picture."""
+    found = look(house, policy, now, asset)
+    if not found.signals:
+        raise UsageError(f"no metric of {asset} was ever pushed")
+    shown = _replayed(house, policy, now, found, windows)
+    episodes = house.memories.episodes(asset)
+    metrics = {episode.id: episode.metric for episode in episodes}
+    acts = house.memories.acts(list(metrics)) if metrics else []
+    version, stage = latest_stage(house, asset)
+    return DriftView(
+        asset=asset,
+        kind=found.kinds.get(asset),
+        stage=stage,
+        version=version,
+        at=now,
+        policy=policy.name,
+        mode=policy.mode,
+        policy_digest=policy.digest,
+        series=shown,
+        episodes=tuple(episodes),
+        acts=tuple(
+            ActView(
+                at=act.at,
+                metric=metrics[act.episode],
+                level=act.level,
+                act=act.act,
+                outcome=act.outcome,
+                events=act.events,
+            )
+            for act in acts
+        ),
+    )
+
+
+def _replayed(
+    house: House, policy: DriftPolicy, now: datetime, found: Look, windows: int
+) -> tuple[SeriesView, ...]:
+    """The windows of each series as the policy sees them from one end to the other."""
+    wide = msgspec.structs.replace(policy, catch_up=windows)
+    gathered = gather(house, wide, now, found.kinds, found.series)
+    judged: dict[_Key, WindowView] = {}
+    pairs = []
+    for cohort in gathered.cohorts:
+        memory = Memory(cohort, {})
+        for row, series in enumerate(cohort.series):
+            kept = found.kept.get((series.id, cohort.detector.name))
+            if kept is not None and kept.memory.window_s == cohort.window_s[row]:
+                memory.since[row] = kept.memory.since
+        pairs.append((cohort, memory))
+    numbers = {id(cohort): number for number, cohort in enumerate(gathered.cohorts)}
+
+    def note(cohort: Cohort, judgement: Judgement) -> None:
+        for at, row in enumerate(judgement.rows.tolist()):
+            signal = signal_of(cohort, judgement, at, wide)
+            window = cohort.window(row, int(cohort.index_of(judgement.column)[row]))
+            judged[numbers[id(cohort)], row, judgement.column] = WindowView(
+                start=window.start,
+                end=window.end,
+                n=signal.n,
+                value=signal.value,
+                mu=signal.mu,
+                sd=signal.sd,
+                z=signal.z,
+                level=LEVELS[int(judgement.levels[at])],
+            )
+
+    tick(pairs, wide, now, on_judged=note)
+    signals = {(s.metric, s.detector): s for s in found.signals}
+    views: dict[tuple[str, str], SeriesView] = {}
+    for number, cohort in enumerate(gathered.cohorts):
+        for row, series in enumerate(cohort.series):
+            key = (series.metric, cohort.detector.name)
+            views[key] = SeriesView(
+                metric=series.metric,
+                detector=cohort.detector.name,
+                warn=cohort.watch.warn,
+                breach=cohort.watch.breach,
+                signal=signals[key],
+                windows=_windows(cohort, row, number, judged, windows),
+            )
+    return tuple(views[key] for key in sorted(views))
+
+
+def _windows(
+    cohort: Cohort, row: int, number: int, judged: dict[_Key, WindowView], wanted: int
+) -> tuple[WindowView, ...]:
+    """The latest windows of a series, from the first that has points."""
+    columns = range(max(cohort.columns - wanted, 0), cohort.columns)
+    views = [judged.get((number, row, column)) or _plain(cohort, row, column) for column in columns]
+    first = next((at for at, view in enumerate(views) if view.n), len(views) - 1)
+    return tuple(views[first:])
+
+
+def _plain(cohort: Cohort, row: int, column: int) -> WindowView:
+    """A window that was not judged: what it holds, if anything."""
+    window = cohort.window(row, int(cohort.index_of(column)[row]))
+    value = None
+    if cohort.items[row, column] > 0 and cohort.form in SCALARS:
+        chosen = (slice(row, row + 1), slice(column, column + 1))
+        if cohort.detector.name != "ece_excess":
+            value = float(values_of(cohort.form, cohort.items[chosen], cohort.parts[chosen])[0, 0])
+    return WindowView(
+        start=window.start,
+        end=window.end,
+        n=int(cohort.raw_items[row, column]),
+        value=value,
+        mu=None,
+        sd=None,
+        z=None,
+        level=None,
+    )

@@ -1,0 +1,1 @@
+"""What tables and pages show about drift."""

@@ -1,0 +1,256 @@
+"""Where the lines of a drift chart run: values, the mean they are held against, and two bands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from gatemark.drift.signal import ALARMS, Episode
+from gatemark.drift.views.views import SeriesView, WindowView
+from gatemark.report import words
+
+WIDTH: Final = 860.0
+HEIGHT: Final = 220.0
+LEFT: Final = 62.0
+RIGHT: Final = 12.0
+TOP: Final = 10.0
+BOTTOM: Final = 26.0
+TICKS: Final = 4
+MARKS: Final = 6
+_ROOM: Final = 0.06
+_GLANCE: Final = 8.0
+"""Values further out than this many band widths are drawn at the edge."""
+
+
+class Dot(msgspec.Struct, frozen=True):
+    """One window; ``title`` says it in words."""
+
+    x: float
+    y: float
+    look: str
+    title: str
+    is_cut: bool
+
+
+class Span(msgspec.Struct, frozen=True):
+    """An episode over its windows."""
+
+    x: float
+    width: float
+    look: str
+    title: str
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """A number or a moment on a scale."""
+
+    place: float
+    text: str
+    anchor: str = "middle"
+
+
+class DriftChart(msgspec.Struct, frozen=True):
+    """A drawn series; paths are SVG, ``description`` is what it shows in words."""
+
+    width: float
+    height: float
+    plot_left: float
+    plot_right: float
+    plot_top: float
+    plot_bottom: float
+    wide_band: str
+    narrow_band: str
+    mean_line: str
+    value_line: str
+    dots: tuple[Dot, ...]
+    spans: tuple[Span, ...]
+    values: tuple[Tick, ...]
+    moments: tuple[Tick, ...]
+    axis: str
+    description: str
+
+
+class _Row(msgspec.Struct, frozen=True):
+    window: WindowView
+    value: float | None
+    mu: float | None
+    sd: float | None
+
+
+def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart | None:
+    """The picture of a series; None when no window has a value."""
+    rows = _rows(series)
+    if not any(row.value is not None for row in rows):
+        return None
+    low, high = _range(rows, series)
+    begin, end = series.windows[0].start, series.windows[-1].end
+
+    def across(moment: datetime) -> float:
+        share = (moment - begin) / (end - begin)
+        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
+
+    def up(value: float) -> float:
+        share = (min(max(value, low), high) - low) / (high - low)
+        return round(HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP), 1)
+
+    def middle(row: _Row) -> float:
+        return across(row.window.start + (row.window.end - row.window.start) / 2)
+
+    return DriftChart(
+        width=WIDTH,
+        height=HEIGHT,
+        plot_left=LEFT,
+        plot_right=WIDTH - RIGHT,
+        plot_top=TOP,
+        plot_bottom=HEIGHT - BOTTOM,
+        wide_band=_band(rows, series.breach, middle, up),
+        narrow_band=_band(rows, series.warn, middle, up),
+        mean_line=_line(rows, lambda row: row.mu, middle, up),
+        value_line=_line(rows, lambda row: row.value, middle, up),
+        dots=tuple(_dots(rows, middle, up, (low, high))),
+        spans=tuple(_spans(series, episodes, across)),
+        values=tuple(
+            Tick(up(value), words.number(value), "end")
+            for value in (low + (high - low) * at / TICKS for at in range(TICKS + 1))
+        ),
+        moments=tuple(_moments(begin, end, across)),
+        axis=f"{series.metric}: score z" if _is_scored(series) else series.metric,
+        description=_description(series, rows),
+    )
+
+
+def _rows(series: SeriesView) -> list[_Row]:
+    """Windows as drawn: the value within its bands, or the score within fixed ones."""
+    if not _is_scored(series):
+        return [_Row(window, window.value, window.mu, window.sd) for window in series.windows]
+    return [
+        _Row(window, window.z, None if window.z is None else 0.0, 1.0) for window in series.windows
+    ]
+
+
+def _is_scored(series: SeriesView) -> bool:
+    """Whether the detector knows no mean, only a score."""
+    has_mean = any(window.mu is not None for window in series.windows)
+    return not has_mean and any(window.z is not None for window in series.windows)
+
+
+def _range(rows: Sequence[_Row], series: SeriesView) -> tuple[float, float]:
+    edges = [
+        row.mu + sign * series.breach * row.sd
+        for row in rows
+        if row.mu is not None and row.sd is not None
+        for sign in (-1, 1)
+    ]
+    values = [row.value for row in rows if row.value is not None]
+    if edges:
+        centre, reach = (min(edges) + max(edges)) / 2, (max(edges) - min(edges)) / 2
+        reach = max(reach, 1e-9 * max(1.0, abs(centre)))
+        near = [value for value in values if abs(value - centre) <= _GLANCE * reach]
+        values = [*edges, *near]
+    low, high = min(values), max(values)
+    room = (high - low) * _ROOM or max(abs(high), 1.0) * _ROOM
+    return low - room, high + room
+
+
+def _band(
+    rows: Sequence[_Row],
+    width: float,
+    across: Callable[[_Row], float],
+    up: Callable[[float], float],
+) -> str:
+    pieces = []
+    for run in _runs(rows, lambda row: row.mu is not None and row.sd is not None):
+        upper = [(across(r), up((r.mu or 0) + width * (r.sd or 0))) for r in run]
+        lower = [(across(r), up((r.mu or 0) - width * (r.sd or 0))) for r in reversed(run)]
+        pieces.append("M" + "L".join(f"{x} {y}" for x, y in (*upper, *lower)) + "Z")
+    return "".join(pieces)
+
+
+def _line(
+    rows: Sequence[_Row],
+    pick: Callable[[_Row], float | None],
+    across: Callable[[_Row], float],
+    up: Callable[[float], float],
+) -> str:
+    pieces = []
+    for run in _runs(rows, lambda row: pick(row) is not None):
+        points = [(across(row), up(value)) for row in run if (value := pick(row)) is not None]
+        pieces.append("M" + "L".join(f"{x} {y}" for x, y in points))
+    return "".join(pieces)
+
+
+def _runs(rows: Sequence[_Row], has: Callable[[_Row], bool]) -> Iterator[list[_Row]]:
+    """Windows in a row that have something; a gap starts a new run."""
+    run: list[_Row] = []
+    for row in rows:
+        if has(row):
+            run.append(row)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _dots(
+    rows: Sequence[_Row],
+    across: Callable[[_Row], float],
+    up: Callable[[float], float],
+    limits: tuple[float, float],
+) -> Iterator[Dot]:
+    for row in rows:
+        if row.value is None:
+            continue
+        level = row.window.level
+        look = "breach" if level == "BREACH" else "warn" if level in ALARMS else "plain"
+        score = "" if row.window.z is None else f", z {row.window.z:+.2f}"
+        title = (
+            f"{words.moment(row.window.start)}: {words.number(row.value)} (n={row.window.n}{score})"
+            f"{'' if level is None else ', ' + level}"
+        )
+        is_cut = not limits[0] <= row.value <= limits[1]
+        yield Dot(across(row), up(row.value), look, title, is_cut)
+
+
+def _spans(
+    series: SeriesView, episodes: Sequence[Episode], across: Callable[[datetime], float]
+) -> Iterator[Span]:
+    begin, end = series.windows[0].start, series.windows[-1].end
+    for episode in episodes:
+        if (episode.metric, episode.detector) != (series.metric, series.detector):
+            continue
+        start, stop = max(episode.opened.start, begin), min(episode.closed_at or end, end)
+        if start >= stop:
+            continue
+        left, right = across(start), across(stop)
+        state = "open" if episode.is_open else f"closed: {episode.closed_because}"
+        look = "breach" if episode.level == "BREACH" else "warn"
+        title = f"{episode.level} since {words.moment(episode.opened.start)}, {state}"
+        yield Span(left, round(right - left, 1), look, title)
+
+
+def _moments(begin: datetime, end: datetime, across: Callable[[datetime], float]) -> Iterator[Tick]:
+    pattern = "%Y-%m-%d" if (end - begin).days >= MARKS else "%m-%d %H:%MZ"
+    anchors = ["start", *["middle"] * (MARKS - 2), "end"]
+    for at, anchor in enumerate(anchors):
+        moment = begin + (end - begin) * at / (MARKS - 1)
+        yield Tick(across(moment), moment.strftime(pattern), anchor)
+
+
+def _description(series: SeriesView, rows: Sequence[_Row]) -> str:
+    values = [row.value for row in rows if row.value is not None]
+    alarms = sum(row.window.level in ALARMS for row in rows if row.window.level is not None)
+    missing = sum(row.value is None for row in rows)
+    latest = values[-1]
+    spread = f"between {words.number(min(values))} and {words.number(max(values))}"
+    if math.isclose(min(values), max(values)):
+        spread = f"always {words.number(latest)}"
+    return (
+        f"{series.metric} over {words.counted(len(rows), 'window')}: {spread}, lately "
+        f"{words.number(latest)}; {alarms} beyond a line, {missing} missing. "
+        "The numbers are in the table below."
+    )

@@ -1,0 +1,120 @@
+"""Signals as OpenTelemetry events ``gen_ai.evaluation.result``.
+
+``otlp_lines`` writes them in the OTLP JSON file format; ``emit`` hands them to a logger of the
+SDK, for a process that already exports its telemetry. The names are those of the semantic
+conventions 1.41; they are still in development there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from gatemark.drift.signal import ALARMS, UNJUDGED, DriftSignal
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import Logger
+
+EVENT_NAME: Final = "gen_ai.evaluation.result"
+SCOPE: Final = "gatemark.drift"
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.0"
+PER_LINE: Final = 500
+_INFO, _WARN, _ERROR = 9, 13, 17
+
+
+def attributes_of(signal: DriftSignal) -> dict[str, str | float | int]:
+    """The attributes of a signal's event; what could not be measured is an error, not a zero."""
+    found: dict[str, str | float | int] = {
+        "gen_ai.evaluation.name": f"drift.{signal.metric}",
+        "gen_ai.evaluation.score.label": signal.level,
+        "gen_ai.evaluation.explanation": signal.reason,
+        "gatemark.asset": signal.asset,
+        "gatemark.detector": signal.detector,
+        "gatemark.baseline_windows": signal.baseline_windows,
+    }
+    numbers = {
+        "gen_ai.evaluation.score.value": signal.z,
+        "gatemark.sigma": signal.sigma,
+        "gatemark.value": signal.value,
+    }
+    found |= {name: number for name, number in numbers.items() if number is not None}
+    if signal.level in UNJUDGED:
+        found["error.type"] = signal.level
+    if signal.window is not None:
+        found["gatemark.window"] = signal.window.id
+    if signal.episode is not None:
+        found["gatemark.episode"] = signal.episode
+    return found
+
+
+def severity_of(signal: DriftSignal) -> tuple[int, str]:
+    """How loud a signal is, as OpenTelemetry counts it."""
+    if signal.level == "BREACH":
+        return _ERROR, "ERROR"
+    return (_WARN, "WARN") if signal.level in ALARMS | UNJUDGED else (_INFO, "INFO")
+
+
+def emit(logger: Logger, signals: Iterable[DriftSignal], at: datetime) -> int:
+    """Hand every signal to a logger; says how many there were."""
+    from opentelemetry._logs import LogRecord, SeverityNumber  # noqa: PLC0415 - an extra
+
+    count = 0
+    for signal in signals:
+        number, text = severity_of(signal)
+        logger.emit(
+            LogRecord(
+                timestamp=_nanoseconds(at),
+                observed_timestamp=_nanoseconds(at),
+                severity_number=SeverityNumber(number),
+                severity_text=text,
+                body=signal.reason,
+                attributes=attributes_of(signal),
+                event_name=EVENT_NAME,
+            )
+        )
+        count += 1
+    return count
+
+
+def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> Iterator[bytes]:
+    """The signals as lines of OTLP JSON, some hundreds in each."""
+    for start in range(0, len(signals), PER_LINE):
+        records = [_record(signal, at) for signal in signals[start : start + PER_LINE]]
+        scope = {"name": SCOPE, "version": version}
+        line = {
+            "resourceLogs": [
+                {
+                    "resource": {"attributes": [_attribute("service.name", "gatemark")]},
+                    "scopeLogs": [{"scope": scope, "logRecords": records, "schemaUrl": SCHEMA_URL}],
+                }
+            ]
+        }
+        yield msgspec.json.encode(line) + b"\n"
+
+
+def _record(signal: DriftSignal, at: datetime) -> dict[str, Any]:
+    number, text = severity_of(signal)
+    return {
+        "timeUnixNano": str(_nanoseconds(at)),
+        "observedTimeUnixNano": str(_nanoseconds(at)),
+        "severityNumber": number,
+        "severityText": text,
+        "eventName": EVENT_NAME,
+        "body": {"stringValue": signal.reason},
+        "attributes": [_attribute(name, value) for name, value in attributes_of(signal).items()],
+    }
+
+
+def _attribute(name: str, value: str | float) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"key": name, "value": {"stringValue": value}}
+    if isinstance(value, int):
+        return {"key": name, "value": {"intValue": str(value)}}
+    return {"key": name, "value": {"doubleValue": value}}
+
+
+def _nanoseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000) * 1000

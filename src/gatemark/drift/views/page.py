@@ -1,0 +1,65 @@
+"""The drift of an asset as one self-contained page: series with bands, episodes, actions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gatemark import __version__
+from gatemark.drift.signal import Level, worst
+from gatemark.drift.views.chart import drift_chart
+from gatemark.drift.views.views import DriftView
+from gatemark.lifecycle.views.text import short
+from gatemark.report import words
+from gatemark.report.pages import page_environment
+
+TONES: Final[dict[Level, str]] = {
+    "OK": "pass",
+    "INFO": "pass",
+    "INSUFFICIENT_BASELINE": "inconclusive",
+    "STALE": "inconclusive",
+    "NEW_CLASS": "inconclusive",
+    "DEGENERATE": "inconclusive",
+    "WARN": "inconclusive",
+    "BREACH": "fail",
+}
+
+
+def render_drift(view: DriftView) -> bytes:
+    """The page."""
+    return page_environment().get_template("drift.html").render(drift_context(view)).encode()
+
+
+def drift_context(view: DriftView) -> dict[str, Any]:
+    """What the drift of an asset is filled with."""
+    level = worst(one.signal.level for one in view.series)
+    tone = "inconclusive" if level is None else TONES[level]
+    stage = f"{view.version} is {view.stage}" if view.stage else "in no stage"
+    return {
+        "view": view,
+        "tone": tone,
+        "word": "NOTHING WATCHED" if level is None else level.replace("_", " "),
+        "title": f"{view.asset}: drift",
+        "reason": f"{view.kind or 'of no registered kind'}, {stage}",
+        "charts": [(one, drift_chart(one, view.episodes)) for one in view.series],
+        "tones": TONES,
+        "version": __version__,
+        "moment": words.moment,
+        "counted": words.counted,
+        "short": short,
+        "signed": _signed,
+        "shown": _shown,
+        "minus": _minus,
+    }
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else _minus(f"{value:+.2f}")
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else _minus(words.number(value))
+
+
+def _minus(text: str) -> str:
+    """The text with a true minus where it opens with a hyphen."""
+    return "−" + text[1:] if text.startswith("-") else text

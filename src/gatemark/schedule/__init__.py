@@ -1,0 +1,1 @@
+"""Schedules: what is due when, and which worker runs it."""

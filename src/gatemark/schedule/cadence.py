@@ -1,0 +1,246 @@
+"""When to look: schedules, and the pure question which of their runs are due at a moment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from gatemark.core.change import AssetKind
+from gatemark.core.durations import seconds_of
+from gatemark.core.errors import InvalidValueError
+
+ScheduleKind = Literal[
+    "full_pack", "regression", "drift", "calibration_refit", "adversarial", "own"
+]
+TriggerKind = Literal["change", "threat"]
+OccasionState = Literal["due", "missed", "expired"]
+ScheduleId = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")
+]
+MOST_MISSES: Final = 10_000
+"""How many fire times one look goes through; more are counted as this many."""
+
+
+class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One thing to be done again and again, or when something happens.
+
+    ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name what starts a
+    run besides. ``run`` are the arguments of a gatemark command, in which ``{asset}``, ``{now}``
+    and ``{due}`` stand for what they say; without a command nothing runs. A run that is missed
+    for longer than ``catch_up`` is not made up for. ``jitter`` spreads schedules over a span of
+    time, each by the same amount every time. ``overdue_after`` missed runs in a row raise a
+    warning.
+    """
+
+    id: ScheduleId
+    kind: ScheduleKind = "own"
+    cron: str | None = None
+    tz: str = "UTC"
+    triggers: tuple[TriggerKind, ...] = ()
+    run: tuple[str, ...] = ()
+    asset_class: AssetKind | None = None
+    catch_up: str = "1d"
+    jitter: str | None = None
+    time_limit: str = "1h"
+    overdue_after: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        if self.cron is None and not self.triggers:
+            raise InvalidValueError(f"schedule {self.id} has neither a time nor a trigger")
+        try:
+            zone = ZoneInfo(self.tz)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise InvalidValueError(f"schedule {self.id}: no time zone {self.tz!r}") from error
+        if self.cron is not None:
+            _check_cron(self.id, self.cron, zone)
+        for length in (self.catch_up, self.time_limit, self.jitter):
+            if length is not None:
+                seconds_of(length)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a run of it can come to anything."""
+        return self.enabled and bool(self.run)
+
+    @property
+    def offset(self) -> timedelta:
+        """How much later than written this schedule fires."""
+        if self.jitter is None:
+            return timedelta(0)
+        number = int.from_bytes(hashlib.sha256(self.id.encode()).digest()[:8])
+        return timedelta(seconds=number % seconds_of(self.jitter))
+
+    def fire_times(self, after: datetime) -> Iterator[datetime]:
+        """The moments at which it fires after another one, in UTC."""
+        if self.cron is None:
+            return
+        offset = self.offset
+        local = (after - offset).astimezone(ZoneInfo(self.tz))
+        for moment in CronSim(self.cron, local):
+            yield moment.astimezone(UTC) + offset
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All schedules of a house."""
+
+    schedules: tuple[Schedule, ...]
+
+    def __post_init__(self) -> None:
+        ids = [schedule.id for schedule in self.schedules]
+        repeated = sorted({name for name in ids if ids.count(name) > 1})
+        if repeated:
+            raise InvalidValueError(f"two schedules are called {repeated[0]!r}")
+
+
+class Occasion(msgspec.Struct, frozen=True):
+    """One time that a schedule fired: due now, missed because a later one is, or long expired.
+
+    ``count`` is how many fire times it stands for; ``id`` tells occasions of a schedule apart.
+    """
+
+    schedule: str
+    id: str
+    due_at: datetime
+    state: OccasionState
+    count: int = 1
+    asset: str | None = None
+
+
+class Trigger(msgspec.Struct, frozen=True):
+    """Something that happened and that schedules may wait for."""
+
+    kind: TriggerKind
+    id: str
+    at: datetime
+    asset: str | None = None
+
+
+def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> list[Occasion]:
+    """What a schedule owes at a moment, the oldest first: at most one run is due.
+
+    ``last_due`` is the latest fire time that anybody dealt with. Fire times after it that are
+    older than the catch-up span are expired; of the others the latest is due and the rest missed.
+    Nothing is asked of a clock, so that the same question always has the same answer.
+    """
+    horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
+    found: list[Occasion] = []
+    since = horizon
+    if last_due is not None:
+        since = last_due
+        expired = _until(schedule, last_due, horizon)
+        if expired:
+            found.append(_at(schedule, expired[-1], "expired", len(expired)))
+            since = horizon
+    waiting = _until(schedule, since, now)
+    found.extend(_at(schedule, moment, "missed") for moment in waiting[:-1])
+    found.extend(_at(schedule, moment, "due") for moment in waiting[-1:])
+    return found
+
+
+def triggered(
+    schedule: Schedule, triggers: Sequence[Trigger], done: frozenset[str]
+) -> list[Occasion]:
+    """The runs that triggers ask for and that were not made yet."""
+    return [
+        Occasion(
+            schedule=schedule.id,
+            id=name,
+            due_at=trigger.at,
+            state="due",
+            asset=trigger.asset,
+        )
+        for trigger in triggers
+        if trigger.kind in schedule.triggers
+        and (name := f"{trigger.kind}:{trigger.id}") not in done
+    ]
+
+
+def missed_since(schedule: Schedule, now: datetime, last_done: datetime) -> int:
+    """How many fire times went by since the last run that ended well."""
+    return len(_until(schedule, last_done, now))
+
+
+def is_overdue(schedule: Schedule, now: datetime, last_done: datetime) -> bool:
+    """Whether so many runs are missing that somebody should know."""
+    return missed_since(schedule, now, last_done) >= schedule.overdue_after
+
+
+def next_fire(schedule: Schedule, now: datetime) -> datetime | None:
+    """When a schedule fires next; None when only triggers start it."""
+    return next(schedule.fire_times(now), None)
+
+
+def _until(schedule: Schedule, after: datetime, end: datetime) -> list[datetime]:
+    moments: list[datetime] = []
+    for moment in schedule.fire_times(after):
+        if moment > end:
+            break
+        moments.append(moment)
+        if len(moments) > MOST_MISSES:
+            del moments[0]
+    return moments
+
+
+def _at(schedule: Schedule, moment: datetime, state: OccasionState, count: int = 1) -> Occasion:
+    name = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    return Occasion(schedule=schedule.id, id=name, due_at=moment, state=state, count=count)
+
+
+def _check_cron(name: str, cron: str, zone: ZoneInfo) -> None:
+    try:
+        first = next(CronSim(cron, datetime(2026, 1, 1, tzinfo=zone)), None)
+    except CronSimError as error:
+        raise InvalidValueError(f"schedule {name}: {cron!r} is no cron line: {error}") from error
+    if first is None or len(cron.split()) != 5:
+        raise InvalidValueError(f"schedule {name}: {cron!r} must have five fields that come true")
+
+
+_REFITTED: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
+
+DEFAULT_PLAN: Final = Plan(
+    (
+        Schedule(id="full-pack", kind="full_pack", triggers=("change",)),
+        *(
+            Schedule(
+                id=f"regression-{kind}",
+                kind="regression",
+                cron="0 2 * * *",
+                asset_class=kind,
+                jitter="30m",
+            )
+            for kind in get_args(AssetKind)
+        ),
+        Schedule(
+            id="drift",
+            kind="drift",
+            cron="15 0 * * *",
+            run=("drift", "probe", "--now", "{now}"),
+            time_limit="30m",
+        ),
+        *(
+            Schedule(
+                id=f"calibration-refit-{kind}",
+                kind="calibration_refit",
+                cron="0 3 * * 0",
+                asset_class=kind,
+                catch_up="1w",
+            )
+            for kind in _REFITTED
+        ),
+        Schedule(
+            id="adversarial",
+            kind="adversarial",
+            cron="0 4 * * 6",
+            triggers=("threat",),
+            catch_up="1w",
+        ),
+    )
+)
+"""The cadence of continuous evaluation. Only drift has its command; packs are the user's."""

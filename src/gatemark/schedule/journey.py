@@ -1,0 +1,320 @@
+"""The journeys of ``gatemark schedule``: what is due, claimed by one worker, and run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatemark.core.durations import seconds_of
+from gatemark.core.errors import BadInputError
+from gatemark.core.exits import ExitCode
+from gatemark.drift.act import event_moment
+from gatemark.drift.alert import Alert, AlertPlan, alert_id
+from gatemark.drift.alerts import Delivered, queue_one, send_pending
+from gatemark.drift.signal import Level
+from gatemark.flow.house import House
+from gatemark.intake.settings_file import read_settings
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.schedule.cadence import (
+    DEFAULT_PLAN,
+    Occasion,
+    Plan,
+    Schedule,
+    Trigger,
+    TriggerKind,
+    is_overdue,
+    missed_since,
+    next_fire,
+    occasions,
+    triggered,
+)
+from gatemark.schedule.stores import Run, RunState
+
+HEAD: Final = "gatemark_schedules"
+GRACE_S: Final = 60
+PROBE_ALERTS: Final = "GATEMARK_DRIFT_PROBE_ALERTS"
+"""The variable that stands for ``--alerts`` of a drift probe."""
+TAIL: Final = 500
+_ENDED_WELL: Final = frozenset({ExitCode.PASS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
+_WARN: Final[Level] = "WARN"
+
+Runner = Callable[[Schedule, Occasion, datetime], tuple[RunState, str]]
+
+
+class ScheduleLine(msgspec.Struct, frozen=True):
+    """A schedule as a list shows it."""
+
+    id: str
+    kind: str
+    cron: str | None
+    tz: str
+    triggers: tuple[str, ...]
+    command: str | None
+    next_at: datetime | None
+    last_done_at: datetime | None
+    is_overdue: bool
+    is_active: bool
+
+
+class TickLine(msgspec.Struct, frozen=True):
+    """What a tick did about one occasion."""
+
+    schedule: str
+    occasion: str
+    due_at: datetime
+    state: RunState
+    detail: str
+
+
+class Ticked(msgspec.Struct, frozen=True):
+    """One tick; the fields are the keys of the JSON document."""
+
+    at: datetime
+    runs: tuple[TickLine, ...]
+    overdue: tuple[str, ...]
+    abandoned: int
+    alerts: tuple[Delivered, ...]
+
+
+def read_plan(path: str | None) -> Plan:
+    """The schedules of a file, in the place of built-in ones with the same id."""
+    if path is None:
+        return DEFAULT_PLAN
+    value = read_settings(path)
+    if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
+        raise BadInputError(f"{path}: must start with {HEAD}: 1")
+    keeps_defaults = value.pop("defaults", True)
+    if not isinstance(keeps_defaults, bool):
+        raise BadInputError(f"{path}: defaults must be true or false, got {keeps_defaults!r}")
+    try:
+        plan = msgspec.convert(value, Plan)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    if not keeps_defaults:
+        if not plan.schedules:
+            raise BadInputError(f"{path}: names no schedule, and the built-in ones are off")
+        return plan
+    named = {schedule.id for schedule in plan.schedules}
+    kept = tuple(schedule for schedule in DEFAULT_PLAN.schedules if schedule.id not in named)
+    return Plan((*plan.schedules, *kept))
+
+
+def list_schedules(house: House, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
+    """Every schedule, when it fires next, and whether it is overdue."""
+    seen = house.schedule_runs.known_since([one.id for one in plan.schedules], now)
+    lines = []
+    for schedule in plan.schedules:
+        done = house.schedule_runs.last_done(schedule.id, now)
+        lines.append(
+            ScheduleLine(
+                id=schedule.id,
+                kind=schedule.kind,
+                cron=schedule.cron,
+                tz=schedule.tz,
+                triggers=schedule.triggers,
+                command=" ".join(schedule.run) or None,
+                next_at=next_fire(schedule, now),
+                last_done_at=done,
+                is_overdue=schedule.is_active
+                and is_overdue(schedule, now, done or seen[schedule.id]),
+                is_active=schedule.is_active,
+            )
+        )
+    return tuple(lines)
+
+
+def due_now(house: House, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
+    """What is due, missed or expired; only looks."""
+    triggers = house.schedule_runs.triggers(now)
+    found: list[Occasion] = []
+    for schedule in plan.schedules:
+        if schedule.is_active:
+            last = house.schedule_runs.last_due(schedule.id, now)
+            found.extend(occasions(schedule, now, last))
+            if schedule.triggers:
+                done = house.schedule_runs.occasions(schedule.id)
+                found.extend(triggered(schedule, triggers, done))
+    return tuple(found)
+
+
+def tick_schedules(
+    house: House,
+    plan: Plan,
+    *,
+    now: datetime,
+    worker: str,
+    alert_plan: AlertPlan | None = None,
+    alerts_file: str | None = None,
+    runner: Runner | None = None,
+    stopwatch: Callable[[], float] = time.monotonic,
+) -> Ticked:
+    """Claim and run what is due; what another worker has is left to it.
+
+    Runs follow each other, so that ``stopwatch`` (seconds) tells how late it is for each. Drift
+    probes tell the sinks of ``alerts_file``.
+    """
+    started = stopwatch()
+
+    def moment() -> datetime:
+        return now + timedelta(seconds=stopwatch() - started)
+
+    abandoned = house.schedule_runs.abandon(now)
+    note_changes(house, now)
+    overdue = _tell_overdue(house, plan, now, alert_plan or AlertPlan())
+    by_id = {schedule.id: schedule for schedule in plan.schedules}
+    run = runner or _runner(house, alerts_file)
+    lines = []
+    for occasion in due_now(house, plan, now):
+        schedule = by_id[occasion.schedule]
+        lease = seconds_of(schedule.time_limit) + GRACE_S
+        state = house.schedule_runs.claim(occasion, worker, moment(), lease)
+        if state is None:
+            continue
+        detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
+        if state == "running":
+            state, detail = run(schedule, occasion, now)
+            house.schedule_runs.finish(occasion, state, moment(), detail)
+        lines.append(
+            TickLine(
+                schedule=schedule.id,
+                occasion=occasion.id,
+                due_at=occasion.due_at,
+                state=state,
+                detail=detail,
+            )
+        )
+    sent = send_pending(house, alert_plan) if alert_plan is not None else ()
+    return Ticked(at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent)
+
+
+def fire(
+    house: House, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
+) -> bool:
+    """Tell the schedules that something happened; False when they know."""
+    return house.schedule_runs.add_trigger(Trigger(kind, identity, now, asset))
+
+
+def recent_runs(house: House, limit: int, schedule: str | None = None) -> list[Run]:
+    """What became of the latest occasions."""
+    return house.schedule_runs.runs(limit, schedule)
+
+
+def note_changes(house: House, now: datetime) -> int:
+    """Every version that was registered is a change that full packs wait for."""
+    added = 0
+    for event, payload in house.events.events(kind=ASSET_REGISTERED):
+        if event.at <= now and event.subject and payload is not None:
+            version = str(payload.get("version", event.seq))
+            trigger = Trigger("change", f"{event.subject}@{version}", event.at, event.subject)
+            added += house.schedule_runs.add_trigger(trigger)
+    return added
+
+
+def _tell_overdue(house: House, plan: Plan, now: datetime, alerts: AlertPlan) -> tuple[str, ...]:
+    """Raise a warning, once, for each schedule that has not been run for too long."""
+    active = [schedule for schedule in plan.schedules if schedule.is_active]
+    seen = house.schedule_runs.first_seen([schedule.id for schedule in active], now)
+    found = []
+    for schedule in active:
+        last = house.schedule_runs.last_done(schedule.id, now) or seen[schedule.id]
+        if not is_overdue(schedule, now, last):
+            continue
+        found.append(schedule.id)
+        missed = missed_since(schedule, now, last)
+        reason = f"{missed} runs are missing since {last:%Y-%m-%d %H:%MZ}"
+        identity = alert_id("overdue", schedule.id, last.isoformat())
+        if not house.schedule_runs.note_once(f"overdue:{identity}", now):
+            continue
+        payload = {"schedule": schedule.id, "level": _WARN, "reason": reason, "missed": missed}
+        house.events.append(
+            [EventDraft(SCHEDULE_OVERDUE, event_moment(house, now), SYSTEM, None, payload)]
+        )
+        alert = Alert(
+            id=identity,
+            kind="overdue",
+            level=_WARN,
+            subject=f"schedule {schedule.id} is overdue",
+            reason=reason,
+            at=now,
+        )
+        queue_one(house, alerts, alert)
+    return tuple(found)
+
+
+def _runner(house: House, alerts_file: str | None) -> Runner:
+    settings = {"GATEMARK_STORE": house.address}
+    if alerts_file is not None and PROBE_ALERTS not in os.environ:
+        settings[PROBE_ALERTS] = str(Path(alerts_file).resolve())
+
+    def run(schedule: Schedule, occasion: Occasion, now: datetime) -> tuple[RunState, str]:
+        return run_command(schedule, occasion, now, settings)
+
+    return run
+
+
+def run_command(
+    schedule: Schedule, occasion: Occasion, now: datetime, settings: Mapping[str, str]
+) -> tuple[RunState, str]:
+    """Run a schedule's command in a process of its own, stopped when its time is up.
+
+    ``settings`` are variables that stand for options of the command.
+    """
+    told = {"asset": occasion.asset or "", "now": _text(now), "due": _text(occasion.due_at)}
+    arguments = [_filled(argument, told) for argument in schedule.run]
+    environment = {**os.environ, **settings}
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the owner of the schedule names it
+            [sys.executable, "-m", "gatemark", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return "failed", f"cannot be started: {error.strerror or error}"
+    try:
+        _, complaint = process.communicate(timeout=seconds_of(schedule.time_limit))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return "timed_out", f"stopped after {schedule.time_limit}"
+    said = complaint.decode(errors="replace").strip()[-TAIL:]
+    code = process.returncode
+    if code in _ENDED_WELL:
+        return "done", f"exit {code}"
+    ending = f"exit {code}" if code >= 0 else f"stopped by signal {-code}"
+    return "failed", f"{ending}: {said}" if said else ending
+
+
+def seconds_until_next(plan: Plan, now: datetime, longest: float) -> float:
+    """How long a loop may sleep before something could be due."""
+    moments = [
+        moment
+        for schedule in plan.schedules
+        if schedule.is_active and (moment := next_fire(schedule, now)) is not None
+    ]
+    if not moments:
+        return longest
+    return max(0.0, min(longest, (min(moments) - now) / timedelta(seconds=1)))
+
+
+def _filled(argument: str, told: dict[str, str]) -> str:
+    for name, value in told.items():
+        argument = argument.replace(f"{{{name}}}", value)
+    return argument
+
+
+def _text(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

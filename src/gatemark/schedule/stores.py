@@ -1,0 +1,242 @@
+"""Scheduled runs in a database: each occasion is claimed by exactly one worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import msgspec
+import sqlalchemy as sa
+
+from gatemark.drift.stores.tables import RUNS, SCHEDULES_SEEN, TRIGGERS
+from gatemark.ledger.database import Database
+from gatemark.schedule.cadence import Occasion, Trigger
+
+RunState = Literal[
+    "running",
+    "done",
+    "failed",
+    "timed_out",
+    "abandoned",
+    "missed",
+    "expired",
+    "skipped_overlap",
+]
+RUNNING: Final = "running"
+MAX_DETAIL: Final = 2_000
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What became of one occasion of one schedule."""
+
+    schedule: str
+    occasion: str
+    due_at: datetime
+    state: RunState
+    worker: str
+    claimed_at: datetime
+    finished_at: datetime | None
+    detail: str
+
+
+class SqlRuns:
+    """The runs of a store in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def known_since(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
+        """When each schedule was first ticked; those that never were count as of now."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(SCHEDULES_SEEN)).all()
+        known = {row.schedule: _moment(row.first_seen_s) for row in rows}
+        return {name: known.get(name, now) for name in schedules}
+
+    def first_seen(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
+        """When each schedule was first ticked; those that never were are seen now.
+
+        So are those of a tick whose clock was ahead of ours.
+        """
+        with self._database.writing() as connection:
+            known = {
+                row.schedule: row.first_seen_s
+                for row in connection.execute(sa.select(SCHEDULES_SEEN))
+            }
+            fresh = [name for name in schedules if name not in known]
+            if fresh:
+                seen = int(now.timestamp())
+                connection.execute(
+                    sa.insert(SCHEDULES_SEEN),
+                    [{"schedule": name, "first_seen_s": seen} for name in fresh],
+                )
+                known |= dict.fromkeys(fresh, seen)
+            ahead = [name for name in schedules if known[name] > int(now.timestamp())]
+            if ahead:
+                seen = int(now.timestamp())
+                connection.execute(
+                    sa.update(SCHEDULES_SEEN)
+                    .where(SCHEDULES_SEEN.c.schedule.in_(ahead))
+                    .values(first_seen_s=seen)
+                )
+                known |= dict.fromkeys(ahead, seen)
+        return {name: _moment(known[name]) for name in schedules}
+
+    def last_due(self, schedule: str, now: datetime) -> datetime | None:
+        """The latest fire time up to now that was dealt with in any way; no triggered run counts.
+
+        What a clock that was ahead dealt with comes to nothing until its time has come.
+        """
+        return self._time(schedule, now, _is_time())
+
+    def last_done(self, schedule: str, now: datetime) -> datetime | None:
+        """The due time of the latest run up to now that ended well."""
+        return self._time(schedule, now, RUNS.c.state == "done")
+
+    def occasions(self, schedule: str) -> frozenset[str]:
+        """Every occasion of a schedule that was dealt with."""
+        query = sa.select(RUNS.c.occasion).where(RUNS.c.schedule == schedule)
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def claim(
+        self, occasion: Occasion, worker: str, now: datetime, lease_s: int
+    ) -> RunState | None:
+        """Take an occasion for oneself; None when another worker has it.
+
+        While an earlier run of the schedule still goes on, the occasion is skipped and recorded.
+        Missed and expired occasions are only recorded.
+        """
+        moment = int(now.timestamp())
+        key = sa.and_(RUNS.c.schedule == occasion.schedule, RUNS.c.occasion == occasion.id)
+        busy = sa.and_(
+            RUNS.c.schedule == occasion.schedule,
+            RUNS.c.state == RUNNING,
+            RUNS.c.lease_until_s > moment,
+        )
+        with self._database.writing() as connection:
+            if connection.execute(sa.select(RUNS.c.state).where(key)).first() is not None:
+                return None
+            state: RunState = "running"
+            detail = ""
+            if occasion.state != "due":
+                state, detail = occasion.state, f"{occasion.count} fire times"
+            elif connection.execute(sa.select(RUNS.c.occasion).where(busy)).first() is not None:
+                state, detail = "skipped_overlap", "an earlier run was still going on"
+            connection.execute(
+                sa.insert(RUNS).values(
+                    schedule=occasion.schedule,
+                    occasion=occasion.id,
+                    due_s=int(occasion.due_at.timestamp()),
+                    state=state,
+                    worker=worker,
+                    claimed_s=moment,
+                    lease_until_s=moment + lease_s,
+                    finished_s=None if state == RUNNING else moment,
+                    detail=detail,
+                )
+            )
+            return state
+
+    def finish(self, occasion: Occasion, state: RunState, now: datetime, detail: str) -> None:
+        """Say how a run ended."""
+        key = sa.and_(RUNS.c.schedule == occasion.schedule, RUNS.c.occasion == occasion.id)
+        values = {
+            "state": state,
+            "finished_s": int(now.timestamp()),
+            "detail": detail[:MAX_DETAIL],
+        }
+        with self._database.writing() as connection:
+            connection.execute(sa.update(RUNS).where(key).values(**values))
+
+    def abandon(self, now: datetime) -> int:
+        """Give up runs whose worker has not come back in time; says how many there were."""
+        moment = int(now.timestamp())
+        gone = sa.and_(RUNS.c.state == RUNNING, RUNS.c.lease_until_s <= moment)
+        values = {
+            "state": "abandoned",
+            "finished_s": moment,
+            "detail": "its worker never came back",
+        }
+        with self._database.writing() as connection:
+            return connection.execute(sa.update(RUNS).where(gone).values(**values)).rowcount
+
+    def runs(self, limit: int = 100, schedule: str | None = None) -> list[Run]:
+        """The latest runs, the newest first."""
+        query = sa.select(RUNS).order_by(RUNS.c.due_s.desc(), RUNS.c.occasion.desc()).limit(limit)
+        if schedule is not None:
+            query = query.where(RUNS.c.schedule == schedule)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Run(
+                schedule=row.schedule,
+                occasion=row.occasion,
+                due_at=_moment(row.due_s),
+                state=row.state,
+                worker=row.worker,
+                claimed_at=_moment(row.claimed_s),
+                finished_at=None if row.finished_s is None else _moment(row.finished_s),
+                detail=row.detail,
+            )
+            for row in rows
+        ]
+
+    def add_trigger(self, trigger: Trigger) -> bool:
+        """Keep a trigger; False when it is known."""
+        key = sa.and_(TRIGGERS.c.kind == trigger.kind, TRIGGERS.c.id == trigger.id)
+        with self._database.writing() as connection:
+            if connection.execute(sa.select(TRIGGERS.c.id).where(key)).first() is not None:
+                return False
+            connection.execute(
+                sa.insert(TRIGGERS).values(
+                    kind=trigger.kind,
+                    id=trigger.id,
+                    asset=trigger.asset or "",
+                    at_s=int(trigger.at.timestamp()),
+                )
+            )
+            return True
+
+    def note_once(self, name: str, now: datetime) -> bool:
+        """Remember that something was told; False when it was told before."""
+        with self._database.writing() as connection:
+            here = SCHEDULES_SEEN.c.schedule == name
+            if connection.execute(sa.select(SCHEDULES_SEEN).where(here)).first() is not None:
+                return False
+            seen = int(now.timestamp())
+            connection.execute(sa.insert(SCHEDULES_SEEN).values(schedule=name, first_seen_s=seen))
+            return True
+
+    def triggers(self, until: datetime) -> list[Trigger]:
+        """Every trigger up to a moment, the oldest first."""
+        query = (
+            sa.select(TRIGGERS)
+            .where(TRIGGERS.c.at_s <= int(until.timestamp()))
+            .order_by(TRIGGERS.c.at_s, TRIGGERS.c.id)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [
+            Trigger(kind=row.kind, id=row.id, at=_moment(row.at_s), asset=row.asset or None)
+            for row in rows
+        ]
+
+    def _time(
+        self, schedule: str, now: datetime, condition: sa.ColumnElement[bool]
+    ) -> datetime | None:
+        query = sa.select(sa.func.max(RUNS.c.due_s)).where(
+            RUNS.c.schedule == schedule, RUNS.c.due_s <= int(now.timestamp()), condition
+        )
+        with self._database.reading() as connection:
+            seconds = connection.execute(query).scalar()
+        return None if seconds is None else _moment(seconds)
+
+
+def _is_time() -> sa.ColumnElement[bool]:
+    """Occasions of a clock are named by a moment, those of a trigger by kind and id."""
+    return RUNS.c.occasion.like("____-__-__T__:__:__Z")
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

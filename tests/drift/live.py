@@ -1,0 +1,134 @@
+"""A house with a live asset, points by the day, and a clock that goes on only when told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.lifecycle.sealed import full_pack, result
+
+from gatemark.core.canonical import digest
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.probe import Probe, probe
+from gatemark.drift.push import push_points
+from gatemark.drift.stores.points import Pushed
+from gatemark.flow.house import House
+from gatemark.flow.reading import ReadingChoices
+from gatemark.lifecycle.journey import AddVersion, Approve, GrantRoles, Promote, SetExam, act
+from gatemark.lifecycle.model.nouns import Stage
+from gatemark.lifecycle.state_cache import read_state
+
+from .series import HEALTHY, START, day
+
+ASSET = "triage"
+METRIC = "golden_accuracy"
+PEOPLE: dict[str, tuple[Any, ...]] = {
+    "root": ("admin",),
+    "ann": ("author",),
+    "eve": ("evaluator",),
+    "bob": ("approver",),
+    "olu": ("operator", "pack_owner"),
+}
+
+
+class Live:
+    """One asset in a store, and days that go by."""
+
+    def __init__(self, store: str, folder: Path) -> None:
+        self.now = START - timedelta(days=1)
+        self.folder = folder
+        self.house = House(store=store, clock=lambda: self.now)
+
+    def enable(self, version: str = "1.0.0") -> None:
+        """Bring a first version all the way up."""
+        for person, roles in PEOPLE.items():
+            act(self.house, GrantRoles(actor="root", person=person, roles=roles))
+        self.to_shadow(version)
+        self.do(Approve, "bob", version, stage="enabled")
+        self.promote(version, "enabled")
+
+    def to_shadow(self, version: str) -> None:
+        act(
+            self.house,
+            AddVersion(
+                actor="ann", asset=ASSET, kind="prompt", version=version, digest=digest(version)
+            ),
+        )
+        act(self.house, SetExam(actor="olu", asset=ASSET, exam=full_pack(self.now)))
+        self.promote(version, "evaluating", actor="ann")
+        self.promote(version, "eligible", self.seal(version), actor="eve")
+        self.promote(version, "shadow")
+
+    def to_canary(self, version: str) -> None:
+        enabled = self.place.enabled
+        self.to_shadow(version)
+        compared = self.seal(version, baseline=digest(enabled))
+        self.do(Approve, "bob", version, stage="canary_1", result_ids=(compared,))
+        self.promote(version, "canary_1", compared)
+
+    def seal(self, version: str, **more: Any) -> str:
+        self.now += timedelta(minutes=1)
+        title = f"{version} {self.now}"
+        made = result(ASSET, digest(version), self.now, title=title, **more)
+        self.house.results.append(made)
+        return made.id
+
+    def do(self, command: Any, actor: str, version: str, **more: Any) -> None:
+        self.now += timedelta(minutes=1)
+        act(self.house, command(actor=actor, asset=ASSET, version=version, **more))
+
+    def promote(self, version: str, to: Stage, *cites: str, actor: str = "olu") -> None:
+        self.do(Promote, actor, version, to=to, result_ids=cites)
+
+    @property
+    def place(self) -> Any:
+        return read_state(self.house, ASSET).asset.place("production")
+
+    def stage(self, version: str = "1.0.0") -> str:
+        return str(read_state(self.house, ASSET).asset.track("production", version).stage)
+
+    def push(self, first: int, values: Sequence[float | None], **more: Any) -> Pushed:
+        """Days of values from a day on."""
+        lines = [
+            point(first + place, value, **more)
+            for place, value in enumerate(values)
+            if value is not None
+        ]
+        return self.push_lines(lines, day(first + len(values)))
+
+    def push_lines(self, lines: Sequence[dict[str, Any]], now: datetime) -> Pushed:
+        path = self.folder / "points.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return push_points(self.house, [str(path)], ReadingChoices(), now=now)
+
+    def probe(self, days: float, **more: Any) -> Probe:
+        self.now = max(self.now, day(days))
+        policy = more.pop("policy", DriftPolicy())
+        return probe(self.house, policy, now=day(days), **more)
+
+    def events(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
+        return [(e.seq, dict(p or {})) for e, p in self.house.events.events(kind=kind)]
+
+
+def point(number: int, value: float, **more: Any) -> dict[str, Any]:
+    """A day's point."""
+    return {
+        "asset": ASSET,
+        "metric": METRIC,
+        "start": stamp(day(number)),
+        "end": stamp(day(number + 1)),
+        "value": value,
+        "n": 1,
+    } | more
+
+
+def stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def lively() -> list[float]:
+    """Sixteen healthy days."""
+    return list(HEALTHY)

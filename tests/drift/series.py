@@ -1,0 +1,93 @@
+"""Small cohorts from plain values, for tests of ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from gatemark.drift.judging.cohort import Cohort
+from gatemark.drift.judging.memory import Memory
+from gatemark.drift.judging.policy import DriftPolicy, Watch
+from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.tick import Rearming, Ticked, tick
+from gatemark.drift.signal import DriftSignal
+from gatemark.flow.plugins import detectors
+
+DAY = 86_400
+START = datetime(2026, 3, 1, tzinfo=UTC)
+HEALTHY = [
+    10.0,
+    11.0,
+    9.0,
+    10.0,
+    12.0,
+    8.0,
+    10.0,
+    11.0,
+    9.0,
+    10.0,
+    10.5,
+    9.5,
+    11.0,
+    9.0,
+    10.0,
+    10.0,
+]
+"""Sixteen windows around ten with a spread of about one."""
+
+
+def day(number: float) -> datetime:
+    return START + timedelta(days=number)
+
+
+class Days:
+    """Series of daily values, judged day after day by real ticks; None is a missing window."""
+
+    def __init__(self, *rows: Sequence[float | None], watch: Any = None, **policy: Any) -> None:
+        self.rows = rows
+        self.watch = watch or Watch(metric="*")
+        self.policy = DriftPolicy(**policy)
+        self.kept: dict[int, Any] = {}
+        self.closed: list[Any] = []
+        self.opened: tuple[Any, ...] = ()
+
+    def at(self, days: int, rearmed: dict[str, Rearming] | None = None) -> list[DriftSignal]:
+        """One tick at the end of so many days."""
+        found = self.tick(days, rearmed)
+        return list(found.signals)
+
+    def tick(self, days: int, rearmed: dict[str, Rearming] | None = None) -> Ticked:
+        series = [
+            Series(id=row, asset=f"a{row}", metric="m", form="value", length_s=DAY, phase_s=0)
+            for row in range(len(self.rows))
+        ]
+        detector = detectors().get(self.watch.detector)
+        cohort = Cohort(self.watch, detector, series, policy=self.policy, now=day(days))
+        for row, values in enumerate(self.rows):
+            for place, value in enumerate(values):
+                if value is not None:
+                    cohort.add(
+                        np.asarray([row]),
+                        np.asarray([int(day(place).timestamp())]),
+                        np.asarray([1.0]),
+                        np.asarray([1]),
+                        np.asarray([[value]]),
+                    )
+        cohort.close()
+        memory = Memory(cohort, self.kept)
+        starts = rearmed or {}
+        found = tick(
+            [(cohort, memory)], self.policy, day(days), lambda episode: starts.get(episode.asset)
+        )
+        told = memory.told(np.arange(len(series)))
+        self.kept = {one.id: kept for one, kept in zip(series, told, strict=True)}
+        self.closed.extend(found.closed)
+        self.opened = found.open
+        return found
+
+    def levels(self, first: int, last: int) -> list[str]:
+        """The level of the first series at the end of each of some days."""
+        return [self.at(days)[0].level for days in range(first, last + 1)]
