@@ -19,7 +19,9 @@ from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.canonical import digest
 from gatemark.flow.house import House
-from gatemark.flow.labels import (
+from gatemark.review.close import CloseReview, close_review
+from gatemark.review.create import CreateReview, ReviewPlan, VoteRequest, cast_vote, create_review
+from gatemark.review.labels import (
     AcceptLabels,
     GiveLabel,
     LabelPlan,
@@ -27,8 +29,6 @@ from gatemark.flow.labels import (
     create_labels,
     give_label,
 )
-from gatemark.flow.review import CreateReview, ReviewPlan, VoteRequest, cast_vote, create_review
-from gatemark.flow.review_close import CloseReview, close_review
 
 OTHER = "helper"
 """An asset whose one episode is over."""

@@ -16,8 +16,8 @@ from tests.review.arms import prefers, vote_all, write_arm
 from gatemark.core.result import Result
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review import CreateReview, ReviewPlan, create_review
-from gatemark.flow.review_close import CloseReview, close_review
+from gatemark.review.close import CloseReview, close_review
+from gatemark.review.create import CreateReview, ReviewPlan, create_review
 
 from .test_rescore import add, forged, verify, with_blob
 

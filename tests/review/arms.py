@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gatemark.flow.house import House
-from gatemark.flow.review import (
+from gatemark.review.create import (
     CreateReview,
     ReviewPlan,
     ShownPair,

@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from gatemark.flow.house import House
-from gatemark.flow.review import ShownPair
-from gatemark.flow.review_close import CloseReview, close_review, review_outcome
-from gatemark.flow.review_findings import SPREAD_VOTES_MIN
+from gatemark.review.close import CloseReview, close_review, review_outcome
+from gatemark.review.create import ShownPair
+from gatemark.review.findings import SPREAD_VOTES_MIN
 
 from .arms import make_review, prefers, vote_all
 

@@ -9,7 +9,10 @@ import pytest
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
 from gatemark.flow.house import House
-from gatemark.flow.labels import (
+from gatemark.intake.dataset import read_dataset
+from gatemark.ledger.event_kinds import LABELS_ACCEPTED
+from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.review.labels import (
     AcceptLabels,
     GiveLabel,
     LabelPlan,
@@ -20,9 +23,6 @@ from gatemark.flow.labels import (
     label_status,
     next_sample,
 )
-from gatemark.intake.dataset import read_dataset
-from gatemark.ledger.event_kinds import LABELS_ACCEPTED
-from gatemark.lifecycle.journey import GrantRoles, act
 
 from .arms import write_arm
 

@@ -19,7 +19,14 @@ from gatemark.core.errors import (
 )
 from gatemark.exams.preference.journey import PreferenceRequest, ReadingChoices, score_preference
 from gatemark.flow.house import House
-from gatemark.flow.review import (
+from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
+from gatemark.review.close import (
+    CloseReview,
+    close_review,
+    export_votes,
+    review_outcome,
+)
+from gatemark.review.create import (
     CreateReview,
     ReviewPlan,
     VoteRequest,
@@ -28,14 +35,7 @@ from gatemark.flow.review import (
     next_pair,
     shown_pair,
 )
-from gatemark.flow.review_close import (
-    CloseReview,
-    close_review,
-    export_votes,
-    review_outcome,
-)
-from gatemark.flow.review_status import review_status
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
+from gatemark.review.status import review_status
 
 from .arms import KEY, make_review, prefers, vote_all, write_arm, write_gold
 

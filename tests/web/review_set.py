@@ -9,8 +9,8 @@ from typing import Any
 from tests.web.scene import ASSET, Scene
 
 from gatemark.flow.house import House
-from gatemark.flow.labels import GiveLabel, LabelPlan, create_labels, give_label, next_sample
-from gatemark.flow.review import (
+from gatemark.review.close import CloseReview, close_review
+from gatemark.review.create import (
     CreateReview,
     ReviewPlan,
     VoteRequest,
@@ -18,7 +18,7 @@ from gatemark.flow.review import (
     create_review,
     next_pair,
 )
-from gatemark.flow.review_close import CloseReview, close_review
+from gatemark.review.labels import GiveLabel, LabelPlan, create_labels, give_label, next_sample
 
 ASKED = (
     ("My parcel shows “delivered”, but nothing is here.", "a missing parcel"),

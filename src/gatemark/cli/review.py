@@ -18,13 +18,13 @@ from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review import (
+from gatemark.review.create import (
     CreateReview,
     ReviewCreated,
     ReviewPlan,
     create_review,
 )
-from gatemark.flow.review_status import ReviewStatus, review_status
+from gatemark.review.status import ReviewStatus, review_status
 
 
 @click.group("review")

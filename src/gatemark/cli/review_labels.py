@@ -13,7 +13,9 @@ from gatemark.cli.review_vote import shown_text
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.labels import (
+from gatemark.flow.outputs import write_text
+from gatemark.report.words import number
+from gatemark.review.labels import (
     AcceptLabels,
     GiveLabel,
     LabelPlan,
@@ -24,8 +26,6 @@ from gatemark.flow.labels import (
     label_status,
     next_sample,
 )
-from gatemark.flow.outputs import write_text
-from gatemark.report.words import number
 
 actor_option = click.option("--actor", metavar="NAME", envvar="GATEMARK_ACTOR", help="Who acts.")
 

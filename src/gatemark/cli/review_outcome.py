@@ -12,14 +12,14 @@ from gatemark.cli.screen import print_json
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
 from gatemark.flow.outputs import write_text
-from gatemark.flow.review_close import (
+from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
+from gatemark.review.close import (
     CandidateOutcome,
     CloseReview,
     ReviewOutcome,
     close_review,
     export_votes,
 )
-from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 
 
 @click.command("close")

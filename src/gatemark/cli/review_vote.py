@@ -12,7 +12,7 @@ from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.readable_json import json_text
 from gatemark.flow.house import House
-from gatemark.flow.review import (
+from gatemark.review.create import (
     Answered,
     ShownPair,
     VoteRequest,

@@ -11,7 +11,10 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
 from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
-from gatemark.flow.labels import (
+from gatemark.flow.review_desk import JUDGES, names_after, require_judge, require_maker, spoken
+from gatemark.flow.sent_texts import files_of
+from gatemark.review.labelling import Acceptance, LabelItem, Mark, propose
+from gatemark.review.labels import (
     Accepted,
     AcceptLabels,
     GiveLabel,
@@ -22,9 +25,6 @@ from gatemark.flow.labels import (
     label_status,
     next_sample,
 )
-from gatemark.flow.review_desk import JUDGES, names_after, require_judge, require_maker, spoken
-from gatemark.flow.sent_texts import files_of
-from gatemark.review.labelling import Acceptance, LabelItem, Mark, propose
 
 OWNER: Final = "pack_owner"
 SAMPLES: Final = "samples"

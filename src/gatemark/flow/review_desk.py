@@ -16,7 +16,10 @@ from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownName
 from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review import (
+from gatemark.flow.run_board import RUNNERS
+from gatemark.flow.sent_texts import files_of
+from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review
+from gatemark.review.create import (
     Answered,
     CreateReview,
     ReviewCreated,
@@ -31,11 +34,8 @@ from gatemark.flow.review import (
     shown_pair,
     undecided_pairs,
 )
-from gatemark.flow.review_close import CLOSERS, CloseReview, ReviewOutcome, close_review
-from gatemark.flow.review_status import review_status
-from gatemark.flow.run_board import RUNNERS
-from gatemark.flow.sent_texts import files_of
 from gatemark.review.queue import Standing, is_complete, missing_counts
+from gatemark.review.status import review_status
 from gatemark.review.stores.reviews import StoredReview
 
 JUDGES: Final = frozenset(

@@ -32,7 +32,7 @@ from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
 
 if TYPE_CHECKING:
     from gatemark.drift.table_check import DriftTables
-    from gatemark.flow.review_tables import ReviewTables
+    from gatemark.review.table_check import ReviewTables
 
 ATTEMPTS: Final = 3
 UNHELD: Final = "the ledger could not be read whole: its tables were not compared with it"
@@ -64,7 +64,7 @@ class TableCheck:
 
     @cached_property
     def _review(self) -> ReviewTables:
-        from gatemark.flow.review_tables import ReviewTables  # noqa: PLC0415
+        from gatemark.review.table_check import ReviewTables  # noqa: PLC0415
 
         return ReviewTables(self._house)
 

@@ -22,7 +22,7 @@ from gatemark.flow.label_desk import (
     label_rows,
     make_labels,
 )
-from gatemark.flow.labels import Accepted, accepted_rows
+from gatemark.review.labels import Accepted, accepted_rows
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.flow.review import ReviewCreated, SavedVote, ShownPair
-from gatemark.flow.review_close import ReviewOutcome, export_votes
 from gatemark.flow.review_desk import (
     Desk,
     Look,
@@ -25,6 +23,8 @@ from gatemark.flow.review_desk import (
     sealed_key,
     vote,
 )
+from gatemark.review.close import ReviewOutcome, export_votes
+from gatemark.review.create import ReviewCreated, SavedVote, ShownPair
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply

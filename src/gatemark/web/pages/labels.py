@@ -18,8 +18,8 @@ from gatemark.flow.label_desk import (
     label_rows,
     make_labels,
 )
-from gatemark.flow.labels import accepted_rows
 from gatemark.flow.run_board import RUNNERS
+from gatemark.review.labels import accepted_rows
 from gatemark.web.pages.reviews import as_text, limited, names_in
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of

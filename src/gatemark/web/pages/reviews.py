@@ -11,7 +11,6 @@ from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.readable_json import json_text
 from gatemark.flow.accounts import Identity
 from gatemark.flow.ledger_pages import event_page
-from gatemark.flow.review_close import ReviewOutcome, review_outcome
 from gatemark.flow.review_desk import (
     ReviewCard,
     ReviewWish,
@@ -24,6 +23,7 @@ from gatemark.flow.review_desk import (
     vote,
 )
 from gatemark.flow.run_board import RUNNERS
+from gatemark.review.close import ReviewOutcome, review_outcome
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of
 

@@ -23,7 +23,11 @@ from gatemark.core.errors import (
 )
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review_items import (
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
+from gatemark.lifecycle.assets import version_ref
+from gatemark.lifecycle.model.nouns import Actor, parse_version_ref
+from gatemark.review.items import (
     Answers,
     Matched,
     match_arms,
@@ -32,10 +36,6 @@ from gatemark.flow.review_items import (
     read_gold,
     sealed_answers,
 )
-from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
-from gatemark.lifecycle.assets import version_ref
-from gatemark.lifecycle.model.nouns import Actor, parse_version_ref
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,

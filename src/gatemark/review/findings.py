@@ -14,10 +14,10 @@ from gatemark.flow.examine import exam_job
 from gatemark.flow.house import House
 from gatemark.flow.plugins import measures
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review import lookers
 from gatemark.flow.shard import build_exam
 from gatemark.gate.judge import judge
 from gatemark.review.agreement import shared_ratings
+from gatemark.review.create import lookers
 from gatemark.review.plan import Pair
 from gatemark.review.stores.reviews import StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
@@ -194,7 +194,7 @@ def vote_spread(opened: Opened) -> VoteSpread:
 def ranking(opened: Opened) -> dict[str, Any]:
     """All arms by strength."""
     # Needs numpy, which two-arm reviews can do without.
-    from gatemark.flow.review_ranking import rank_arms  # noqa: PLC0415
+    from gatemark.review.ranking import rank_arms  # noqa: PLC0415
 
     return rank_arms(opened.stored.plan, opened.counted, seed=SEED)
 

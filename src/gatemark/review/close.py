@@ -23,8 +23,16 @@ from gatemark.core.verdict import Outcome
 from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review import subject_of_review, tell_ledger
-from gatemark.flow.review_findings import (
+from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.flow.sitting import SITTING, write_sitting
+from gatemark.flow.vote_account import with_items
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.lifecycle.decisions.people import roles_of
+from gatemark.lifecycle.state_cache import read_state
+from gatemark.review.agreement import reviewer_rows
+from gatemark.review.create import subject_of_review, tell_ledger
+from gatemark.review.findings import (
     Arbitration,
     Opened,
     PairAgreement,
@@ -36,15 +44,7 @@ from gatemark.flow.review_findings import (
     ranking,
     vote_spread,
 )
-from gatemark.flow.review_items import item_ids
-from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
-from gatemark.flow.sitting import SITTING, write_sitting
-from gatemark.flow.vote_account import with_items
-from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
-from gatemark.lifecycle.decisions.people import roles_of
-from gatemark.lifecycle.state_cache import read_state
-from gatemark.review.agreement import reviewer_rows
+from gatemark.review.items import item_ids
 from gatemark.review.plan import read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key

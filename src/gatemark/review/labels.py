@@ -20,13 +20,13 @@ from gatemark.core.measurement import Measurement
 from gatemark.flow.house import House
 from gatemark.flow.plugins import measures
 from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.review import tell_ledger
-from gatemark.flow.review_items import read_answers
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.decisions.people import require_role
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.review.create import tell_ledger
+from gatemark.review.items import read_answers
 from gatemark.review.labelling import (
     MAX_ITEMS,
     Acceptance,

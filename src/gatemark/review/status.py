@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from gatemark.flow.house import House
-from gatemark.flow.review import subject_of_review, undecided_pairs
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
+from gatemark.review.create import subject_of_review, undecided_pairs
 from gatemark.review.queue import is_complete, missing_counts
 from gatemark.review.stores.reviews import StoredReview
 
@@ -81,7 +81,7 @@ def _numbers(
     if looker in {*plan.reviewers, plan.arbiter} or house.reviews.shows(plan.name, looker):
         return None, f"{looker} votes in this review and must stay blind"
     # The outcome needs the exam, which few looks do.
-    from gatemark.flow.review_close import running_numbers  # noqa: PLC0415
+    from gatemark.review.close import running_numbers  # noqa: PLC0415
 
     numbers = running_numbers(house, stored)
     payload = {"numbers": numbers}
