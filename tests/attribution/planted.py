@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from gatemark.attribution.decision import Check, Decision, Judgement, Pin, Step
 from gatemark.attribution.port import NotReplayable, StepCall
 from gatemark.core.canonical import digest
-from gatemark.core.decision import Check, Decision, Judgement, Pin, Step
 
 FAULTS = ("tool", "retrieval", "prompt", "rule")
 HANDED_OVER = "handed over to a person"

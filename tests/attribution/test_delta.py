@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.attribution.decision import Decision, Pin, Step
 from gatemark.attribution.delta import smallest_change, versions_test
 from gatemark.attribution.port import StepCall
 from gatemark.attribution.replay import Experiment
-from gatemark.core.decision import Decision, Pin, Step
 
 NAMES = list("abcdefgh")
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
+from gatemark.attribution.decision import Check, Decision, Judgement, Pin, Step
 from gatemark.attribution.rank import rank
 from gatemark.attribution.spectrum import spectrum
-from gatemark.core.decision import Check, Decision, Judgement, Pin, Step
 
 
 def decision(verdict: Any, writer: str, tariffs: str = "t1", **more: Any) -> Decision:

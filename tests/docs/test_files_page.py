@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from gatemark.core.attribution import Attribution
+from gatemark.attribution.import_decisions import DecisionsImported
+from gatemark.attribution.nouns import Attribution
 from gatemark.exams.calibration.journey import CalibrationScore
 from gatemark.exams.preference.journey import PreferenceScore
-from gatemark.flow.import_decisions import DecisionsImported
 from gatemark.samples.import_logs import ImportSummary
 from gatemark.samples.views import Compared
 

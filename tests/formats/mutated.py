@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 import gatemark
-from gatemark.core.attribution import Attribution
+from gatemark.attribution.decision import Decision
+from gatemark.attribution.nouns import Attribution
 from gatemark.core.dataset import Row
-from gatemark.core.decision import Decision
 from gatemark.core.result import Result
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.signal import Episode

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.web.scene import ASSET, Scene
 
-from gatemark.flow.attribute import AttributeRequest, attribute
+from gatemark.attribution.journey import AttributeRequest, attribute
 
 STEPS = """
 def step(call):

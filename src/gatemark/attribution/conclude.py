@@ -7,13 +7,9 @@ from typing import Any
 
 from msgspec import UNSET
 
+from gatemark.attribution.decision import Decision, Step
 from gatemark.attribution.delta import Minimal
-from gatemark.attribution.rank import Suspect, rank
-from gatemark.attribution.replay import Effect
-from gatemark.attribution.rules import RulePack
-from gatemark.attribution.spectrum import Suspicion
-from gatemark.attribution.verifier import VerifierAnswer, should_have_caught
-from gatemark.core.attribution import (
+from gatemark.attribution.nouns import (
     SCHEMA,
     Attribution,
     ChangeSet,
@@ -24,8 +20,12 @@ from gatemark.core.attribution import (
     VerifierFinding,
     named,
 )
+from gatemark.attribution.rank import Suspect, rank
+from gatemark.attribution.replay import Effect
+from gatemark.attribution.rules import RulePack
+from gatemark.attribution.spectrum import Suspicion
+from gatemark.attribution.verifier import VerifierAnswer, should_have_caught
 from gatemark.core.canonical import digest
-from gatemark.core.decision import Decision, Step
 from gatemark.core.measurement import Interval
 
 SHOWN_PARTS = 20

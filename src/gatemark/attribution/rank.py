@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from gatemark.attribution.decision import Decision, Step
+from gatemark.attribution.nouns import Confidence
 from gatemark.attribution.replay import Effect
 from gatemark.attribution.spectrum import Suspicion, parts_of_step
-from gatemark.core.attribution import Confidence
-from gatemark.core.decision import Decision, Step
 
 SURELY: Final = 0.1
 """Right ends that are surely this frequent are no accident."""

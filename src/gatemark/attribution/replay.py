@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from gatemark.attribution.decision import QUESTION, Decision, Step
 from gatemark.attribution.port import NotReplayable, Oracle, Pins, Replayer, StepCall
-from gatemark.core.decision import QUESTION, Decision, Step
 from gatemark.core.measurement import Interval
 from gatemark.statistics.proportion import wilson
 

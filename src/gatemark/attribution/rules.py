@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.decision import Decision, Step, StepKind
+from gatemark.attribution.decision import Decision, Step, StepKind
 from gatemark.core.errors import InvalidValueError
 
 MAX_TEXT: Final = 1_000_000

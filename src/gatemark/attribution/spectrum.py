@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.decision import Decision, Step
+from gatemark.attribution.decision import Decision, Step
 
 
 class Suspicion(msgspec.Struct, frozen=True):

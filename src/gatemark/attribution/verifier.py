@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from gatemark.attribution.decision import Decision, Step
+from gatemark.attribution.nouns import Catch
 from gatemark.attribution.rules import Objection, RulePack, objections
-from gatemark.core.attribution import Catch
-from gatemark.core.decision import Decision, Step
 
 
 class VerifierAnswer(msgspec.Struct, frozen=True):

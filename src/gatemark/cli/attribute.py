@@ -8,16 +8,16 @@ from typing import Any
 import click
 import msgspec
 
+from gatemark.attribution.decision import Judgement
+from gatemark.attribution.journey import AttributeRequest, attribute
+from gatemark.attribution.views import html, text
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.decision import Judgement
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.core.readable_json import json_file
-from gatemark.flow.attribute import AttributeRequest, attribute
 from gatemark.flow.house import House
 from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.report.attribution_report import html, text
 
 DEFAULT_PLAN = "replay.yaml"
 FORMATS = (".json", ".html")

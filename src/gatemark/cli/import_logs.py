@@ -8,11 +8,11 @@ from typing import Any, Final
 import click
 import msgspec
 
+from gatemark.attribution.import_decisions import DecisionsImported, import_decisions
 from gatemark.cli.options import from_option, id_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
-from gatemark.flow.import_decisions import DecisionsImported, import_decisions
 from gatemark.flow.reading import ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs

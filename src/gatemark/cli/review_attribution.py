@@ -6,19 +6,19 @@ from typing import Any, Final
 
 import click
 
-from gatemark.cli.lifecycle_options import acting_house
-from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
-from gatemark.core.readable_json import json_file
-from gatemark.flow.attribution_review import (
+from gatemark.attribution.review import (
     JUDGES,
     ReviewAttribution,
     accepted_items,
     review_attribution,
     sealed_attribution,
 )
+from gatemark.attribution.views import html, text
+from gatemark.cli.lifecycle_options import acting_house
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json
+from gatemark.core.readable_json import json_file
 from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.report.attribution_report import html, text
 
 FORMATS: Final = (".json", ".jsonl", ".html")
 KIND: Final = click.Choice(list(JUDGES))

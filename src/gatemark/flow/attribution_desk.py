@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.attribution import ProposalKind
-from gatemark.flow.accounts import Identity
-from gatemark.flow.attribution_review import (
+from gatemark.attribution.nouns import ProposalKind
+from gatemark.attribution.review import (
     JUDGES,
     ReviewAttribution,
     ReviewedAttribution,
@@ -19,6 +18,7 @@ from gatemark.flow.attribution_review import (
     review_attribution,
     sealed_attribution,
 )
+from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.decision import StepKind
+from gatemark.attribution.decision import StepKind
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, lines, rows, without_bom
 from gatemark.samples.importer import ForeignFile, Refusal

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.decision import StepKind
+from gatemark.attribution.decision import StepKind
 
 NANOS_PER_MS: Final = 1_000_000
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
 
-from gatemark.core.decision import MAX_STEPS, QUESTION, Check, Decision, Pin, Step
+from gatemark.attribution.decision import MAX_STEPS, QUESTION, Check, Decision, Pin, Step
 from gatemark.samples.gathering import Gathering, error_of, shown
 from gatemark.samples.importer import Arm, ForeignFile, Imported, ReadOptions, Refusal
 from gatemark.samples.spans import Span, by_trace, root_of

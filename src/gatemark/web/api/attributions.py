@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
-from gatemark.core.attribution import ProposalKind
+from gatemark.attribution.nouns import ProposalKind
 from gatemark.flow.attribution_desk import (
     AttributionCard,
     AttributionList,

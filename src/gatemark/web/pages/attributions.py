@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.core.attribution import ProposalKind
+from gatemark.attribution.nouns import ProposalKind
+from gatemark.attribution.review import JUDGES, Verdict
+from gatemark.attribution.views import attribution_context
 from gatemark.flow.attribution_desk import (
     accepted_items,
     attribution_card,
@@ -14,8 +16,6 @@ from gatemark.flow.attribution_desk import (
     judge_proposals,
     sealed_attribution,
 )
-from gatemark.flow.attribution_review import JUDGES, Verdict
-from gatemark.report.attribution_report import attribution_context
 from gatemark.web.pages.results import download
 from gatemark.web.pages.reviews import as_text
 from gatemark.web.render import back, form, member, one, page, part

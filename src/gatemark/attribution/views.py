@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from gatemark import __version__
-from gatemark.core.attribution import Attribution, Proposal
+from gatemark.attribution.nouns import Attribution, Proposal
+from gatemark.attribution.plan_drawing import BOX_HEIGHT, BOX_WIDTH, draw
 from gatemark.report import words
-from gatemark.report.plan_drawing import BOX_HEIGHT, BOX_WIDTH, draw
 
 CATCH_WORDS: Final = {
     "caught_then": "objected at the time, and the decision went ahead",

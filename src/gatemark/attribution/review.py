@@ -11,8 +11,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.attribution import Attribution, Proposal, ProposalKind, read_attribution
-from gatemark.core.decision import Decision
+from gatemark.attribution.decision import Decision
+from gatemark.attribution.nouns import Attribution, Proposal, ProposalKind, read_attribution
 from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from gatemark.core.decision import NAME, QUESTION, Decision
+from gatemark.attribution.decision import NAME, QUESTION, Decision
 from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 

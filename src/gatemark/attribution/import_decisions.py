@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.decision import Decision
+from gatemark.attribution.decision import Decision
+from gatemark.attribution.decision_files import MAX_DEPTH, problems_of
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.disk.atomic import write_whole
-from gatemark.flow.decision_files import MAX_DEPTH, problems_of
 from gatemark.intake.strict_json import depth
 from gatemark.samples import langfuse, otlp
 from gatemark.samples.gathering import shown

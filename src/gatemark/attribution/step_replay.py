@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from gatemark.attribution.decision import QUESTION, Decision
 from gatemark.attribution.port import NotReplayable, StepCall
 from gatemark.core.canonical import canonical_bytes, digest
-from gatemark.core.decision import QUESTION, Decision
 from gatemark.core.errors import InvalidValueError
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.spec import build, parse_spec

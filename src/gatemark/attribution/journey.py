@@ -15,18 +15,18 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from gatemark.attribution.conclude import conclude
+from gatemark.attribution.decision import Decision, Judgement
+from gatemark.attribution.decision_files import problems_of, read_decisions
 from gatemark.attribution.delta import Minimal, smallest_change, versions_test
+from gatemark.attribution.nouns import Attribution, ReplayFact
 from gatemark.attribution.port import Oracle
 from gatemark.attribution.replay import Effect, Experiment
 from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import spectrum
-from gatemark.core.attribution import Attribution, ReplayFact
+from gatemark.attribution.step_replay import LiveSteps, RecordedSteps
 from gatemark.core.canonical import canonical_bytes
-from gatemark.core.decision import Decision, Judgement
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.flow.decision_files import problems_of, read_decisions
 from gatemark.flow.house import House
-from gatemark.flow.step_replay import LiveSteps, RecordedSteps
 from gatemark.intake.settings_file import read_settings
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED

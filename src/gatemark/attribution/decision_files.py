@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from gatemark.attribution.decision import NAME, Decision
 from gatemark.core.canonical import digest
-from gatemark.core.decision import NAME, Decision
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.flow.plugins import schemas
 from gatemark.intake.strict_json import parse_strictly

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.attribution import PlanStep
+from gatemark.attribution.nouns import PlanStep
 
 BOX_WIDTH: Final = 176
 BOX_HEIGHT: Final = 46
