@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import BadInputError
 from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.stores import points
-from gatemark.flow.accounts import Identity
 from gatemark.flow.handed_in import hand_in_points
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices

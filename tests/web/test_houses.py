@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.web.scene import ASSET, Scene
 
-from gatemark.flow.accounts import look_now
+from gatemark.accounts.journey import look_now
 from gatemark.flow.house import House
 from gatemark.lifecycle.state_cache import books_of, read_state
 from gatemark.web.houses import Houses

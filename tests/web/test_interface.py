@@ -16,7 +16,7 @@ from schemathesis.checks import not_a_server_error
 from tests.web.scene import ASSET, Scene, new_scene, serving
 
 import gatemark.starter
-from gatemark.accounts.people import SqlPeople
+from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
 from gatemark.flow.house import House
 from gatemark.lifecycle.journey import GrantRoles, act

@@ -18,8 +18,8 @@ from tests.web.provider import CLIENT, SECRET, TinyProvider, enter, provided, si
 from tests.web.scene import PASSWORD, Clock, Scene, free_port, new_scene
 from tests.web.test_signing_in import sign_in
 
-from gatemark.accounts.identities import TRY_MINUTES
-from gatemark.flow.accounts import first_link, roles_of
+from gatemark.accounts.journey import first_link, roles_of
+from gatemark.accounts.stores.identities import TRY_MINUTES
 from gatemark.flow.house import House
 
 SETTINGS = """\

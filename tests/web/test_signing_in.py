@@ -6,9 +6,9 @@ from pathlib import Path
 from httpx import Client
 from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
-from gatemark.accounts.people import SESSION_HOURS
+from gatemark.accounts.journey import first_link, join, look_now, roles_of
 from gatemark.accounts.secrets import form_mark
-from gatemark.flow.accounts import first_link, join, look_now, roles_of
+from gatemark.accounts.stores.people import SESSION_HOURS
 from gatemark.flow.house import House
 from gatemark.lifecycle.journey import GrantRoles, act
 

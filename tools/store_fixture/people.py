@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from gatemark.accounts import journey
 from gatemark.core.errors import NotAllowedError
-from gatemark.flow import accounts
 from gatemark.flow.house import House
 from store_fixture import data
 from store_fixture.stage import Stage
@@ -110,28 +110,28 @@ def accounts_of_people(on: Stage) -> None:
     There is no command for this, only the page; so the functions behind the page are called.
     """
     house = House(store=on.store)
-    link = accounts.first_link(house)
+    link = journey.first_link(house)
     if link is None:
         raise RuntimeError("the store has accounts already")
     on.clock.add(minutes=1)
-    session = accounts.join(house, link, "ana", PASSWORD)
-    who = accounts.by_session(house, session)
+    session = journey.join(house, link, "ana", PASSWORD)
+    who = journey.by_session(house, session)
     if who is None:
         raise RuntimeError("the session of ana is not known")
     on.clock.add(minutes=1)
-    accounts.add_person(house, who, "fay", ("viewer",))
-    accounts.add_person(house, who, "gus", ("auditor",))
-    accounts.close_person(house, who, "gus")
-    kept: Any = accounts.make_token(house, who, "nightly upload", ("read",), 30)
-    dropped = accounts.make_token(house, who, "once", ("read",), 1)
-    accounts.drop_token(house, who, dropped.token.id)
-    accounts.sign_out(house, session)
+    journey.add_person(house, who, "fay", ("viewer",))
+    journey.add_person(house, who, "gus", ("auditor",))
+    journey.close_person(house, who, "gus")
+    kept: Any = journey.make_token(house, who, "nightly upload", ("read",), 30)
+    dropped = journey.make_token(house, who, "once", ("read",), 1)
+    journey.drop_token(house, who, dropped.token.id)
+    journey.sign_out(house, session)
     on.clock.add(minutes=1)
     try:
-        accounts.sign_in(house, "ana", "a wrong one", where="192.0.2.7", before=None)
+        journey.sign_in(house, "ana", "a wrong one", where="192.0.2.7", before=None)
     except NotAllowedError:
         on.clock.add(minutes=1)
-    accounts.sign_in(house, "ana", PASSWORD, where="192.0.2.7", before=None)
+    journey.sign_in(house, "ana", PASSWORD, where="192.0.2.7", before=None)
     house.store.close()
     on.run("serve", "--link", "fay")
     on.notes["accounts"] = {"people": ["ana", "fay", "gus"], "token": kept.token.id}

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gatemark.accounts.journey import Identity
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import (
     JUDGES,
@@ -18,7 +19,6 @@ from gatemark.attribution.review import (
     review_attribution,
     sealed_attribution,
 )
-from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED

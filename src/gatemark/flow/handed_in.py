@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import BadInputError, NotAllowedError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.push import push_points
 from gatemark.drift.stores.points import Pushed
-from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.canary import push_windows

@@ -18,9 +18,9 @@ from gatemark.engines.port import Engine
 from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 
 if TYPE_CHECKING:
-    from gatemark.accounts.answers import SqlAnswers, SqlPageRuns
-    from gatemark.accounts.identities import SqlIdentities
-    from gatemark.accounts.people import SqlPeople
+    from gatemark.accounts.stores.answers import SqlAnswers, SqlPageRuns
+    from gatemark.accounts.stores.identities import SqlIdentities
+    from gatemark.accounts.stores.people import SqlPeople
     from gatemark.drift.stores.alerts import SqlAlerts
     from gatemark.drift.stores.memories import SqlMemories
     from gatemark.drift.stores.points import SqlPoints
@@ -192,28 +192,28 @@ class House:
     @cached_property
     def people(self) -> SqlPeople:
         """Accounts of people who use the page."""
-        from gatemark.accounts.people import SqlPeople  # noqa: PLC0415
+        from gatemark.accounts.stores.people import SqlPeople  # noqa: PLC0415
 
         return SqlPeople(self.store.database)
 
     @cached_property
     def identities(self) -> SqlIdentities:
         """People who come from a provider."""
-        from gatemark.accounts.identities import SqlIdentities  # noqa: PLC0415
+        from gatemark.accounts.stores.identities import SqlIdentities  # noqa: PLC0415
 
         return SqlIdentities(self.store.database)
 
     @cached_property
     def answers(self) -> SqlAnswers:
         """Answers that are given again when a request comes again."""
-        from gatemark.accounts.answers import SqlAnswers  # noqa: PLC0415
+        from gatemark.accounts.stores.answers import SqlAnswers  # noqa: PLC0415
 
         return SqlAnswers(self.store.database)
 
     @cached_property
     def page_runs(self) -> SqlPageRuns:
         """Runs that were started from the page."""
-        from gatemark.accounts.answers import SqlPageRuns  # noqa: PLC0415
+        from gatemark.accounts.stores.answers import SqlPageRuns  # noqa: PLC0415
 
         return SqlPageRuns(self.store.database)
 

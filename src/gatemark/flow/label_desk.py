@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
-from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.flow.review_desk import JUDGES, names_after, require_judge, require_maker, spoken
 from gatemark.flow.sent_texts import files_of

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from gatemark.accounts.journey import Identity, tell
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.flow.accounts import Identity, tell
 from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (

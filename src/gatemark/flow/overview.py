@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
 from gatemark.core.stored import convert_stored
-from gatemark.flow.accounts import Identity
 from gatemark.flow.attribution_desk import waiting_attributions
 from gatemark.flow.house import House
 from gatemark.flow.label_desk import waiting_labels

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
-from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.run_board import RUNNERS

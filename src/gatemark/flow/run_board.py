@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.accounts.journey import Identity
 from gatemark.accounts.nouns import PageRun
 from gatemark.accounts.secrets import new_id
 from gatemark.core.errors import (
@@ -26,7 +27,6 @@ from gatemark.core.errors import (
     RefusedError,
     UnknownNameError,
 )
-from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.packs.run import RunChoices, run_pack

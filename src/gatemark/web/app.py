@@ -14,8 +14,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from gatemark import __version__
+from gatemark.accounts.journey import look_now
 from gatemark.core.errors import GatemarkError
-from gatemark.flow.accounts import look_now
 from gatemark.web.api import accounts as accounts_api
 from gatemark.web.api import assets as assets_api
 from gatemark.web.api import attributions as attributions_api

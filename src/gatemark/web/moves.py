@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
-from gatemark.flow.accounts import Identity
 from gatemark.flow.house import House
 from gatemark.flow.overview import Ballot, asset_etag, vote
 from gatemark.lifecycle.citations import result_ids

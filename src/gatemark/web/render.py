@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
-from gatemark.flow.accounts import Identity, form_mark, new_secret
+from gatemark.accounts.journey import Identity, form_mark, new_secret
 from gatemark.lifecycle.views.text import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment

@@ -9,10 +9,10 @@ from contextlib import suppress
 import msgspec
 import uvicorn
 
+from gatemark.accounts.journey import first_link, link_for
+from gatemark.accounts.oidc import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
-from gatemark.flow.accounts import first_link, link_for
 from gatemark.flow.house import House
-from gatemark.flow.oidc import read_sign_in_way
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings, check_settings

@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 from fastapi import Request
 
-from gatemark.core.errors import NotAllowedError
-from gatemark.flow.accounts import (
+from gatemark.accounts.journey import (
     Identity,
     Scope,
     books_mark,
@@ -21,8 +20,9 @@ from gatemark.flow.accounts import (
     look_now,
     same_hash,
 )
+from gatemark.accounts.oidc import read_sign_in_way
+from gatemark.core.errors import NotAllowedError
 from gatemark.flow.house import House
-from gatemark.flow.oidc import read_sign_in_way
 from gatemark.flow.run_board import RunBoard
 from gatemark.web.guards import SAFE
 from gatemark.web.houses import Houses, OpenHouse

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from gatemark.flow.accounts import (
+from gatemark.accounts.journey import (
     NewToken,
     PersonLine,
     Scope,

@@ -6,8 +6,7 @@ from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.core.errors import UnknownNameError
-from gatemark.flow.accounts import (
+from gatemark.accounts.journey import (
     Identity,
     Scope,
     add_person,
@@ -19,6 +18,7 @@ from gatemark.flow.accounts import (
     people,
     set_roles,
 )
+from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.web.render import back, form, one, page, person
 from gatemark.web.site import Site, site_of

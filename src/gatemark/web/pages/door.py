@@ -9,8 +9,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
+from gatemark.accounts.journey import join, link_holder, sign_in, sign_out
 from gatemark.core.errors import GatemarkError, InvalidValueError
-from gatemark.flow.accounts import join, link_holder, sign_in, sign_out
 from gatemark.flow.overview import overview
 from gatemark.web.problems import Problem
 from gatemark.web.render import form, member, one, page

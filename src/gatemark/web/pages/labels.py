@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError
-from gatemark.flow.accounts import Identity
 from gatemark.flow.label_desk import (
     accept,
     label,

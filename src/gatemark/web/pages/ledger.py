@@ -7,8 +7,8 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.readable_json import json_text
-from gatemark.flow.accounts import Identity
 from gatemark.flow.ledger_pages import event_page, ledger_head, make_checkpoint, may_sign
 from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.web.problems import Problem

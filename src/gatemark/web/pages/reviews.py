@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
+from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.readable_json import json_text
-from gatemark.flow.accounts import Identity
 from gatemark.flow.ledger_pages import event_page
 from gatemark.flow.review_desk import (
     ReviewCard,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gatemark.accounts.oidc_file import managed_roles, mapped_roles, read_sign_in_way
 from gatemark.core.errors import BadInputError
-from gatemark.flow.oidc_file import managed_roles, mapped_roles, read_sign_in_way
 
 GOOD = """\
 gatemark_oidc: 1

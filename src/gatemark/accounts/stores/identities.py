@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from gatemark.accounts.nouns import check_name, seconds
 from gatemark.accounts.secrets import hash_secret, new_secret
-from gatemark.accounts.tables import IDENTITIES, PEOPLE, SIGN_IN_TRIES
+from gatemark.accounts.stores.tables import IDENTITIES, PEOPLE, SIGN_IN_TRIES
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.ledger.database import Database
 

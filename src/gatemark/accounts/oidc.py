@@ -7,17 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.accounts.journey import roles_of, tell
 from gatemark.accounts.nouns import check_name
-from gatemark.accounts.provider import check_state
-from gatemark.core.errors import (
-    GatemarkError,
-    InvalidValueError,
-    NotAllowedError,
-    RefusedError,
-)
-from gatemark.flow.accounts import roles_of, tell
-from gatemark.flow.house import House
-from gatemark.flow.oidc_file import (
+from gatemark.accounts.oidc_file import (
     OidcSettings,
     SignInWay,
     in_order,
@@ -25,6 +17,14 @@ from gatemark.flow.oidc_file import (
     mapped_roles,
     read_sign_in_way,
 )
+from gatemark.accounts.provider import check_state
+from gatemark.core.errors import (
+    GatemarkError,
+    InvalidValueError,
+    NotAllowedError,
+    RefusedError,
+)
+from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import GrantRoles, act, preview

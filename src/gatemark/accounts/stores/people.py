@@ -18,7 +18,7 @@ from gatemark.accounts.secrets import (
     new_secret,
     same_hash,
 )
-from gatemark.accounts.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
+from gatemark.accounts.stores.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.ledger.database import Database
 

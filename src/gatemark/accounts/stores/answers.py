@@ -8,7 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gatemark.accounts.nouns import KeptAnswer, PageRun, RunState, moment, seconds
-from gatemark.accounts.tables import ANSWERS, PAGE_RUNS
+from gatemark.accounts.stores.tables import ANSWERS, PAGE_RUNS
 from gatemark.ledger.database import Database
 
 KEPT_HOURS: Final = 24

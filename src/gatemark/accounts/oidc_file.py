@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
-from gatemark.accounts.identities import MAX_ISSUER
 from gatemark.accounts.provider import Provider, Secret, check_address
+from gatemark.accounts.stores.identities import MAX_ISSUER
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.intake.settings_file import read_settings
 from gatemark.lifecycle.model.nouns import Role
