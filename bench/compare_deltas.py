@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from bench.compare import RESAMPLES, SEED, scores
-from gatemark.statistics.comparison import compare_deltas
+from gatemark.statistics.paired.comparison import compare_deltas
 
 
 def main(way: str, batch: int) -> None:

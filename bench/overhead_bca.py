@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from bench.overhead import BATCH, RESAMPLES, SEED, windows
-from gatemark.statistics.bootstrap import bca_ratio
+from gatemark.statistics.resampling.bootstrap import bca_ratio
 
 
 def weighted(shifts: np.ndarray, tokens: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -13,14 +13,14 @@ import jsonschema
 import msgspec
 
 from bench.measure import Line, gatemark, run
+from gatemark.evidence.json_schema import schema_document
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.make_traces import TracesRequest, make_traces
 from gatemark.exams.runlog.replay.run import RunRequest, run_cases
 from gatemark.exams.runlog.traces.synthetic import SyntheticSettings
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.validate import validate_files
-from gatemark.intake.json_schema import schema_document
 
 CASES = 1_000
 LOGS = 200

@@ -34,7 +34,7 @@ import sys
 from gatemark.cli.main import VERBS, gatemark, main
 from gatemark.core.exam import ExamSuite
 from gatemark.packs.pack import SuiteSpec
-from gatemark.flow.plugins import measures, schemas, suites
+from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.testing.folds import check_fold
 from gatemark.testing.schemas import check_schema
 

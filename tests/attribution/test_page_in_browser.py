@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
-from tests.browser.test_report_page import browser, pytestmark  # noqa: F401 - pytest finds them
+from tests.report.test_page_in_browser import browser, pytestmark  # noqa: F401 - pytest finds them
 
 HOSTILE = "<script>document.title='owned'</script><img src=https://evil.example/x.png>"
 

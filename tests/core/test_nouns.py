@@ -10,8 +10,8 @@ import pytest
 
 from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exhibit import Exhibit, Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.exits import ExitCode
+from gatemark.core.figure import Exhibit, Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Policy, Rule, Waiver
 from gatemark.core.verdict import Finding, Verdict

@@ -15,8 +15,8 @@ from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import Probe, probe
 from gatemark.drift.push import push_points
 from gatemark.drift.stores.points import Pushed
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.journey import AddVersion, Approve, GrantRoles, Promote, SetExam, act
 from gatemark.lifecycle.model.nouns import Stage
 from gatemark.lifecycle.state_cache import read_state

@@ -14,7 +14,7 @@ from gatemark.drift.judging.policy import DriftPolicy, Watch
 from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import Rearming, Ticked, tick
 from gatemark.drift.signal import DriftSignal
-from gatemark.flow.plugins import detectors
+from gatemark.evidence.plugins import detectors
 
 DAY = 86_400
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -17,9 +17,9 @@ from gatemark.core.errors import BadInputError
 from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.stores import points
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.handed_in import hand_in_points
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.ledger.checks.report import Verified
 from gatemark.ledger.journey import VerifyRequest, verify
 

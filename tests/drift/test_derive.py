@@ -13,7 +13,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.measurement import measured
 from gatemark.core.result import seal
 from gatemark.drift.derive import Derived, DeriveRequest, derive_points
-from gatemark.flow.reading import ReadingChoices
+from gatemark.evidence.reading_options import ReadingChoices
 
 from .live import ASSET, Live
 from .series import day

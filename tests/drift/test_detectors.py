@@ -10,7 +10,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.drift.judging.detector import Detector, Readings, Sample
-from gatemark.flow.plugins import detectors
+from gatemark.evidence.plugins import detectors
 from gatemark.testing.detectors import check_detector, known_sample
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gatemark.drift.judging.policy import DriftPolicy, Watch
 from gatemark.drift.judging.simulate import alone, demoted_within, false_alarms
-from gatemark.flow.plugins import detectors
+from gatemark.evidence.plugins import detectors
 
 WATCH = Watch(metric="*")
 CORRECTED, LITERAL = DriftPolicy(), DriftPolicy(mode="literal")

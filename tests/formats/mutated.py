@@ -18,11 +18,11 @@ import msgspec
 import gatemark
 from gatemark.attribution.decision import Decision
 from gatemark.attribution.nouns import Attribution
-from gatemark.core.dataset import Row
 from gatemark.core.result import Result
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.signal import Episode
-from gatemark.flow.sitting import Sitting
+from gatemark.evidence.folds.exam_inputs import Sitting
+from gatemark.evidence.rows import Row
 from gatemark.ledger import payloads as governance
 from gatemark.ledger.event import Event
 from gatemark.lifecycle.model.events import KINDS

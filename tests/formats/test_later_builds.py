@@ -19,7 +19,7 @@ import pytest
 import zstandard
 
 from gatemark.core.change import AssetRef
-from gatemark.core.exhibit import Table
+from gatemark.core.figure import Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
 from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
@@ -205,7 +205,7 @@ def test_the_same_definition_keeps_its_digest_in_a_changed_build(build: Build) -
     """Packs, policies and rows that do not use a new field are the same ones after an upgrade."""
     script = """
 from gatemark.core.canonical import digest
-from gatemark.core.dataset import Row
+from gatemark.evidence.rows import Row
 from gatemark.packs.pack import Asset, Pack, SuiteSpec
 from gatemark.core.policy import Policy, Rule
 from gatemark.lifecycle.model.release_policy import ReleasePolicy

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from gatemark.intake.dataset import frozen_rows
+from gatemark.evidence.dataset import frozen_rows
 from gatemark.packs.answers import Answer
 from gatemark.packs.data import OpenPack
 from gatemark.packs.judge import Gathered, judge_pack

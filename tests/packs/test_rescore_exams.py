@@ -14,8 +14,8 @@ from tests.exams.overhead.arms import loss_arm, ppl_pair
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, ReviewPlan, create_review
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.dataset import Row
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.exhibit import Reliability, Table
+from gatemark.core.figure import Reliability, Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.flow.plugins import suites
+from gatemark.evidence.plugins import suites
+from gatemark.evidence.rows import Row
 from gatemark.gate.judge import judge
 from gatemark.packs.answers import Answer, paired, per_item
 from gatemark.packs.pack import SuiteSpec

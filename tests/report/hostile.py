@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.change import AssetRef
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, ShiftBin, Shifts, Table
+from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Interval, measured, unmeasured
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result

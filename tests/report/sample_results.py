@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.change import AssetRef
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, Table
+from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Interval, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal

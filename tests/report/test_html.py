@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 
-from gatemark.core.exhibit import Matrix, Reliability, ReliabilityBin, Table
+from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.result import Result
 from gatemark.report import charts, reliability_chart, words

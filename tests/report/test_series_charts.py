@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.exhibit import (
+from gatemark.core.figure import (
     Curves,
     Exhibit,
     Forest,

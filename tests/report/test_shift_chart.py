@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.exhibit import ShiftBin, Shifts
+from gatemark.core.figure import ShiftBin, Shifts
 from gatemark.report import charts, html, markdown, outline
 from gatemark.report.shift_chart import CHART_BINS_MAX, shift_svg, span
 

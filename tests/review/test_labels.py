@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
+from gatemark.evidence.dataset import read_dataset
 from gatemark.flow.house import House
-from gatemark.intake.dataset import read_dataset
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.journey import GrantRoles, act
 from gatemark.review.labels import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.flow.plugins import measures
+from gatemark.evidence.plugins import measures
 from gatemark.samples import compare_verdict
 from gatemark.samples.compare_verdict import Judged, Settings, judge_comparison
 from gatemark.samples.measure import MEASURE

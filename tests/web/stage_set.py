@@ -18,8 +18,8 @@ from gatemark.core.canonical import digest
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import probe
 from gatemark.drift.push import push_points
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.journey import AddVersion, Approve, Promote, SetExam, act, run_due
 from gatemark.lifecycle.model.nouns import Pins
 

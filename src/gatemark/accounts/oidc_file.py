@@ -13,7 +13,7 @@ import msgspec
 from gatemark.accounts.provider import Provider, Secret, check_address
 from gatemark.accounts.stores.identities import MAX_ISSUER
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.intake.settings_file import read_settings
+from gatemark.evidence.settings_file import read_settings
 from gatemark.lifecycle.model.nouns import Role
 
 HEAD: Final = "gatemark_oidc"

@@ -11,8 +11,8 @@ import msgspec
 from gatemark.attribution.decision import NAME, Decision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.flow.plugins import schemas
-from gatemark.intake.strict_json import parse_strictly
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.strict_json import parse_strictly
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 64

@@ -11,9 +11,9 @@ from msgspec import UNSET
 
 from gatemark.attribution.decision import Decision
 from gatemark.attribution.decision_files import MAX_DEPTH, problems_of
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.disk.atomic import write_whole
-from gatemark.intake.strict_json import depth
+from gatemark.evidence.strict_json import depth
 from gatemark.samples import langfuse, otlp
 from gatemark.samples.gathering import shown
 from gatemark.samples.import_logs import check_output

@@ -26,8 +26,8 @@ from gatemark.attribution.spectrum import spectrum
 from gatemark.attribution.step_replay import LiveSteps, RecordedSteps
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.evidence.settings_file import read_settings
 from gatemark.flow.house import House
-from gatemark.intake.settings_file import read_settings
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
 

@@ -20,7 +20,6 @@ from gatemark.cli.screen import print_json
 from gatemark.core.change import AssetKind
 from gatemark.core.readable_json import json_file
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, write_documents
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
 from gatemark.lifecycle.journey import PauseVersion, ReportService, ResumeVersion, Waive, act
 from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
@@ -28,6 +27,7 @@ from gatemark.lifecycle.views.assets import asset_card, asset_rows
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
 from gatemark.report.formats import load_renderer
+from gatemark.report.outputs import check_extensions, write_documents
 
 
 @click.group("asset")

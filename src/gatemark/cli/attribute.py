@@ -17,7 +17,7 @@ from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.core.readable_json import json_file
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, write_documents
+from gatemark.report.outputs import check_extensions, write_documents
 
 DEFAULT_PLAN = "replay.yaml"
 FORMATS = (".json", ".html")

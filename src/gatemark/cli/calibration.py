@@ -8,6 +8,7 @@ import click
 
 from gatemark.cli.options import FiniteRange, json_option, max_errors_option, store_option
 from gatemark.cli.screen import print_json
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.calibration.refit import (
     DEFAULT_SEED,
     RefitRequest,
@@ -15,7 +16,6 @@ from gatemark.exams.calibration.refit import (
     refit_calibration,
 )
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.model.nouns import parse_version_ref
 
 

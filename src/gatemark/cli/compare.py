@@ -16,8 +16,8 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
-from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.flow.reading import ReadingChoices
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, Settings

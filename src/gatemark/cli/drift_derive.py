@@ -11,8 +11,8 @@ from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, max_errors_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.drift.derive import DEFAULT_WINDOW, default_request, derive_points
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 
 
 @click.command("derive")

@@ -11,8 +11,8 @@ from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, max_errors_option, store_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.drift.push import push_points
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 
 
 @click.command("push")

@@ -18,7 +18,7 @@ from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.probe import look
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.evaluation_events import otlp_lines
-from gatemark.flow.outputs import check_extensions, write_documents
+from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.schedule.journey import list_schedules, read_plan
 
 

@@ -9,9 +9,9 @@ import click
 from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.run import show_result
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_formats
-from gatemark.flow.waivers import read_waivers
+from gatemark.gate.waivers import read_waivers
 from gatemark.packs.run import rejudge
+from gatemark.report.outputs import check_formats
 
 
 @click.command("gate")

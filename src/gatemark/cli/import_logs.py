@@ -13,7 +13,7 @@ from gatemark.cli.options import from_option, id_option, json_option, max_errors
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
-from gatemark.flow.reading import ReadingChoices
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.samples.prepare import Preparation

@@ -12,7 +12,6 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.outputs import write_text
 from gatemark.ledger.keys import (
     KeyMade,
     make_key,
@@ -20,6 +19,7 @@ from gatemark.ledger.keys import (
     rotate_key,
     sign_checkpoint,
 )
+from gatemark.report.outputs import write_text
 
 
 def _show(made: KeyMade, *, json: bool) -> None:

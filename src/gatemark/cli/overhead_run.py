@@ -13,7 +13,7 @@ from gatemark.cli.score_overhead import policy_options, policy_request, tell
 from gatemark.cli.screen import count_progress
 from gatemark.exams.overhead.run import run_overhead
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, check_formats
+from gatemark.report.outputs import check_extensions, check_formats
 
 
 @click.command("run")

@@ -9,11 +9,11 @@ import click
 from gatemark.cli.options import document_option, json_option, max_errors_option
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.readable_json import json_file
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.exams.overhead.verify import Verified, VerifyRequest, verify_overhead
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.flow.reading import ReadingChoices
+from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS, one_line
 from gatemark.scorers.scorer import shown
 

@@ -9,7 +9,7 @@ from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_formats, write_reports
+from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
 
 

@@ -16,8 +16,8 @@ from gatemark.cli.review_outcome import close, export
 from gatemark.cli.review_vote import next_command, vote
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.review.create import (
     CreateReview,
     ReviewCreated,

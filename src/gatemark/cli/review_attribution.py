@@ -18,7 +18,7 @@ from gatemark.cli.lifecycle_options import acting_house
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.readable_json import json_file
-from gatemark.flow.outputs import check_extensions, write_documents
+from gatemark.report.outputs import check_extensions, write_documents
 
 FORMATS: Final = (".json", ".jsonl", ".html")
 KIND: Final = click.Choice(list(JUDGES))

@@ -13,7 +13,7 @@ from gatemark.cli.review_vote import shown_text
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.flow.house import House
-from gatemark.flow.outputs import write_text
+from gatemark.report.outputs import write_text
 from gatemark.report.words import number
 from gatemark.review.labels import (
     AcceptLabels,

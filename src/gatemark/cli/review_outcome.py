@@ -11,7 +11,7 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
-from gatemark.flow.outputs import write_text
+from gatemark.report.outputs import write_text
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.review.close import (
     CandidateOutcome,

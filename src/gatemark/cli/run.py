@@ -18,10 +18,10 @@ from gatemark.core.change import AssetRef
 from gatemark.core.result import Result
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_formats, write_reports
-from gatemark.flow.waivers import read_waivers
+from gatemark.gate.waivers import read_waivers
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.run import RunChoices, run_pack
+from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
 
 _SHORT_ID = re.compile(r"[0-9a-f]{8,64}")

@@ -15,7 +15,7 @@ from gatemark.cli.runlog_options import (
 )
 from gatemark.cli.screen import print_json
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
-from gatemark.flow.outputs import write_attachments
+from gatemark.report.outputs import write_attachments
 
 
 @click.command("errors")

@@ -27,8 +27,8 @@ from gatemark.core.errors import UsageError
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_formats, write_attachments, write_reports
-from gatemark.flow.score import keep
+from gatemark.gate.judge_exam import keep
+from gatemark.report.outputs import check_formats, write_attachments, write_reports
 from gatemark.report.terminal import first_table, verdict_table
 
 

@@ -17,7 +17,7 @@ from gatemark.cli.runlog_options import (
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
 from gatemark.flow.house import House
-from gatemark.flow.outputs import write_attachments
+from gatemark.report.outputs import write_attachments
 
 
 @click.command("stoplists")

@@ -12,7 +12,7 @@ from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
-from gatemark.flow.outputs import write_documents
+from gatemark.report.outputs import write_documents
 
 
 @click.command("validate")

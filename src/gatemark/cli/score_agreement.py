@@ -17,11 +17,11 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.evidence.reading_options import OnUnpaired, reading_choices
 from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR, score_agreement
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_formats, write_reports
-from gatemark.flow.reading import OnUnpaired, reading_choices
-from gatemark.flow.waivers import read_waivers
+from gatemark.gate.waivers import read_waivers
+from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
 
 SHARE = FiniteRange(0, 1)

@@ -11,6 +11,7 @@ from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.exits import ExitCode
 from gatemark.core.readable_json import json_file
 from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.calibration.journey import (
     DEFAULT_BINS,
     DEFAULT_SEED,
@@ -19,8 +20,7 @@ from gatemark.exams.calibration.journey import (
     score_calibration,
 )
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.flow.reading import ReadingChoices
+from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 
 SHARE = FiniteRange(0, 1)

@@ -17,12 +17,17 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.journey import compat_document, score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, check_formats, write_attachments, write_reports
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import Scored
+from gatemark.gate.judge_exam import Scored
+from gatemark.report.outputs import (
+    check_extensions,
+    check_formats,
+    write_attachments,
+    write_reports,
+)
 from gatemark.report.terminal import verdict_table
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,6 +10,7 @@ from gatemark.cli.options import ALPHA, document_option, json_option, max_errors
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.readable_json import json_file
 from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.preference.journey import (
     MIN_DECISIVE,
     PreferenceRequest,
@@ -17,8 +18,7 @@ from gatemark.exams.preference.journey import (
     score_preference,
 )
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, write_documents
-from gatemark.flow.reading import ReadingChoices
+from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 
 

@@ -8,8 +8,8 @@ import msgspec
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.core.exits import ExitCode
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.validate import validate_files
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.validate import validate_files
 
 
 @click.command("validate")

@@ -13,11 +13,11 @@ from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
 from gatemark.core.readable_json import json_file
 from gatemark.flow.house import House
-from gatemark.flow.outputs import check_extensions, write_documents
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.views.text import why_text
 from gatemark.lifecycle.views.why import why
 from gatemark.report.formats import load_renderer
+from gatemark.report.outputs import check_extensions, write_documents
 
 
 @click.command("why")

@@ -21,7 +21,7 @@ from gatemark.core.canonical import (
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.evidence import Evidence
-from gatemark.core.exhibit import Exhibit
+from gatemark.core.figure import Exhibit
 from gatemark.core.formats import is_newer, newer_format
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Policy, Waiver

@@ -19,8 +19,8 @@ from gatemark.drift.signal import DriftSignal, Episode
 from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.stores.alerts import GIVEN_UP
 from gatemark.drift.stores.memories import Act
+from gatemark.evidence.settings_file import read_settings
 from gatemark.flow.house import House
-from gatemark.intake.settings_file import read_settings
 
 HEAD: Final = "gatemark_alerts"
 MOST_MISSING: Final = 2

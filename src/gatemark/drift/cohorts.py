@@ -18,8 +18,8 @@ from gatemark.drift.judging.parts import FormName, part_count
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.judging.series import Series
 from gatemark.drift.stores.points import Chunk, SqlPoints
+from gatemark.evidence.plugins import detectors
 from gatemark.flow.house import House
-from gatemark.flow.plugins import detectors
 
 
 def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> tuple[Watch, ...]:

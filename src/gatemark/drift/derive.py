@@ -18,12 +18,12 @@ from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point
 from gatemark.drift.push import PointDoor
 from gatemark.drift.stores.points import Pushed
+from gatemark.evidence.files import find_sources
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.runlog.traces.files import read_run_log
-from gatemark.flow.admitted import admitted_batches
-from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
 from gatemark.ledger.event_kinds import RESULT_SEALED
 
 DEFAULT_WINDOW: Final = "1d"

@@ -10,8 +10,8 @@ import yaml
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.drift.judging.policy import WATCHES, DriftPolicy, Response, Watch
 from gatemark.drift.signal import Mode
-from gatemark.flow.plugins import detectors
-from gatemark.intake.settings_file import read_settings
+from gatemark.evidence.plugins import detectors
+from gatemark.evidence.settings_file import read_settings
 
 HEAD: Final = "gatemark_drift"
 DEFAULTS: Final = "defaults"

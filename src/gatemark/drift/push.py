@@ -19,14 +19,14 @@ from gatemark.drift.judging.series import Series
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point
 from gatemark.drift.stores.points import Content, Pushed, Pusher, packed
-from gatemark.flow.admitted import Progress, whole_file
-from gatemark.flow.evidence import find_sources
+from gatemark.evidence.files import find_sources
+from gatemark.evidence.lines import Block, read_blocks
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices, place, refuse
+from gatemark.evidence.record_reader import Admission
+from gatemark.evidence.source import Source
+from gatemark.evidence.whole_file import Progress, whole_file
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices, place, refuse
-from gatemark.intake.admit import Admission
-from gatemark.intake.lines import Block, read_blocks
-from gatemark.intake.source import Source
 
 CLOCK_TOLERANCE_S: Final = 60
 """How far ahead of ours a sender's clock may be."""

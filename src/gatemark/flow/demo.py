@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.result import Result
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.journey import score_agreement
 from gatemark.flow.house import House
-from gatemark.flow.outputs import write_attachments, write_reports
-from gatemark.flow.reading import ReadingChoices
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
+from gatemark.report.outputs import write_attachments, write_reports
 
 PAIRS = {
     "baseline": "Hotel help desk, prompt 6 (baseline)",

@@ -15,16 +15,16 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
-from gatemark.disk.atomic import write_whole
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import Probe, probe
 from gatemark.drift.push import push_points
 from gatemark.drift.signal import DriftSignal
 from gatemark.drift.view import drift_view
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.journey import Approve, GrantRoles, Promote, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage, parse_version_ref

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
-from gatemark.disk.atomic import write_whole
 from gatemark.flow.house import House
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import canary_state, push_windows

@@ -14,8 +14,8 @@ from gatemark.core.errors import BadInputError, NotAllowedError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.push import push_points
 from gatemark.drift.stores.points import Pushed
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import Acted, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
-from gatemark.engines.local import LocalEngine
-from gatemark.engines.port import Engine
+from gatemark.evidence.engines.local import LocalEngine
+from gatemark.evidence.engines.port import Engine
 from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class House:
         """Where folds run."""
         jobs = self._jobs or os.cpu_count() or 1
         if self._engine == "ray":
-            from gatemark.engines.ray import RayEngine  # noqa: PLC0415 - few need it
+            from gatemark.evidence.engines.ray import RayEngine  # noqa: PLC0415 - few need it
 
             return RayEngine(jobs, os.environ.get("RAY_ADDRESS"))
         return LocalEngine(jobs)

@@ -14,8 +14,8 @@ import msgspec
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.flow.run_board import RUNNERS
 from gatemark.flow.sent_texts import files_of
 from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gatemark.core.atomic import replacing, write_whole
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, UsageError
-from gatemark.disk.atomic import replacing, write_whole
 
 PIECE_BYTES: Final = 1 << 20
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.core.atomic import replacing_folder
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.result import Result, read_result
-from gatemark.disk.atomic import replacing_folder
 from gatemark.ledger.chain import checked
 from gatemark.ledger.event import SCHEMA, Event
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.atomic import write_secret, write_whole
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.disk.atomic import write_secret, write_whole
 from gatemark.flow.house import House
 from gatemark.ledger.chain import checked
 from gatemark.ledger.event import EventDraft, Head

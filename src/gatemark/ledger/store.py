@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.disk.atomic import replacing_folder, secret_file
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.flow.house import House
 from gatemark.ledger.blobs import FolderBlobs

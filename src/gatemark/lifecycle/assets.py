@@ -11,8 +11,8 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.change import AssetKind, AssetRef
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.evidence.strict_json import parse_strictly
 from gatemark.flow.house import House
-from gatemark.intake.strict_json import parse_strictly
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
 from gatemark.lifecycle.journey import Acted, AddVersion, SetExam, act

@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
-from gatemark.flow.admitted import admitted_batches
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import inspect_source
+from gatemark.evidence.whole_file import admitted_batches
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
-from gatemark.intake.source import inspect_source
 from gatemark.lifecycle.decisions.canary import next_start
 from gatemark.lifecycle.journey import Acted, PushWindow, act, preview
 from gatemark.lifecycle.model.nouns import (

@@ -8,8 +8,8 @@ import msgspec
 import yaml
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import read_settings
 from gatemark.flow.house import House
-from gatemark.intake.settings_file import read_settings
 from gatemark.lifecycle.model.events import HOUSE_SUBJECT
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
 from gatemark.lifecycle.state_cache import read_state

@@ -14,10 +14,10 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import Result
+from gatemark.evidence.limits import Limits
+from gatemark.evidence.lines import read_blocks
+from gatemark.evidence.source import inspect_source, split_sources
 from gatemark.flow.house import House
-from gatemark.intake.limits import Limits
-from gatemark.intake.lines import read_blocks
-from gatemark.intake.source import inspect_source, split_sources
 from gatemark.packs.pack import Pack
 from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.targets.port import Target

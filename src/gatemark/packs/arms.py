@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.dataset import Row
 from gatemark.core.errors import UsageError
 from gatemark.core.exam import PackSuite
-from gatemark.flow.plugins import scorers, suites
+from gatemark.evidence.plugins import scorers, suites
+from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.arm_sources import ArmSource
 from gatemark.packs.data import OpenPack

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from gatemark.core.dataset import Snapshot
 from gatemark.core.errors import UsageError
-from gatemark.intake.dataset import draw, frozen_rows, read_dataset
+from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
+from gatemark.evidence.rows import Snapshot
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack
 from gatemark.probes import load_probes

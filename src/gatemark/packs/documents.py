@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from gatemark.core.result import Result
-from gatemark.flow.plugins import schemas
-from gatemark.intake.json_schema import document_schema, schema_document
+from gatemark.evidence.json_schema import document_schema, schema_document
+from gatemark.evidence.plugins import schemas
 from gatemark.packs.pack import Pack
 
 DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {

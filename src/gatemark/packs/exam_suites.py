@@ -16,16 +16,16 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsReport, ExamReport, ExamSuite
-from gatemark.core.exhibit import Exhibit
+from gatemark.core.figure import Exhibit
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
-from gatemark.flow.examine import Examined, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.folds.shard import build_exam
+from gatemark.evidence.plugins import suites
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import inspect_source
 from gatemark.flow.house import House
-from gatemark.flow.plugins import suites
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.shard import build_exam
-from gatemark.intake.source import inspect_source
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.data import OpenPack
 from gatemark.packs.pack import SuiteSpec

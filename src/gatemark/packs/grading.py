@@ -19,7 +19,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import Result
-from gatemark.flow.plugins import scorers
+from gatemark.evidence.plugins import scorers
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.journals import Journals
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec

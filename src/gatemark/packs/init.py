@@ -7,8 +7,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
-from gatemark.disk.atomic import write_whole
 from gatemark.packs.documents import json_schema
 
 SKIPPED = {"__init__.py", "make_data.py", "__pycache__"}

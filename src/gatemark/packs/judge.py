@@ -14,19 +14,19 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.change import AssetRef
-from gatemark.core.dataset import Snapshot
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsEvidence, ArmsReport
-from gatemark.core.exhibit import Cell, Exhibit, Table
+from gatemark.core.figure import Cell, Exhibit, Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.core.verdict import Bench, Finding, Verdict
+from gatemark.evidence.rows import Snapshot
 from gatemark.flow.house import House
-from gatemark.flow.runtime import runtime_versions
 from gatemark.gate.decide import decide, refuse_strays
 from gatemark.gate.judge import MAY_BE_CHANCE
+from gatemark.gate.runtime import runtime_versions
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import suite_plugin
 from gatemark.packs.data import OpenPack

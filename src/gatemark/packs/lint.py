@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError
-from gatemark.intake.source import inspect_source
+from gatemark.evidence.source import inspect_source
 from gatemark.packs.arms import scorer_of, suite_plugin
 from gatemark.packs.data import OpenPack, load_snapshot, load_snapshots
 from gatemark.packs.exam_suites import check_exam
@@ -21,7 +21,7 @@ from gatemark.packs.pack_file import read_pack
 from gatemark.packs.policy import margin_of, regression_mode
 from gatemark.packs.qualification import read_labels
 from gatemark.packs.unsatisfiable_rules import hopeless, least_items
-from gatemark.statistics.mcnemar import minimum_detectable_effect, non_inferiority_items
+from gatemark.statistics.paired.mcnemar import minimum_detectable_effect, non_inferiority_items
 from gatemark.targets.spec import parse_spec
 
 DEFAULT_GATE = 0.6

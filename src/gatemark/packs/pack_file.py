@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.policy import Rule
-from gatemark.intake.settings_file import parse_settings, place_in, settings_text
+from gatemark.evidence.settings_file import parse_settings, place_in, settings_text
 from gatemark.packs.pack import Arms, Asset, JudgeSpec, Pack, Sampling, ScorerSpec, SuiteSpec
 
 _UNKNOWN = re.compile(

@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
-from gatemark.core.dataset import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.core.errors import IncomparableError, IntegrityError
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.result import Result
+from gatemark.evidence.dataset import read_dataset
+from gatemark.evidence.plugins import scorers
+from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.flow.house import House
-from gatemark.flow.plugins import scorers
-from gatemark.intake.dataset import read_dataset
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import scorer_of, suite_plugin, with_replies

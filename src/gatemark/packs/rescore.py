@@ -20,18 +20,18 @@ from gatemark.core.evidence import Evidence
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Verdict
-from gatemark.engines.local import LocalEngine
+from gatemark.evidence.engines.local import LocalEngine
+from gatemark.evidence.files import read_expected_ids
+from gatemark.evidence.folds.exam_inputs import SITTING, Sitting, read_sitting
+from gatemark.evidence.folds.item_counts import with_items
+from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
 from gatemark.exams.agreement.two_files import examine_joined
 from gatemark.exams.overhead.run_exam import examine_overhead
-from gatemark.flow.evidence import read_expected_ids
-from gatemark.flow.examine import Examined, exam_job, examine_files
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.runtime import PACKAGES, runtime_versions
-from gatemark.flow.score import EXPECTED_IDS
-from gatemark.flow.sitting import SITTING, Sitting, read_sitting
-from gatemark.flow.vote_account import with_items
 from gatemark.gate.decide import decide
+from gatemark.gate.judge_exam import EXPECTED_IDS
+from gatemark.gate.runtime import PACKAGES, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
 from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes
-from gatemark.core.dataset import Row
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.targets.recorded import UNSCORED
 

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.exam import ArmsEvidence
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.flow.plugins import scorers
+from gatemark.evidence.plugins import scorers
 from gatemark.gate.decide import COVERAGE
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import scorer_of, suite_plugin
@@ -19,7 +19,7 @@ from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.qualification import METRIC as LICENCE
 from gatemark.packs.sample_lines import sample_of
 from gatemark.scorers.scorer import Scorable
-from gatemark.statistics.noninferiority import non_inferiority_of_counts
+from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
 
 OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", COVERAGE})
 OF_EVERY_SUITE = frozenset({"score", "baseline_score", "error_rate", "baseline_error_rate"})

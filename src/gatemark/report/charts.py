@@ -14,7 +14,7 @@ import altair as alt
 import msgspec
 import vl_convert
 
-from gatemark.core.exhibit import Matrix
+from gatemark.core.figure import Matrix
 from gatemark.report import words
 
 CHART_LABELS_MAX: Final = 40

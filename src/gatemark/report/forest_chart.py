@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from gatemark.core.exhibit import Forest
+from gatemark.core.figure import Forest
 from gatemark.report import charts, words
 from gatemark.report.series_charts import (
     drawn,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark import __version__
-from gatemark.core.exhibit import (
+from gatemark.core.figure import (
     Curves,
     Exhibit,
     Forest,

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.evidence import Evidence
-from gatemark.core.exhibit import Exhibit, Matrix, Reliability, ReliabilityBin, Shifts, Table
+from gatemark.core.figure import Exhibit, Matrix, Reliability, ReliabilityBin, Shifts, Table
 from gatemark.core.measurement import Direction, Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.result import Result

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from gatemark.core.exhibit import Reliability
+from gatemark.core.figure import Reliability
 from gatemark.report import charts
 
 CHART_BINS_MAX: Final = 100

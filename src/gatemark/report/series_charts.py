@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import altair as alt
 
-from gatemark.core.exhibit import Curves, Stacks
+from gatemark.core.figure import Curves, Stacks
 from gatemark.report import charts, words
 
 LINES_MAX: Final = 7

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from gatemark.core.exhibit import Shifts
+from gatemark.core.figure import Shifts
 from gatemark.report import charts, words
 
 CHART_BINS_MAX: Final = 2_000

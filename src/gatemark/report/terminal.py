@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatemark.core.exhibit import Table as TableExhibit
+from gatemark.core.figure import Table as TableExhibit
 from gatemark.core.result import Result
 from gatemark.core.verdict import FindingVerdict
 from gatemark.report import outline, words

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import altair as alt
 
-from gatemark.core.exhibit import Timeline
+from gatemark.core.figure import Timeline
 from gatemark.report import charts, words
 from gatemark.report.series_charts import (
     colour_key,

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from gatemark.core.exhibit import Cell
+from gatemark.core.figure import Cell
 from gatemark.core.measurement import Direction, Interval
 from gatemark.core.result import Cost, Result
 from gatemark.core.verdict import Finding, FindingVerdict

@@ -20,12 +20,12 @@ from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Outcome
-from gatemark.flow.examine import Examined, exam_job, examine_files
+from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
+from gatemark.evidence.folds.item_counts import with_items
+from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
-from gatemark.flow.sitting import SITTING, write_sitting
-from gatemark.flow.vote_account import with_items
+from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.people import roles_of

@@ -21,8 +21,8 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
 from gatemark.lifecycle.assets import version_ref

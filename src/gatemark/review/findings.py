@@ -10,11 +10,11 @@ import msgspec
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Finding, Outcome
-from gatemark.flow.examine import exam_job
+from gatemark.evidence.folds.run_exam import exam_job
+from gatemark.evidence.folds.shard import build_exam
+from gatemark.evidence.plugins import measures
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.plugins import measures
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.shard import build_exam
 from gatemark.gate.judge import judge
 from gatemark.review.agreement import shared_ratings
 from gatemark.review.create import lookers

@@ -11,14 +11,14 @@ import msgspec
 
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.flow.admitted import admitted_batches, whole_file
+from gatemark.evidence.dataset import json_rows
+from gatemark.evidence.limits import Limits
+from gatemark.evidence.lines import read_blocks
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices, refuse
+from gatemark.evidence.source import Source, inspect_source
+from gatemark.evidence.whole_file import admitted_batches, whole_file
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices, refuse
-from gatemark.intake.dataset import json_rows
-from gatemark.intake.limits import Limits
-from gatemark.intake.lines import read_blocks
-from gatemark.intake.source import Source, inspect_source
 from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, Pair
 from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files

@@ -17,9 +17,9 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.measurement import Measurement
+from gatemark.evidence.plugins import measures
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.plugins import measures
-from gatemark.flow.reading import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.decisions.people import require_role

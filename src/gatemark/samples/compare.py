@@ -13,10 +13,10 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import EvidenceFile
-from gatemark.flow.admitted import Progress
-from gatemark.flow.evidence import digest_source, find_sources
-from gatemark.flow.plugins import measures
-from gatemark.flow.reading import ReadingChoices
+from gatemark.evidence.files import digest_source, find_sources
+from gatemark.evidence.plugins import measures
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.whole_file import Progress
 from gatemark.samples.compare_verdict import Judged, Settings, judge_comparison
 from gatemark.samples.pairing import LISTED_MAX, Pairing, choose_score, pair_samples, sample_names
 from gatemark.samples.read_samples import (

@@ -23,14 +23,14 @@ from gatemark.core.registry import Registry
 from gatemark.core.verdict import Outcome
 from gatemark.samples.pairing import Pairing, sample_names
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
-from gatemark.statistics.bootstrap import DEFAULT_RESAMPLES, cluster_totals
-from gatemark.statistics.comparison import MAX_DRAWN_CELLS, Comparison
-from gatemark.statistics.noninferiority import (
+from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS, Comparison
+from gatemark.statistics.paired.noninferiority import (
     NonInferiority,
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
-from gatemark.statistics.permutation import sign_flip
+from gatemark.statistics.paired.permutation import sign_flip
+from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, cluster_totals
 
 UNSTATED_MARGIN: Final = 0.05
 DEFAULT_SEED: Final = 5

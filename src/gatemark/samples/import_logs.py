@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.disk.atomic import write_whole
-from gatemark.flow.admitted import Progress
-from gatemark.flow.reading import ReadingChoices
-from gatemark.intake.dataset import frozen_rows
-from gatemark.intake.source import inspect_source
+from gatemark.evidence.dataset import frozen_rows
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import inspect_source
+from gatemark.evidence.whole_file import Progress
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
     Arm,

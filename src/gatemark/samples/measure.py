@@ -19,14 +19,6 @@ from numpy.typing import NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
-from gatemark.statistics.bootstrap import DEFAULT_RESAMPLES
-from gatemark.statistics.comparison import (
-    ALPHA,
-    Comparison,
-    compare_clusters,
-    compare_counts,
-    compare_deltas,
-)
 from gatemark.statistics.multiset import (
     Runs,
     add_rows,
@@ -35,6 +27,14 @@ from gatemark.statistics.multiset import (
     text_key,
     union_rows,
 )
+from gatemark.statistics.paired.comparison import (
+    ALPHA,
+    Comparison,
+    compare_clusters,
+    compare_counts,
+    compare_deltas,
+)
+from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES
 
 DEFAULT_SEED = 5
 _ROW = row_type(("has_cluster", "u1"), ("cluster_a", "<u8"), ("cluster_b", "<u8"), ("delta", "<f8"))

@@ -21,8 +21,8 @@ from gatemark.drift.act import event_moment
 from gatemark.drift.alert import Alert, AlertPlan, alert_id
 from gatemark.drift.alerts import Delivered, queue_one, send_pending
 from gatemark.drift.signal import Level
+from gatemark.evidence.settings_file import read_settings
 from gatemark.flow.house import House
-from gatemark.intake.settings_file import read_settings
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
 from gatemark.ledger.payloads import SYSTEM

@@ -17,7 +17,7 @@ from scipy.special import betainc, betaln
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.verdict import Outcome
-from gatemark.statistics.mcnemar import half_binomial_cdf, mcnemar
+from gatemark.statistics.paired.mcnemar import half_binomial_cdf, mcnemar
 from gatemark.statistics.proportion import wilson
 
 Choice = Literal["candidate", "baseline", "tie"]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from gatemark.cli.main import VERBS
+from gatemark.core.atomic import write_whole
 from gatemark.core.exits import ExitCode
-from gatemark.disk.atomic import write_whole
-from gatemark.flow.plugins import detectors, measures, schemas, suites
+from gatemark.evidence.plugins import detectors, measures, schemas, suites
 from gatemark.gate import decide
 from gatemark.testing.docs_commands import commands_page
 from gatemark.testing.docs_detectors import detectors_page

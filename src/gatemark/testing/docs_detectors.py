@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gatemark.drift.judging.detector import Detector, KnownReading
-from gatemark.flow.plugins import detectors
+from gatemark.evidence.plugins import detectors
 
 _OPENING = """\
 # Detectors

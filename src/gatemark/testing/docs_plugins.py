@@ -14,8 +14,8 @@ from gatemark.core.exam import ExamSuite, PackSuite, Suite
 from gatemark.core.fold import KnownAnswer, Measure
 from gatemark.core.policy import Rule
 from gatemark.core.record import Form, RecordSchema
-from gatemark.flow.plugins import measures, schemas, suites
-from gatemark.intake.json_schema import form_document
+from gatemark.evidence.json_schema import form_document
+from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.packs.pack import SuiteSpec
 from gatemark.testing.docs_types import definition_of, type_words
 

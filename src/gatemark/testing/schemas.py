@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from gatemark.core.record import Form, RecordSchema, Remark
-from gatemark.intake.diagnose import diagnose
-from gatemark.intake.json_schema import schema_document
-from gatemark.intake.shape import shape_of
+from gatemark.evidence.diagnose import diagnose
+from gatemark.evidence.json_schema import schema_document
+from gatemark.evidence.shape import shape_of
 
 MAX_DEPTH = 64
 

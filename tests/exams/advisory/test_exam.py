@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.exhibit import Stacks, Table
+from gatemark.core.figure import Stacks, Table
 from gatemark.exams.advisory import latency, state
 from gatemark.exams.advisory.categories import (
     BUCKETS,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gatemark.core.exam import Closing
-from gatemark.core.exhibit import Table
+from gatemark.core.figure import Table
 from gatemark.core.policy import Waiver
 from gatemark.exams.advisory.policy import loosened
 from gatemark.gate.decide import decide

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gatemark.evidence.diagnose import diagnose
 from gatemark.exams.advisory.decision import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,
@@ -17,7 +18,6 @@ from gatemark.exams.advisory.decision import (
 from gatemark.exams.advisory.decision_rules import CONTRADICTIONS
 from gatemark.exams.advisory.profile import all_sound
 from gatemark.exams.advisory.records import AGREEING, SCHEMA, changed
-from gatemark.intake.diagnose import diagnose
 from gatemark.testing.schemas import check_schema
 
 FORM = SCHEMA.forms[0]

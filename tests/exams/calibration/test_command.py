@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
+from gatemark.evidence.diagnose import diagnose
 from gatemark.exams.calibration.journey import CONFIDENCE_FORM
-from gatemark.intake.diagnose import diagnose
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]

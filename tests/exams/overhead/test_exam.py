@@ -11,13 +11,13 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.core.exam import ExamSuite
-from gatemark.core.exhibit import Shifts, Table
+from gatemark.core.figure import Shifts, Table
+from gatemark.evidence.plugins import measures, suites
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.exam import OverheadExam, WindowPair
 from gatemark.exams.overhead.policy import Options
 from gatemark.exams.overhead.run_exam import examine_overhead
 from gatemark.exams.overhead.views import SHOWN_BINS
-from gatemark.flow.plugins import measures, suites
-from gatemark.flow.reading import ReadingChoices
 from gatemark.testing.suites import check_exam
 
 from .arms import count_arm, loss_arm

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.evidence.diagnose import diagnose
 from gatemark.exams.overhead.records import SCHEMA, ArmMeta, CountWindow, LossWindow, Plan, Seeds
-from gatemark.intake.diagnose import diagnose
 from gatemark.testing.schemas import check_schema
 
 WINDOW = {"record_type": "window", "window_id": "w1", "content_hash": "h", "tokens": 9}

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.exams.overhead.verify import CHECKS, VerifyRequest, verify_overhead
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 
 from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.plugins import measures, schemas
 from gatemark.exams.preference.exam import SUITE, Options
-from gatemark.flow.plugins import measures, schemas
 from gatemark.testing.suites import check_exam
 
 Run = Callable[..., Any]

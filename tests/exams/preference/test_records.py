@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.evidence.diagnose import diagnose
 from gatemark.exams.preference.records import SCHEMA, Vote
-from gatemark.intake.diagnose import diagnose
 from gatemark.testing.schemas import check_schema
 
 FORM = SCHEMA.form("vote")

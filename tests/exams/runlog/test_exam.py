@@ -12,11 +12,11 @@ import scipy.stats
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import ExamReport
-from gatemark.core.exhibit import Curves, Forest, Stacks, Table
+from gatemark.core.figure import Curves, Forest, Stacks, Table
+from gatemark.evidence.plugins import measures, suites
 from gatemark.exams.runlog.exam import Options, RunlogExam
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
 from gatemark.exams.runlog.rows import METRICS, SCORES
-from gatemark.flow.plugins import measures, suites
 from gatemark.gate.decide import decide
 from gatemark.testing.suites import check_exam
 

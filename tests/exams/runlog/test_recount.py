@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.evidence.plugins import measures
 from gatemark.exams.runlog.exam import Options, RunlogExam
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import contradictions
-from gatemark.flow.plugins import measures
 
 from .toys import WordTrace, decision, event, flush, letters, log, measure, usage
 

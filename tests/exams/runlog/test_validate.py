@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gatemark.evidence.json_schema import schema_document
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.records.older_run import SINCE_1_5
 from gatemark.exams.runlog.records.run import RunMeta, SummaryEvent
 from gatemark.exams.runlog.traces.files import read_run_log
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.validate import validate_files
-from gatemark.intake.json_schema import schema_document
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample, readings_of
 from gatemark.drift.judging.parts import FormName, values_of
-from gatemark.statistics.binned_calibration import binned_ece_each
+from gatemark.statistics.confidence.binned_calibration import binned_ece_each
 from gatemark.statistics.control_chart import deviations_each, moments_each
 
 Floats = NDArray[np.float64]

@@ -9,21 +9,21 @@ from typing import Any
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.readable_json import json_file
-from gatemark.disk.atomic import write_whole
+from gatemark.evidence.files import read_expected_ids
+from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
+from gatemark.evidence.folds.fold_cache import FactsKeeper
+from gatemark.evidence.folds.fold_files import Keeping, Progress
+from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import STDIN
 from gatemark.exams.advisory.message import render_markdown
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy, read_history
-from gatemark.flow.evidence import read_expected_ids
-from gatemark.flow.examine import Examined, exam_job, examine_files
-from gatemark.flow.fold_files import Keeping, Progress
 from gatemark.flow.house import House
-from gatemark.flow.kept_facts import FactsKeeper
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
-from gatemark.flow.sitting import SITTING, write_sitting
-from gatemark.intake.source import STDIN
+from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 
 DECISIONS = "decisions"
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.flow.plugins import suites
-from gatemark.intake.settings_file import read_settings
+from gatemark.evidence.plugins import suites
+from gatemark.evidence.settings_file import read_settings
 
 KIND = "advisory"
 MAX_POLICY_BYTES = 1024 * 1024

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Closing
-from gatemark.core.exhibit import Table
+from gatemark.core.figure import Table
 from gatemark.core.policy import Policy
 from gatemark.core.verdict import Finding, Verdict
 from gatemark.exams.advisory.policy import AdvisoryPolicy, loosened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatemark.core.exhibit import Cell, Exhibit, Stack, Stacks, Table
+from gatemark.core.figure import Cell, Exhibit, Stack, Stacks, Table
 from gatemark.core.measurement import Measurement
 from gatemark.exams.advisory.categories import BUCKETS
 from gatemark.exams.advisory.findings import Findings

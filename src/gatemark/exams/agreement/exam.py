@@ -11,7 +11,7 @@ from msgspec import UNSET
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite, Joined, NumberedRecord
-from gatemark.core.exhibit import Exhibit, Matrix, Table
+from gatemark.core.figure import Exhibit, Matrix, Table
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule

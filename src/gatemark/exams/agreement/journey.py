@@ -9,13 +9,13 @@ from typing import Any
 
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
+from gatemark.evidence.files import read_expected_ids
+from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import STDIN
 from gatemark.exams.agreement.two_files import examine_joined
-from gatemark.flow.evidence import read_expected_ids
-from gatemark.flow.examine import Examined, exam_job, examine_files
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import EXPECTED_IDS, Scored, judge_exam, keep
-from gatemark.intake.source import STDIN
+from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 
 PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
 

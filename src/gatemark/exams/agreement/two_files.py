@@ -11,13 +11,13 @@ from typing import Any
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, NumberedRecord
-from gatemark.flow.evidence import digest_source, find_sources, marks_of, refuse_changed
-from gatemark.flow.examine import Examined
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices, place, refuse, repeated_lines
-from gatemark.flow.shard import ExamJob, admission, build_exam
-from gatemark.intake.lines import read_blocks
-from gatemark.intake.source import Source, split_sources
+from gatemark.evidence.files import digest_source, find_sources, marks_of, refuse_changed
+from gatemark.evidence.folds.run_exam import Examined
+from gatemark.evidence.folds.shard import ExamJob, admission, build_exam
+from gatemark.evidence.lines import read_blocks
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
+from gatemark.evidence.source import Source, split_sources
 
 JOIN_BATCH = 256
 

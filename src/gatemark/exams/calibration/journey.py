@@ -18,13 +18,13 @@ from gatemark.core.measurement import measured
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.record import Form
 from gatemark.core.verdict import Outcome
-from gatemark.flow.admitted import Progress, admitted_batches
-from gatemark.flow.evidence import digest_source, find_sources
+from gatemark.evidence.files import digest_source, find_sources
+from gatemark.evidence.plugins import measures, schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import Source
+from gatemark.evidence.whole_file import Progress, admitted_batches
 from gatemark.flow.house import House
-from gatemark.flow.plugins import measures, schemas
-from gatemark.flow.reading import ReadingChoices
 from gatemark.gate.decide import decide
-from gatemark.intake.source import Source
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.samples.pairing import score_names
 from gatemark.samples.read_samples import is_own_file

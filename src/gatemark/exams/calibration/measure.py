@@ -14,7 +14,7 @@ import numpy as np
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
-from gatemark.statistics.calibration import (
+from gatemark.statistics.confidence.calibration import (
     DEFAULT_BINS,
     DEFAULT_TWINS,
     Calibration,

@@ -13,21 +13,21 @@ from typing import Any, Final, Literal
 import msgspec
 import numpy as np
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import BadInputError, RefusedError, UsageError
 from gatemark.core.exits import ExitCode
-from gatemark.disk.atomic import write_whole
+from gatemark.evidence.files import find_sources
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.calibration.journey import Confidences, read_confidences
-from gatemark.flow.admitted import admitted_batches
-from gatemark.flow.evidence import find_sources
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
 from gatemark.lifecycle.journey import AddVersion, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.samples.importer import SAMPLE_SCHEMA
-from gatemark.statistics.recalibration import (
+from gatemark.statistics.confidence.recalibration import (
     MIN_ITEMS,
     IsotonicMap,
     Kind,

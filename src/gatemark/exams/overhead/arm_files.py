@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.flow.admitted import whole_file
-from gatemark.flow.evidence import digest_source
-from gatemark.flow.headed import HeadedReader
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices, place
-from gatemark.intake.lines import Block, read_blocks
-from gatemark.intake.source import Source, inspect_source
+from gatemark.evidence.files import digest_source
+from gatemark.evidence.header_reader import HeadedReader
+from gatemark.evidence.lines import Block, read_blocks
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices, place
+from gatemark.evidence.source import Source, inspect_source
+from gatemark.evidence.whole_file import whole_file
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.arms import Arm, Hole, Role

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.intake.settings_file import read_settings
+from gatemark.evidence.settings_file import read_settings
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.policy import Options

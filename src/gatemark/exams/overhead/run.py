@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.readable_json import json_file
-from gatemark.disk.atomic import write_whole
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.exams.overhead.journey import score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.targets.port import ArmName, Counts, Loss, Seeds
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import Scored
-from gatemark.intake.settings_file import read_settings
+from gatemark.gate.judge_exam import Scored
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.targets.runner import OverheadRun, PassRun

@@ -10,14 +10,14 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.evidence.files import digest_source
+from gatemark.evidence.folds.run_exam import Examined, exam_job
+from gatemark.evidence.folds.shard import build_exam
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import STDIN, inspect_source
+from gatemark.evidence.strict_json import parse_strictly
 from gatemark.exams.overhead.arm_files import read_arm
-from gatemark.flow.evidence import digest_source
-from gatemark.flow.examine import Examined, exam_job
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.shard import build_exam
-from gatemark.intake.source import STDIN, inspect_source
-from gatemark.intake.strict_json import parse_strictly
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.arms import Arm, Role

@@ -18,14 +18,14 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.core.verdict import EXIT_BY_OUTCOME, Outcome
+from gatemark.evidence.files import digest_source
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import inspect_source
+from gatemark.evidence.strict_json import parse_strictly, shown
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import examine_overhead
-from gatemark.flow.evidence import digest_source
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import judge_exam
-from gatemark.intake.source import inspect_source
-from gatemark.intake.strict_json import parse_strictly, shown
+from gatemark.gate.judge_exam import judge_exam
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.document import OverheadReport

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from gatemark.core.exhibit import Cell, Exhibit, ShiftBin, Shifts, Table
+from gatemark.core.figure import Cell, Exhibit, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Measurement
 from gatemark.exams.overhead.arms import SHOWN_IDS, TOLD_IDS, Defect
 from gatemark.exams.overhead.costs import Spent

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite
-from gatemark.core.exhibit import Table
+from gatemark.core.figure import Table
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule

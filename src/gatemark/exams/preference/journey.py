@@ -8,10 +8,10 @@ import msgspec
 
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.verdict import Outcome
-from gatemark.flow.examine import exam_job, examine_files
-from gatemark.flow.fold_files import Progress
+from gatemark.evidence.folds.fold_files import Progress
+from gatemark.evidence.folds.run_exam import exam_job, examine_files
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
 
 PAIRWISE: Final = "pairwise"
 MIN_DECISIVE: Final = 20

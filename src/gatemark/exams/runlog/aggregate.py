@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gatemark.exams.runlog.rows import BUDGET_KEYS, METRICS, THRESHOLD_KEYS, Row
 from gatemark.statistics.distribution import distribution
-from gatemark.statistics.percentile_bootstrap import (
+from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
     percentile_mean,
     percentile_ratio,

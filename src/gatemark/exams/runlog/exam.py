@@ -21,7 +21,7 @@ from gatemark.exams.runlog.paired import paired_comparisons
 from gatemark.exams.runlog.rows import METRICS, SCORES, Row, row_of
 from gatemark.exams.runlog.substance import caveats, substantiated
 from gatemark.exams.runlog.views import exhibits
-from gatemark.statistics.percentile_bootstrap import LEVEL
+from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"

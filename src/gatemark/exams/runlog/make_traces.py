@@ -8,10 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.disk.atomic import write_whole
-from gatemark.engines.port import Engine
+from gatemark.evidence.engines.port import Engine
+from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.records.manifest import TraceEntry
 from gatemark.exams.runlog.records.names import (
     UNKNOWN_COMMIT,
@@ -47,8 +49,6 @@ from gatemark.exams.runlog.traces.synthetic import (
     synthetic_trace,
 )
 from gatemark.exams.runlog.writer import json_lines, packed
-from gatemark.intake.settings_file import read_settings
-from gatemark.intake.source import inspect_source
 
 
 class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

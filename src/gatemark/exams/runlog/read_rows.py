@@ -10,16 +10,16 @@ from typing import Any, Final
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.record import Remark
+from gatemark.evidence.files import digest_source, find_sources
+from gatemark.evidence.folds.run_exam import Examined, exam_job
+from gatemark.evidence.folds.shard import build_exam
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import Source
+from gatemark.evidence.tagged_union_reader import read_tagged
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules
-from gatemark.flow.evidence import digest_source, find_sources
-from gatemark.flow.examine import Examined, exam_job
 from gatemark.flow.house import House
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.shard import build_exam
-from gatemark.flow.tagged import read_tagged
-from gatemark.intake.source import Source
 
 METRICS: Final = "metrics"
 

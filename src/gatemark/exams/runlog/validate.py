@@ -9,6 +9,9 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Remark
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.tagged_union_reader import remark_words
+from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.audit import audit_run
 from gatemark.exams.runlog.records.manifest import Manifest, TraceEntry
 from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_id
@@ -24,9 +27,6 @@ from gatemark.exams.runlog.traces.files import (
     read_run_log,
     read_trace,
 )
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.tagged import remark_words
-from gatemark.flow.validate import validate_files
 
 RUN_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gatemark.core.exhibit import (
+from gatemark.core.figure import (
     Curves,
     Exhibit,
     Forest,

@@ -7,8 +7,8 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
+from gatemark.core.atomic import secret_file
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.disk.atomic import secret_file
 
 
 def copy_name(database: Path, layout: str, at: datetime) -> Path:

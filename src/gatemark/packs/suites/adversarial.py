@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.exhibit import Exhibit, Table
+from gatemark.core.figure import Exhibit, Table
 from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import ItemScore, baseline_per_item, paired, per_item

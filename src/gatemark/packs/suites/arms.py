@@ -16,9 +16,9 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.packs.answers import ItemScore, Pair
-from gatemark.statistics.cluster import mean_estimate
-from gatemark.statistics.mcnemar import detectable_effect, loss_p_value
-from gatemark.statistics.noninferiority import (
+from gatemark.statistics.paired.cluster import mean_estimate
+from gatemark.statistics.paired.mcnemar import detectable_effect, loss_p_value
+from gatemark.statistics.paired.noninferiority import (
     NonInferiority,
     non_inferiority_of_counts,
     non_inferiority_of_deltas,

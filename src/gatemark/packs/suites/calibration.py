@@ -15,12 +15,17 @@ import msgspec
 import numpy as np
 
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.exhibit import Exhibit, Reliability, ReliabilityBin
+from gatemark.core.figure import Exhibit, Reliability, ReliabilityBin
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import SuiteSpec
-from gatemark.statistics.calibration import Calibration, bin_index, grouped, measure_calibration
+from gatemark.statistics.confidence.calibration import (
+    Calibration,
+    bin_index,
+    grouped,
+    measure_calibration,
+)
 
 SEED = 20_261_119
 RESAMPLES = 999

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.exhibit import Exhibit, Table
+from gatemark.core.figure import Exhibit, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import ItemScore, Pair, baseline_per_item, paired, per_item
@@ -24,7 +24,7 @@ from gatemark.packs.suites.arms import (
     smallest_visible_drop,
 )
 from gatemark.packs.suites.side_by_side import worse_items
-from gatemark.statistics.mcnemar import mcnemar
+from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gatemark.core.exam import ArmsEvidence
-from gatemark.core.exhibit import Exhibit, Table
+from gatemark.core.figure import Exhibit, Table
 from gatemark.packs.answers import Answer, Pair
 
 SHOWN_ITEMS = 50

@@ -12,6 +12,7 @@ from spacy.tokens import Span
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.plugins import extractors
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.concepts.extractors import hpo, lexicon, scispacy
 from gatemark.exams.runlog.concepts.port import (
@@ -29,7 +30,6 @@ from gatemark.exams.runlog.concepts.port import (
 )
 from gatemark.exams.runlog.concepts.trigrams import TrigramIndex, word_trigrams
 from gatemark.exams.runlog.traces.phrases import DOMAINS, Domain
-from gatemark.flow.plugins import extractors
 
 DESCRIPTION = SourceDescription(
     name="toy",

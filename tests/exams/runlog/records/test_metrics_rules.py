@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from gatemark.evidence.plugins import schemas
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules, contradictions
-from gatemark.flow.plugins import schemas
 
 
 def good_rows() -> list[PerCaseMetrics]:

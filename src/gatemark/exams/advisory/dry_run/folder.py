@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.readable_json import json_file
-from gatemark.disk.atomic import write_whole
 from gatemark.exams.advisory.decision import Decision, Mode
 from gatemark.exams.advisory.policy_file import read_history
 

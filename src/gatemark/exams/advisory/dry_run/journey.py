@@ -17,6 +17,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.verdict import Outcome
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
@@ -37,8 +38,7 @@ from gatemark.exams.advisory.dry_run.run import (
 from gatemark.exams.advisory.journey import examine_advisory, write_summaries
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.score import judge_exam
+from gatemark.gate.judge_exam import judge_exam
 
 BLOCKED: Final = "blocked"
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.dataset import json_rows
+from gatemark.evidence.limits import Limits
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.advisory.categories import Taxonomy
 from gatemark.exams.advisory.decision import Decision
 from gatemark.exams.advisory.decision_rules import privacy_breaches, side_effect_breaches
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply
 from gatemark.exams.advisory.fixtures.references import TaxonomyOf
-from gatemark.intake.dataset import json_rows
-from gatemark.intake.limits import Limits
-from gatemark.intake.source import inspect_source
 
 MAX_PROBLEMS = 20
 NO_ANSWER = "recording_has_no_answer"

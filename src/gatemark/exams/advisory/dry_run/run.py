@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import UsageError
+from gatemark.evidence.plugins import suites
 from gatemark.exams.advisory.categories import Taxonomy, lane_name
 from gatemark.exams.advisory.decision import Decision, FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER
@@ -31,7 +32,6 @@ from gatemark.exams.advisory.fixtures.lanes import service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, reference_for
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
 from gatemark.flow.house import House
-from gatemark.flow.plugins import suites
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Target
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, GatemarkError
-from gatemark.disk.atomic import write_whole
-from gatemark.engines.port import Engine
+from gatemark.evidence.engines.port import Engine
+from gatemark.evidence.settings_file import parse_settings, read_settings
 from gatemark.exams.runlog.calibrate.choice import choose
 from gatemark.exams.runlog.calibrate.report_files import (
     Calibration,
@@ -37,7 +38,6 @@ from gatemark.exams.runlog.records.manifest import Manifest
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, json_hash
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest, read_trace
-from gatemark.intake.settings_file import parse_settings, read_settings
 
 BATCH_POLICIES = 100
 

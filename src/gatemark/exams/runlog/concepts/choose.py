@@ -7,6 +7,7 @@ from functools import cache
 
 import msgspec
 
+from gatemark.evidence.plugins import extractors
 from gatemark.exams.runlog.concepts.port import (
     ConceptExtractor,
     ExtractorPlugin,
@@ -16,7 +17,6 @@ from gatemark.exams.runlog.concepts.port import (
     settings_from,
 )
 from gatemark.exams.runlog.concepts.stoplists import read_stoplists
-from gatemark.flow.plugins import extractors
 
 
 class ExtractorSpec(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.runlog.records.names import tokengate_config_hash
-from gatemark.intake.settings_file import read_settings
 
 SETTINGS_ENDS = ("*.yaml", "*.yml", "*.json")
 

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.metrics.error_analysis import DEFAULT_EXCERPT_CHARS, case_analysis
 from gatemark.exams.runlog.metrics.measure_case import find_logs
@@ -18,8 +20,6 @@ from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_i
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import find_traces, read_run_log, read_trace
-from gatemark.flow.reading import ReadingChoices
-from gatemark.intake.source import inspect_source
 
 ERRORS_FILE = "error_analysis.jsonl"
 

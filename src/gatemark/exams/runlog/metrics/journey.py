@@ -19,8 +19,13 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ExamReport
-from gatemark.core.exhibit import Exhibit
+from gatemark.core.figure import Exhibit
 from gatemark.core.measurement import Measurement
+from gatemark.evidence.files import digest_source
+from gatemark.evidence.folds.run_exam import Examined
+from gatemark.evidence.folds.shard import ExamJob, build_exam
+from gatemark.evidence.reading_options import ReadingChoices, refuse
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.clock import refuse_no_moment
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
 from gatemark.exams.runlog.exam import EVENT_COUNT
@@ -48,13 +53,8 @@ from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
-from gatemark.flow.evidence import digest_source
-from gatemark.flow.examine import Examined
 from gatemark.flow.house import House
-from gatemark.flow.reading import ReadingChoices, refuse
-from gatemark.flow.score import Scored, judge_exam
-from gatemark.flow.shard import ExamJob, build_exam
-from gatemark.intake.source import inspect_source
+from gatemark.gate.judge_exam import Scored, judge_exam
 
 PER_CASE_FILE = "per_case.metrics.jsonl"
 AGGREGATE_FILE = "aggregate.metrics.json"

@@ -14,6 +14,8 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.evidence import EvidenceFile
+from gatemark.evidence.files import digest_source
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.concepts.port import (
     ConceptExtractor,
@@ -29,8 +31,6 @@ from gatemark.exams.runlog.records.names import plain_case_id
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import ReadTrace, read_run_log, read_trace
-from gatemark.flow.evidence import digest_source
-from gatemark.intake.source import inspect_source
 
 RUN_LOG_ENDS = (".jsonl.gz", ".jsonl")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatemark.core.exhibit import Span, Timeline
+from gatemark.core.figure import Span, Timeline
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.trace import Trace
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from gatemark.core.atomic import sync_folders, write_whole
 from gatemark.core.errors import BadInputError, GatemarkError
-from gatemark.disk.atomic import sync_folders, write_whole
 from gatemark.exams.runlog.records.names import run_file_name
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.config import LoadedVariant

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError
-from gatemark.disk.atomic import write_whole
+from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.replay.chunks import (
@@ -21,7 +22,6 @@ from gatemark.exams.runlog.replay.config import LoadedVariant
 from gatemark.exams.runlog.replay.variant_files import load_variants
 from gatemark.exams.runlog.traces.files import read_run_log
 from gatemark.exams.runlog.writer import plain_json
-from gatemark.intake.settings_file import read_settings
 
 REPORT_NAME = "v3_calibration.json"
 

@@ -14,6 +14,10 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.limits import Limits
+from gatemark.evidence.lines import read_blocks
+from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.source import inspect_source, split_sources
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
     ModelError,
@@ -23,10 +27,6 @@ from gatemark.exams.runlog.replay.model import (
     Reply,
 )
 from gatemark.exams.runlog.replay.rules_model import RulesModel
-from gatemark.intake.limits import Limits
-from gatemark.intake.lines import read_blocks
-from gatemark.intake.settings_file import read_settings
-from gatemark.intake.source import inspect_source, split_sources
 from gatemark.targets.port import Call
 from gatemark.targets.runner import run_calls
 from gatemark.targets.spec import build, parse_spec

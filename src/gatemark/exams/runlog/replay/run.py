@@ -9,9 +9,11 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.disk.atomic import write_whole
-from gatemark.engines.port import Engine
+from gatemark.evidence.engines.port import Engine
+from gatemark.evidence.plugins import extractors
+from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
 from gatemark.exams.runlog.records.manifest import Manifest
@@ -41,8 +43,6 @@ from gatemark.exams.runlog.replay.variant_files import load_variants
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
 from gatemark.exams.runlog.writer import plain_json
-from gatemark.flow.plugins import extractors
-from gatemark.intake.settings_file import read_settings
 
 SUMMARIES = "run_summaries"
 

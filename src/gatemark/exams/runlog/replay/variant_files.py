@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.settings_file import parse_settings, read_settings
 from gatemark.exams.runlog.records.run import Variant
 from gatemark.exams.runlog.replay.config import VARIANTS, LoadedVariant, load_variant
-from gatemark.intake.settings_file import parse_settings, read_settings
 
 _ENDS: Final = (".yaml", ".yml", ".json")
 

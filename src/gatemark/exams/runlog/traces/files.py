@@ -13,6 +13,12 @@ import msgspec
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Form, RecordSchema, Remark
+from gatemark.evidence.files import digest_source
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.single_json import Opened, open_records
+from gatemark.evidence.source import inspect_source
+from gatemark.evidence.tagged_union_reader import TaggedReading, read_tagged
 from gatemark.exams.runlog.records.manifest import Manifest
 from gatemark.exams.runlog.records.manifest_rules import ManifestRules
 from gatemark.exams.runlog.records.names import TRACE_FILE_ENDS, TRACE_SUFFIX
@@ -21,12 +27,6 @@ from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.run_rules import RunRules
 from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
 from gatemark.exams.runlog.traces.trace import Trace, trace_of
-from gatemark.flow.evidence import digest_source
-from gatemark.flow.one_document import Opened, open_records
-from gatemark.flow.plugins import schemas
-from gatemark.flow.reading import ReadingChoices
-from gatemark.flow.tagged import TaggedReading, read_tagged
-from gatemark.intake.source import inspect_source
 
 MANIFEST_END = ".manifest.jsonl"
 CASE_LIST_END = ".case_list.jsonl"

@@ -1,1 +1,0 @@
-"""Writing files so that a reader sees all of one or none of it."""

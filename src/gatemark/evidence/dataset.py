@@ -1,0 +1,181 @@
+"""Data sets: JSON Lines, CSV or Parquet rows become typed rows under unique ids."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.identity import is_one_line
+from gatemark.evidence.limits import Limits
+from gatemark.evidence.lines import read_blocks
+from gatemark.evidence.rows import Row, Snapshot, freeze
+from gatemark.evidence.source import Source, inspect_source, split_sources
+from gatemark.evidence.strict_json import parse_strictly, shown
+from gatemark.packs.pack import Sampling
+
+MAX_PROBLEMS = 20
+_KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")
+
+
+def read_dataset(path: str, name: str, limits: Limits | None = None) -> Snapshot:
+    """The frozen rows of a file; every problem is listed with its place."""
+    source = inspect_source(path)
+    limits = limits or Limits()
+    suffix = Path(path).suffix.lower()
+    if suffix == ".csv":
+        places = _csv_rows(source)
+    elif suffix == ".parquet":
+        places = _parquet_rows(source)
+    else:
+        places = json_rows(source, limits)
+    return _frozen(name, places)
+
+
+def frozen_rows(name: str, records: Iterable[Mapping[str, Any]]) -> Snapshot:
+    """The snapshot of rows that are already in memory."""
+    return _frozen(name, ((f"{name}:{n}", dict(record)) for n, record in enumerate(records, 1)))
+
+
+def draw(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
+    """A seeded draw; rows keep their chance whatever else is in the set, and strata keep theirs."""
+
+    def luck(row: Row) -> bytes:
+        return hashlib.sha256(f"{sampling.seed}\x00{row.id}".encode()).digest()
+
+    if sampling.n >= len(snapshot.rows):
+        return snapshot
+    strata: dict[str, list[Row]] = {}
+    for row in snapshot.rows:
+        key = "" if sampling.stratify is None else row.tags.get(sampling.stratify, "")
+        strata.setdefault(key, []).append(row)
+    quotas = _quotas({key: len(rows) for key, rows in strata.items()}, sampling.n)
+    chosen = [row for key, rows in strata.items() for row in sorted(rows, key=luck)[: quotas[key]]]
+    return freeze(snapshot.name, tuple(chosen))
+
+
+def _quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
+    """Shares of ``n`` in proportion to size, rounded so that they add up (largest remainders)."""
+    total = sum(sizes.values())
+    exact = {key: n * size / total for key, size in sizes.items()}
+    quotas = {key: int(share) for key, share in exact.items()}
+    left = n - sum(quotas.values())
+    for key in sorted(exact, key=lambda key: (quotas[key] - exact[key], key))[:left]:
+        quotas[key] += 1
+    return quotas
+
+
+def _frozen(name: str, places: Iterable[tuple[str, Any]]) -> Snapshot:
+    rows: list[Row] = []
+    seen: dict[str, str] = {}
+    problems: list[str] = []
+    for place, value in places:
+        row = _row(value)
+        if isinstance(row, str):
+            problems.append(f"{place}: {row}")
+        elif row.id in seen:
+            problems.append(f"{place}: id {row.id!r} was seen before at {seen[row.id]}")
+        else:
+            seen[row.id] = place
+            rows.append(row)
+    if problems:
+        raise BadInputError(
+            tuple(problems[:MAX_PROBLEMS]), unlisted_count=max(0, len(problems) - MAX_PROBLEMS)
+        )
+    if not rows:
+        raise BadInputError(f"{name}: holds no rows")
+    try:
+        return freeze(name, tuple(rows))
+    except InvalidValueError as error:
+        raise BadInputError(f"{name}: {error}") from error
+
+
+def _row(value: Any) -> Row | str:
+    """A typed row, or what is wrong with it."""
+    if not isinstance(value, dict):
+        return value if isinstance(value, str) else f"got {shown(value)}, expected an object"
+    identity = value.get("id")
+    if not isinstance(identity, str) or not identity or not is_one_line(identity):
+        return f"id must be one line of text, got {shown(identity)}"
+    if "input" not in value:
+        return 'key "input" is missing'
+    tags = value.get("tags", {})
+    if not isinstance(tags, dict) or not all(isinstance(tag, str) for tag in tags.values()):
+        return "tags must map names to texts"
+    cluster, confidence = value.get("cluster"), value.get("confidence")
+    if cluster is not None and not isinstance(cluster, str):
+        return f"cluster must be a text, got {shown(cluster)}"
+    if confidence is not None and not (
+        isinstance(confidence, int | float)
+        and not isinstance(confidence, bool)
+        and 0 <= confidence <= 1
+    ):
+        return f"confidence must be in [0, 1], got {shown(confidence)}"
+    return Row(
+        id=identity,
+        input=value["input"],
+        target=value.get("target"),
+        cluster=cluster,
+        confidence=confidence,
+        tags=tags,
+        extra={key: inner for key, inner in value.items() if key not in _KNOWN},
+    )
+
+
+def json_rows(source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
+    """Place and value of every line that is not blank; what is wrong with a line is its value."""
+    (shard,) = split_sources((source,), parts=1, min_bytes=1)
+    number = 0
+    for block in read_blocks(shard, limits):
+        for line in block.data.removesuffix(b"\n").split(b"\n"):
+            number += 1
+            if block.overlong:
+                yield f"{source.name}:{number}", f"line is longer than {limits.line_bytes} bytes"
+            elif line.strip():
+                value, problems = parse_strictly(line, max_depth=limits.depth)
+                yield f"{source.name}:{number}", problems[0].message if problems else value
+
+
+def _csv_rows(source: Source) -> Iterator[tuple[str, Any]]:
+    """Columns id, input, target, cluster, confidence; ``tag.NAME`` columns are tags."""
+    try:
+        text = Path(source.path).read_text(encoding="utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        for cells in reader:
+            if None in cells or None in cells.values():
+                yield f"{source.name}:{reader.line_num}", "has another number of cells"
+                continue
+            record: dict[str, Any] = {k: v for k, v in cells.items() if not k.startswith("tag.")}
+            record["tags"] = {k[4:]: v for k, v in cells.items() if k.startswith("tag.") and v}
+            for optional in ("cluster", "target"):
+                record[optional] = record.get(optional) or None
+            confidence = record.pop("confidence", "")
+            if confidence:
+                try:
+                    record["confidence"] = float(confidence)
+                except ValueError:
+                    record["confidence"] = confidence
+            yield f"{source.name}:{reader.line_num}", record
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BadInputError(f"{source.name}: not readable CSV: {error}") from error
+
+
+def _parquet_rows(source: Source) -> Iterator[tuple[str, Any]]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra that few need
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError("reading Parquet needs: pip install 'gatemark[parquet]'") from error
+    try:
+        table = parquet.read_table(source.path)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInputError(f"{source.name}: not readable Parquet: {error}") from error
+    for number, record in enumerate(table.to_pylist(), start=1):
+        tags = record.get("tags")
+        if isinstance(tags, list):
+            record["tags"] = dict(tags)
+        yield f"{source.name}:{number}", {k: v for k, v in record.items() if v is not None}

@@ -1,0 +1,156 @@
+"""Why a line was refused: every problem in it, each with its path."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from gatemark.core.identity import is_one_line
+from gatemark.core.record import Form, Problem
+from gatemark.evidence.json_schema import form_document
+from gatemark.evidence.strict_json import parse_strictly, shown
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_validators: dict[tuple[type[msgspec.Struct], str], Any] = {}
+
+
+def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
+    """Every problem of one line; empty when the line is a good record of the form."""
+    value, problems = parse_strictly(line, max_depth=max_depth, show=form.shows_values)
+    if value is None and problems:
+        return problems
+    found = list(problems)
+    found.extend(
+        document_problems(_validator(form), value, show=form.shows_values, looks=form.looks)
+    )
+    if not found:
+        found.extend(_typed_problems(line, form))
+    return tuple(found)
+
+
+def document_problems(
+    validator: Any, value: Any, *, show: bool = True, looks: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
+    """Everything that a JSON Schema's validator has against a value."""
+    for error in validator.iter_errors(value):
+        yield from _described(error, show=show, looks=looks or {})
+
+
+def record_problems(record: Any, form: Form) -> list[Problem]:
+    """What the types alone cannot refuse: a name of two lines, and the form's own rules."""
+    found = []
+    if form.identity:
+        name = getattr(record, form.identity)
+        if not is_one_line(name):
+            seen = f"{shown(name)} " if form.shows_values else ""
+            found.append(Problem(f"$.{form.identity}", f"{seen}has a control character"))
+    for rule in form.rules:
+        found.extend(rule(record))
+    return found
+
+
+def _typed_problems(line: bytes, form: Form) -> list[Problem]:
+    """The types' own word, for what JSON Schema lets through (12.0 as an integer, say)."""
+    try:
+        record = msgspec.json.decode(line, type=form.type)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at ")
+        return [Problem(path.strip("`") or "$", message)]
+    except (msgspec.DecodeError, RecursionError) as error:
+        return [Problem("$", str(error))]
+    return record_problems(record, form)
+
+
+def _validator(form: Form) -> Any:
+    key = (form.type, form.identity)
+    if key not in _validators:
+        _validators[key] = jsonschema_rs.validator_for(form_document(form))
+    return _validators[key]
+
+
+def _described(
+    error: Any, base: tuple[str | int, ...] = (), *, show: bool, looks: Mapping[str, str]
+) -> Iterator[Problem]:
+    """One schema error in house words; a choice of shapes is followed into its likeliest one."""
+    path = (*base, *error.instance_path)
+    branches = getattr(error.kind, "context", None)
+    if branches:
+        likeliest = max(branches, key=_depth_of_branch)
+        for inner in likeliest:
+            yield from _described(
+                inner, base if inner.instance_path[: len(path)] else path, show=show, looks=looks
+            )
+        return
+    said = _words(error) if show else _discreet_words(error)
+    if error.kind.name == "pattern" and error.kind.pattern in looks:
+        said = f"must be {looks[error.kind.pattern]}"
+    yield Problem(_json_path(path), said)
+
+
+def _depth_of_branch(branch: list[Any]) -> int:
+    """How far into the record a branch got before it failed; type mismatches got nowhere."""
+    return max((len(error.instance_path) for error in branch), default=0)
+
+
+def _words(error: Any) -> str:
+    kind = error.kind
+    seen = shown(error.instance)
+    match kind.name:
+        case "required":
+            return f"key {shown(kind.property)} is missing"
+        case "additionalProperties":
+            names = ", ".join(shown(name) for name in kind.unexpected)
+            return f"unknown key {names}"
+        case "enum":
+            return f"got {seen}, allowed: {', '.join(shown(option) for option in kind.options)}"
+        case "type":
+            allowed = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
+            return f"got {seen}, expected {allowed}"
+        case "pattern":
+            return f"{seen} does not match {kind.pattern}"
+        case _:
+            return str(error.message)[:200]
+
+
+def _discreet_words(error: Any) -> str:
+    """The same without anything that came from the line, not even a key nobody knows."""
+    kind = error.kind
+    match kind.name:
+        case "required":
+            return f"key {shown(kind.property)} is missing"
+        case "additionalProperties":
+            return "has a key that is not allowed"
+        case "enum":
+            return f"must be one of: {', '.join(shown(option) for option in kind.options)}"
+        case "type":
+            allowed = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
+            return f"expected {allowed}"
+        case "pattern":
+            return f"does not match {kind.pattern}"
+        case "minimum":
+            return f"must be >= {kind.limit}"
+        case "maximum":
+            return f"must be <= {kind.limit}"
+        case "minLength":
+            return f"must have at least {kind.limit} characters"
+        case "maxLength":
+            return f"must have at most {kind.limit} characters"
+        case name:
+            return f"breaks the schema's {name}"
+
+
+def _json_path(parts: tuple[str | int, ...]) -> str:
+    text = "$"
+    for part in parts:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN_KEY.match(part):
+            text += f".{part}"
+        else:
+            text += f"[{json.dumps(part)}]"
+    return text

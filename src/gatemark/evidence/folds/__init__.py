@@ -1,0 +1,1 @@
+"""Fold evidence files into the state of an exam."""

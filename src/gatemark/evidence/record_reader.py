@@ -1,0 +1,269 @@
+"""Admission: blocks of lines become typed records, and every line is accounted for.
+
+The fast path decodes a whole block and only notices that something is wrong; the slow path
+then goes line by line and says what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gatemark.core.record import Form, Problem, RecordSchema
+from gatemark.evidence.limits import Limits
+from gatemark.evidence.lines import Block
+from gatemark.evidence.shape import Kinds, Shape, may_nest, shape_of
+from gatemark.evidence.strict_json import depth
+from gatemark.evidence.whole_keys import key_count, whole_type
+
+_COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
+_WHOLE_TRIES = 8
+
+
+class RefusedLine(msgspec.Struct, frozen=True):
+    """A line that did not become a record; ``line`` counts from 1 within the shard."""
+
+    line: int
+    problems: tuple[Problem, ...]
+
+
+class Admission:
+    """Turns blocks into records while keeping count. One per shard.
+
+    Lines are all of one form, or of the several forms of a tagged schema.
+    ``received == accepted + rejected`` holds after every block; blank lines are not received.
+    """
+
+    def __init__(
+        self,
+        expected: Form | RecordSchema | Shape,
+        limits: Limits,
+        *,
+        check_duplicate_keys: bool,
+        max_refusals: int,
+    ) -> None:
+        shape = shape_of(expected) if isinstance(expected, Form | RecordSchema) else expected
+        self._shape = shape
+        self._limits = limits
+        self._check_keys = check_duplicate_keys
+        self._max_refusals = max_refusals
+        self._decode = shape.decode
+        self._decoder = shape.decoder
+        self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        whole = None
+        if check_duplicate_keys and isinstance(expected, Form):
+            whole = whole_type(expected.type)
+        self._whole_keys = 0 if whole is None else whole.key_count
+        self._whole_decoder: msgspec.json.Decoder[Any] | None = (
+            None if whole is None else msgspec.json.Decoder(whole.type)
+        )
+        self._whole_tries = _WHOLE_TRIES
+        self._may_nest = may_nest(expected)
+        self._encoder = msgspec.json.Encoder()
+        self.line_count = 0
+        self.accepted = 0
+        self.rejected = 0
+        self.batch_lines: Sequence[int] = ()
+        self.refusals: list[RefusedLine] = []
+
+    @property
+    def received(self) -> int:
+        """How many lines were not blank."""
+        return self.accepted + self.rejected
+
+    def records(self, blocks: Iterator[Block]) -> Iterator[list[Any]]:
+        """The good records of each block, in order; refusals are kept aside.
+
+        While a batch is being looked at, ``batch_lines`` tells the line of each of its records.
+        """
+        for block in blocks:
+            if block.overlong:
+                self.line_count += 1
+                limit = self._limits.line_bytes
+                self._refuse((Problem("$", f"line is longer than {limit} bytes"),))
+                continue
+            for batch in self._block(block.data):
+                self.accepted += len(batch)
+                if batch:
+                    yield batch
+                del batch
+
+    def _block(self, data: bytes) -> Iterable[list[Any]]:
+        """The good records of some lines: all at once, else line by line."""
+        line_count = object_lines(data) if self._decoder is not None else None
+        if line_count is not None:
+            batch = self._fast(data, None, line_count)
+            if batch is not None:
+                first = self.line_count + 1
+                self.line_count += line_count
+                self.batch_lines = range(first, self.line_count + 1)
+                return (batch,)
+        lines = data.removesuffix(b"\n").split(b"\n")
+        batch = self._fast(data, lines, len(lines))
+        if batch is None:
+            return self._slow(lines)
+        self._number_lines(lines, len(batch))
+        return (batch,)
+
+    def _fast(
+        self, data: bytes, lines: Sequence[bytes] | None, line_count: int
+    ) -> list[Any] | None:
+        """All records of some lines, or None when any of them needs a closer look.
+
+        Without ``lines`` the data is read in one go; it must be one object per line.
+        """
+        try:
+            if not data.isascii():
+                data.decode("utf-8")
+            batch = self._fast_whole(data, lines, line_count)
+            keys_are_unique = batch is not None or not self._check_keys
+            if batch is None:
+                batch = self._decoded(data, lines)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if lines is None and len(batch) != line_count:
+            return None
+        if self._may_nest and not self._is_shallow(data, batch):
+            return None
+        kinds = self._shape.kinds(batch)
+        if not keys_are_unique and not self._keys_are_unique(data, batch, kinds):
+            return None
+        return batch if self._shape.keeps_rules(kinds) else None
+
+    def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[Any]:
+        if self._decoder is not None:
+            return _decoded(self._decoder, data, lines)
+        decode = self._decode
+        return [decode(line) for line in lines or () if line]
+
+    def _fast_whole(
+        self, data: bytes, lines: Sequence[bytes] | None, line_count: int
+    ) -> list[Any] | None:
+        """All records of some lines that have every key exactly once, or None.
+
+        Lines that leave out optional keys make the attempt useless, so it is given up for a file
+        that keeps failing it.
+        """
+        decoder = self._whole_decoder
+        if decoder is None or (found := key_count(data)) is None:
+            return None
+        if found == self._whole_keys * line_count:
+            try:
+                return _decoded(decoder, data, lines)
+            except msgspec.ValidationError:
+                pass
+        self._whole_tries -= 1
+        if self._whole_tries == 0:
+            self._whole_decoder = None
+        return None
+
+    def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
+        """Note which lines a good block's records stood on; blank lines are rare."""
+        first = self.line_count + 1
+        self.line_count += len(lines)
+        if record_count == len(lines):
+            self.batch_lines = range(first, self.line_count + 1)
+        else:
+            self.batch_lines = [first + index for index, line in enumerate(lines) if line]
+
+    def _keys_are_unique(self, data: bytes, batch: list[Any], kinds: Kinds) -> bool:
+        """Prove that no object in the block repeats a key, or fail to.
+
+        Every key occurrence brings one colon. Encoding the decoded records again brings the
+        colons of unique keys and of the same strings, so equal counts leave no room for a
+        repeated key. An escaped colon could hide one in a string, so escapes forgo the proof.
+        Typed records leave out keys that only repeat a default; where lines write those, the
+        same is proved of the untyped values, unless they could be nested too deeply.
+        Where records tell how many keys they have, counting those of the data is enough.
+        """
+        total = self._shape.key_total(kinds)
+        if total is not None and total == key_count(data):
+            return True
+        if b"\\" in data and b"\\u" in data:
+            return False
+        found = _colon_count(data)
+        if found == _colon_count(self._encoder.encode_lines(batch)):
+            return True
+        lines = [line for line in data.split(b"\n") if line]
+        if any(line.count(b"{") + line.count(b"[") > self._limits.depth for line in lines):
+            return False
+        try:
+            untyped = [self._decode_untyped(line) for line in lines]
+        except msgspec.MsgspecError:
+            # What types skip unread, such as 1e400, may be no value at all.
+            return False
+        return found == _colon_count(self._encoder.encode_lines(untyped))
+
+    def _is_shallow(self, data: bytes, batch: list[Any]) -> bool:
+        """Whether no record is nested too deeply; only lines with many brackets can be."""
+        limit = self._limits.depth
+        lines = [line for line in data.split(b"\n") if line]
+        many = [at for at, one in enumerate(lines) if one.count(b"[") + one.count(b"{") > limit]
+        try:
+            return all(depth(msgspec.to_builtins(batch[at])) <= limit for at in many)
+        except RecursionError:
+            return False
+
+    def _slow(self, lines: Sequence[bytes]) -> Iterator[list[Any]]:
+        """The good records between refused lines, so that it shows where any are missing."""
+        batch: list[Any] = []
+        numbers: list[int] = []
+        for line in lines:
+            self.line_count += 1
+            if not line.strip():
+                continue
+            record, problems = self._admit_line(line)
+            if problems:
+                self.batch_lines = numbers
+                yield batch
+                batch, numbers = [], []
+                self._refuse(problems)
+            else:
+                batch.append(record)
+                numbers.append(self.line_count)
+        self.batch_lines = numbers
+        yield batch
+
+    def _admit_line(self, line: bytes) -> tuple[Any, tuple[Problem, ...]]:
+        """The record of a line, or why there is none."""
+        batch = self._fast(line, (line,), 1)
+        if batch:
+            return batch[0], ()
+        problems = self._shape.problems(line, self._limits.depth)
+        return None if problems else self._decode(line), problems
+
+    def _refuse(self, problems: tuple[Problem, ...]) -> None:
+        self.rejected += 1
+        if len(self.refusals) < self._max_refusals:
+            self.refusals.append(RefusedLine(self.line_count, problems))
+
+
+def object_lines(data: bytes) -> int | None:
+    """How many lines some data has, if each begins with a brace and ends with one; else None.
+
+    Between such lines a value must end: no JSON has an opening brace right after a closing one.
+    So where there are as many values as lines, each line is one value.
+    """
+    if not (data.startswith(b"{") and data.endswith(b"}\n")):
+        return None
+    found = np.frombuffer(data, dtype=np.uint8)
+    newlines = found == _NEWLINE
+    between = newlines[1:-1] & (found[:-2] == _CLOSING) & (found[2:] == _OPENING)
+    count = int(np.count_nonzero(newlines))
+    return count if count == int(np.count_nonzero(between)) + 1 else None
+
+
+def _decoded(
+    decoder: msgspec.json.Decoder[Any], data: bytes, lines: Sequence[bytes] | None
+) -> list[Any]:
+    if lines is None:
+        return decoder.decode_lines(data)
+    decode = decoder.decode
+    return [decode(line) for line in lines if line]
+
+
+def _colon_count(data: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _COLON))

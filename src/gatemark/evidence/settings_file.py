@@ -1,0 +1,113 @@
+"""Settings in YAML or JSON: safe, bounded, and without a key that comes twice."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gatemark.core.errors import BadInputError
+from gatemark.evidence.source import inspect_source
+
+MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
+MAX_NODES: Final = 1_000_000
+"""Values that a file may hold once every alias is written out; a few lines can ask for billions."""
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe YAML whose mappings do not repeat a key."""
+
+
+def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {key!r} is not a text", key_node.start_mark
+            )
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"key {key!r} appears more than once", key_node.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+
+
+def _written_out(node: yaml.Node, known: dict[int, int]) -> int:
+    """How many values a node holds when its aliases are written out, each node counted once."""
+    if id(node) not in known:
+        # A node inside itself would never end.
+        known[id(node)] = MAX_NODES
+        inner: list[yaml.Node] = []
+        if isinstance(node, yaml.SequenceNode):
+            inner = node.value
+        elif isinstance(node, yaml.MappingNode):
+            inner = [part for pair in node.value for part in pair]
+        known[id(node)] = 1 + sum(_written_out(part, known) for part in inner)
+    return known[id(node)]
+
+
+def place_in(text: str, path: str) -> tuple[int, str | None]:
+    """The line of a value in settings that were read before, and the value if it is a plain one.
+
+    ``path`` is as a type error names it, such as ``$.suites[0].min``; where it does not lead on,
+    the place that was reached is told.
+    """
+    node: Any = yaml.compose(text, Loader=_StrictLoader)
+    for name, number in re.findall(r"\.([^.\[]+)|\[(\d+)\]", path):
+        if number and isinstance(node, yaml.SequenceNode) and int(number) < len(node.value):
+            node = node.value[int(number)]
+        elif name and isinstance(node, yaml.MappingNode):
+            inner = {key.value: value for key, value in node.value}
+            if name not in inner:
+                break
+            node = inner[name]
+        else:
+            break
+    if node is None:
+        return 1, None
+    return node.start_mark.line + 1, node.value if isinstance(node, yaml.ScalarNode) else None
+
+
+def read_settings(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
+    """The value of a settings file."""
+    return parse_settings(settings_text(path, max_bytes), path)
+
+
+def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
+    """What a settings file says, when it is small enough and text."""
+    source = inspect_source(path)
+    if source.byte_count > max_bytes:
+        raise BadInputError(f"{path}: is larger than {max_bytes} bytes")
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not UTF-8") from error
+
+
+def parse_settings(text: str, place: str) -> Any:
+    """The value of some settings; JSON is YAML too."""
+    try:
+        loader = _StrictLoader(text)
+        try:
+            root = loader.get_single_node()
+            if root is None:
+                return None
+            if _written_out(root, {}) > MAX_NODES:
+                raise BadInputError(f"{place}: its aliases stand for more than {MAX_NODES} values")
+            return loader.construct_document(root)
+        finally:
+            loader.dispose()
+    except RecursionError as error:
+        raise BadInputError(f"{place}: is nested too deeply") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise BadInputError(f"{place}:{line}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise BadInputError(f"{place}: {' '.join(str(error).split())}") from error

@@ -1,0 +1,108 @@
+"""Writing what a journey made: every file whole, and none when one of them cannot be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gatemark.core.atomic import write_together, write_whole
+from gatemark.core.errors import UsageError
+from gatemark.core.readable_json import json_file
+from gatemark.core.result import Result
+from gatemark.report.formats import format_for, render
+
+
+def check_formats(
+    paths: Sequence[str], *, inputs: Sequence[str | None] = (), folder: str | None = None
+) -> None:
+    """Refuse, before any work is done, files that cannot or must not be written.
+
+    That is a format nobody knows, a place that is a folder or lies in none, one named twice, or
+    one of ``inputs``, which no report may take the place of. ``folder`` is to be written into.
+    """
+    for path in paths:
+        format_for(path)
+    places = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - takes .. out as well
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
+            raise UsageError(f"{path}: is to be written twice")
+    for path in paths:
+        target = Path(path)
+        if target.is_dir():
+            raise UsageError(f"{path}: is a directory, expected a file to write")
+        if any(_is_same(target, Path(found)) for found in inputs if found):
+            raise UsageError(f"{path}: is read as input, and a report must not take its place")
+        _check_folder(target.parent)
+    if folder is not None:
+        _check_folder(Path(folder))
+
+
+def _is_same(target: Path, other: Path) -> bool:
+    return target.exists() and other.exists() and target.samefile(other)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that is none, or that cannot be written or made."""
+    found = next((place for place in (folder, *folder.parents) if place.exists()), Path())
+    if not found.is_dir():
+        raise UsageError(f"{found}: is a file, expected a folder to write into")
+    if not os.access(found, os.W_OK | os.X_OK):
+        raise UsageError(f"{found}: cannot be written into")
+
+
+def write_reports(
+    result: Result,
+    paths: Sequence[str],
+    *,
+    summary: Mapping[str, Any] | None = None,
+    folder: str | None = None,
+    attachments: Mapping[str, bytes] | None = None,
+) -> None:
+    """Render a result into files; ``.json`` is the summary where a scorer has one.
+
+    ``attachments`` go into ``folder``, together with the reports or not at all.
+    """
+    rendered: list[tuple[Path, bytes]] = []
+    if folder is not None:
+        rendered = [(Path(folder) / name, data) for name, data in (attachments or {}).items()]
+    for path in paths:
+        extension = format_for(path)
+        if extension == ".json" and summary is not None:
+            data = json_file(summary)
+        else:
+            data = render(result, extension)
+        rendered.append((Path(path), data))
+    write_together(rendered)
+
+
+def check_extensions(paths: Sequence[str], allowed: Sequence[str]) -> None:
+    """Refuse a file that a command cannot write, before any work is done for it."""
+    for path in paths:
+        if not path.lower().endswith(tuple(allowed)):
+            raise UsageError(f"cannot write {path!r} (the name must end in {', '.join(allowed)})")
+
+
+def write_documents(paths: Sequence[str], renderers: Mapping[str, Callable[[], bytes]]) -> None:
+    """Write each file by the renderer of its extension."""
+    check_extensions(paths, tuple(renderers))
+    rendered = [
+        (Path(path), renderer())
+        for path in paths
+        for extension, renderer in renderers.items()
+        if path.lower().endswith(extension)
+    ]
+    write_together(rendered)
+
+
+def write_attachments(folder: str, attachments: Mapping[str, bytes]) -> tuple[Path, ...]:
+    """Write an exam's own files into a folder, over any of an earlier run."""
+    files = [(Path(folder) / name, data) for name, data in attachments.items()]
+    write_together(files)
+    return tuple(target for target, _ in files)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a text as it is."""
+    write_whole(Path(path), [text.encode()])

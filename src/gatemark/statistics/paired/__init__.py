@@ -1,0 +1,1 @@
+"""Two arms on the same items: tests, intervals and margins."""

@@ -1,0 +1,134 @@
+"""Is the candidate no worse than the baseline by more than a margin? Pass, fail or inconclusive.
+
+The drop is baseline minus candidate. Pass: its upper bound is within the margin. Fail: it is above
+the margin and its lower bound is above zero. Anything else needs more items or a person. The point
+rule, which looks at the drop alone, is always reported beside it.
+
+Bounds hold their level whatever the truth, not only for large n: melded exact bounds for right or
+wrong answers (:mod:`paired_proportion`), and Gaffke bounds for graded scores in [0, 1]
+(:mod:`bounded_mean`). In simulations at alpha 0.05 and n = 30, t bounds let graded candidates that
+were worse by the whole margin pass 14 % of the time, BCa 11 %, and both 40 % when a rare item
+collapsed; Tango's score bound lets 6.8 % pass on rare losses at n = 133. Equal models
+fail at most at the rate alpha, because fail needs a lower bound above zero, which for right or
+wrong answers is the exact McNemar test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.verdict import Outcome
+from gatemark.statistics.paired.paired_proportion import drop_bounds
+from gatemark.statistics.resampling.bootstrap import cluster_totals
+from gatemark.statistics.resampling.bounded_mean import DEFAULT_DRAWS, bounded_mean_bounds
+
+POINT_TOLERANCE = 1e-12
+
+
+class NonInferiority(msgspec.Struct, frozen=True):
+    """One suite's regression, judged with its noise (``outcome``) and without (``point``)."""
+
+    outcome: Outcome
+    point: Outcome
+    drop: float | None
+    lower: float | None
+    upper: float | None
+    margin: float
+    alpha: float
+    n: int
+    method: str
+    reason: str
+
+
+def non_inferiority_of_counts(
+    lost: int, gained: int, n: int, *, margin: float, alpha: float = 0.05
+) -> NonInferiority:
+    """Judge right-or-wrong answers to the same n items."""
+    _refuse_bad_design(margin, alpha)
+    if n == 0:
+        return _nothing(margin, alpha, "melded exact")
+    lower, upper = drop_bounds(lost, gained, n, one_sided_alpha=alpha)
+    drop = (lost - gained) / n
+    return _judge(drop, (lower, upper), margin=margin, alpha=alpha, n=n, method="melded exact")
+
+
+def non_inferiority_of_deltas(
+    deltas: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    margin: float,
+    alpha: float = 0.05,
+    clusters: Sequence[object] | NDArray[np.generic] | None = None,
+    draws: int = DEFAULT_DRAWS,
+) -> NonInferiority:
+    """Judge graded scores in [0, 1] by their deltas, candidate minus baseline, item by item."""
+    _refuse_bad_design(margin, alpha)
+    drops = -np.asarray(deltas, dtype=np.float64)
+    if drops.size == 0:
+        return _nothing(margin, alpha, "gaffke")
+    drop = float(drops.mean())
+    sizes = None
+    method = "gaffke"
+    if clusters is not None:
+        sums, sizes = cluster_totals(drops, clusters)
+        drops, method = sums / sizes, "gaffke over clusters"
+    bounds = bounded_mean_bounds(
+        drops, rng, low=-1.0, high=1.0, one_sided_alpha=alpha, sizes=sizes, draws=draws
+    )
+    return _judge(drop, bounds, margin=margin, alpha=alpha, n=int(np.size(deltas)), method=method)
+
+
+def point_rule(drop: float, margin: float) -> Outcome:
+    """The drop against the margin, noise ignored; equal within rounding counts as equal."""
+    return "pass" if drop <= margin + POINT_TOLERANCE else "fail"
+
+
+def _judge(
+    drop: float,
+    bounds: tuple[float, float],
+    *,
+    margin: float,
+    alpha: float,
+    n: int,
+    method: str,
+) -> NonInferiority:
+    lower, upper = bounds
+    point = point_rule(drop, margin)
+    outcome: Outcome
+    if point_rule(upper, margin) == "pass":
+        outcome, why = "pass", "is within the margin even at its upper bound"
+    elif point == "fail" and lower > 0:
+        outcome, why = "fail", "is above the margin and above zero even at its lower bound"
+    elif point == "fail":
+        outcome, why = "inconclusive", "is above the margin but may be chance"
+    else:
+        outcome, why = "inconclusive", "is within the margin but too few items show it"
+    reason = f"drop {drop:.4g} [{lower:.4g}, {upper:.4g}] {why} {margin:g} (n={n})"
+    return NonInferiority(outcome, point, drop, lower, upper, margin, alpha, n, method, reason)
+
+
+def _nothing(margin: float, alpha: float, method: str) -> NonInferiority:
+    return NonInferiority(
+        outcome="inconclusive",
+        point="inconclusive",
+        drop=None,
+        lower=None,
+        upper=None,
+        margin=margin,
+        alpha=alpha,
+        n=0,
+        method=method,
+        reason="no paired items",
+    )
+
+
+def _refuse_bad_design(margin: float, alpha: float) -> None:
+    if not 0 <= margin < 1:
+        raise InvalidValueError(f"margin must be inside [0, 1), got {margin}")
+    if not 0 < alpha < 0.5:
+        raise InvalidValueError(f"alpha must be inside (0, 0.5), got {alpha}")

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from gatemark.core.errors import UsageError, WorkerLostError
+from gatemark.core.exits import ExitCode
+from gatemark.evidence.engines.local import LocalEngine
+
+
+def test_no_workers_are_refused() -> None:
+    with pytest.raises(UsageError, match="jobs must be >= 1, got 0"):
+        LocalEngine(0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_task_is_done_once(jobs: int) -> None:
+    tasks = [b"abc", b"", b"de", b"fghi"]
+    assert sorted(LocalEngine(jobs).run(bytes.upper, tasks)) == [b"", b"ABC", b"DE", b"FGHI"]
+
+
+def test_a_worker_that_dies_leaves_nothing_concluded() -> None:
+    with pytest.raises(WorkerLostError, match="ended before its work was done") as raised:
+        list(LocalEngine(2).run(os._exit, [1, 1]))  # type: ignore[arg-type]
+    assert raised.value.exit_code == ExitCode.INCONCLUSIVE
