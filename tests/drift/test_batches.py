@@ -18,10 +18,10 @@ from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.stores import points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.handed_in import hand_in_points
 from gatemark.flow.house import House
 from gatemark.ledger.checks.report import Verified
 from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.web.areas.ingest import hand_in_points
 
 from .layouts import POINTS, layout, upgrade, write_layout_0006
 from .live import ASSET, Live, lively, point

@@ -10,11 +10,11 @@ from tests.web.scene import ASSET, Scene, new_scene
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError, UsageError
-from gatemark.flow.overview import sealed_results
 from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.lifecycle.citations import summed_up
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, ReviewPlan, create_review
+from gatemark.web.areas.overview import sealed_results
 
 from .arms import prefers, vote_all, write_arm
 

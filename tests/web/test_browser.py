@@ -21,7 +21,7 @@ from tests.web.take_pictures import sign_in
 from tests.web.test_oidc import settings_file
 
 from gatemark.accounts.journey import PageRun
-from gatemark.flow.attribution_desk import attribution_list
+from gatemark.web.areas.attributions import attribution_list
 
 CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))[
     "find_browser"

@@ -36,25 +36,37 @@ VERBS: dict[str, tuple[str, str]] = {
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
-    "asset": ("gatemark.cli.asset", "Register versions and see what became of them."),
-    "promote": ("gatemark.cli.promote", "Take a version to a stage, citing sealed results."),
+    "asset": ("gatemark.cli.lifecycle.asset", "Register versions and see what became of them."),
+    "promote": (
+        "gatemark.cli.lifecycle.promote",
+        "Take a version to a stage, citing sealed results.",
+    ),
     "approve": (
-        "gatemark.cli.promote",
+        "gatemark.cli.lifecycle.promote",
         "Approve one step of one version, bound to what stands now.",
     ),
     "demote": (
-        "gatemark.cli.fall",
+        "gatemark.cli.lifecycle.demotion",
         "Take a version out of service, the enabled one when none is named.",
     ),
     "rollback": (
-        "gatemark.cli.fall",
+        "gatemark.cli.lifecycle.demotion",
         "Go back at once: end the canary, or return to the version before.",
     ),
-    "canary": ("gatemark.cli.canary", "Feed, judge and look at running canaries."),
-    "route": ("gatemark.cli.route", "Tell what to use now: primary, canary, shadow, fallback."),
-    "why": ("gatemark.cli.why", "Tell why a version is where it is: results, votes, gates."),
-    "role": ("gatemark.cli.role", "Grant roles and list who holds which."),
-    "policy": ("gatemark.cli.policy", "Show, check or adopt the release policy of a store."),
+    "canary": ("gatemark.cli.lifecycle.canary", "Feed, judge and look at running canaries."),
+    "route": (
+        "gatemark.cli.lifecycle.route",
+        "Tell what to use now: primary, canary, shadow, fallback.",
+    ),
+    "why": (
+        "gatemark.cli.lifecycle.why",
+        "Tell why a version is where it is: results, votes, gates.",
+    ),
+    "role": ("gatemark.cli.lifecycle.role", "Grant roles and list who holds which."),
+    "policy": (
+        "gatemark.cli.lifecycle.policy",
+        "Show, check or adopt the release policy of a store.",
+    ),
     "review": ("gatemark.cli.review", "Compare answers blind, by people, to a verdict."),
     "attribute": (
         "gatemark.cli.attribute",

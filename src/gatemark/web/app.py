@@ -29,13 +29,12 @@ from gatemark.web.api import rules as rules_api
 from gatemark.web.api import runs as runs_api
 from gatemark.web.api.document import describe
 from gatemark.web.guards import Guards
-from gatemark.web.houses import OpenHouse
 from gatemark.web.pages import (
     accounts,
     approvals,
     assets,
     attributions,
-    door,
+    auth,
     labels,
     ledger,
     oidc,
@@ -48,6 +47,7 @@ from gatemark.web.problems import Problem, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site, visitor
+from gatemark.web.workspaces import OpenHouse
 
 API: Final = "/api/v1"
 NOT_OURS: Final = {
@@ -56,7 +56,7 @@ NOT_OURS: Final = {
 }
 """What the framework refuses by itself, in our words."""
 PAGES: Final = (
-    *(door, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
+    *(auth, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
     *(reviews, labels, attributions),
 )
 INTERFACES: Final = (

@@ -13,7 +13,6 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
 from gatemark.flow.house import House
-from gatemark.flow.overview import Ballot, asset_etag, vote
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.journey import (
     Acted,
@@ -28,6 +27,7 @@ from gatemark.lifecycle.journey import (
     act,
 )
 from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.web.areas.overview import Ballot, asset_etag, vote
 from gatemark.web.problems import Problem
 
 _TAG: Final = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"\Z')

@@ -23,12 +23,12 @@ from gatemark.accounts.journey import (
 from gatemark.accounts.oidc import read_sign_in_way
 from gatemark.core.errors import NotAllowedError
 from gatemark.flow.house import House
-from gatemark.flow.run_board import RunBoard
+from gatemark.web.areas.runs import RunBoard
 from gatemark.web.guards import SAFE
-from gatemark.web.houses import Houses, OpenHouse
 from gatemark.web.limiter import Limiter
 from gatemark.web.problems import Problem
 from gatemark.web.settings import ServerSettings
+from gatemark.web.workspaces import Houses, OpenHouse
 
 FORM_FIELD: Final = "form_mark"
 MARK_HEADER: Final = "x-csrf-token"

@@ -26,10 +26,10 @@ from gatemark.accounts.journey import (
     sign_in,
     sign_out,
 )
-from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.pages.accounts import join_address
-from gatemark.web.pages.door import address_of, check_rate, let_in
+from gatemark.web.pages.auth import address_of, check_rate, let_in
 from gatemark.web.site import caller, check_origin, site_of
 
 router = APIRouter(tags=["accounts"], route_class=KeyedRoute)

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.views import DriftView
-from gatemark.flow.overview import asset_etag, open_steps, overview
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.routing import Route, route
@@ -17,10 +16,11 @@ from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import AssetCard, History, Why
 from gatemark.lifecycle.views.why import why
-from gatemark.report.page_views import OpenStep, Overview
 from gatemark.schedule.journey import ScheduleLine, list_schedules, read_plan
-from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.areas.overview import asset_etag, open_steps, overview
+from gatemark.web.areas.views import OpenStep, Overview
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["assets"], route_class=KeyedRoute)

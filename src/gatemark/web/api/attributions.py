@@ -8,7 +8,12 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from gatemark.attribution.nouns import ProposalKind
-from gatemark.flow.attribution_desk import (
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.moves import Note
+from gatemark.web.api.reviews import Limit
+from gatemark.web.areas.attributions import (
     AttributionCard,
     AttributionList,
     accepted_items,
@@ -17,11 +22,6 @@ from gatemark.flow.attribution_desk import (
     judge_proposals,
     sealed_attribution,
 )
-from gatemark.web.api.accounts import Body
-from gatemark.web.api.again import KeyedRoute
-from gatemark.web.api.document import answers, reply
-from gatemark.web.api.moves import Note
-from gatemark.web.api.reviews import Limit
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["attributions"], route_class=KeyedRoute)

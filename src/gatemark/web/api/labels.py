@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.flow.label_desk import (
+from gatemark.review.labels import Accepted, accepted_rows
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.moves import Note
+from gatemark.web.api.reviews import After, ArmName, Limit, PersonName, ReviewPath
+from gatemark.web.areas.labels import (
     GivenLabel,
     LabelCard,
     LabelDesk,
@@ -22,12 +28,6 @@ from gatemark.flow.label_desk import (
     label_rows,
     make_labels,
 )
-from gatemark.review.labels import Accepted, accepted_rows
-from gatemark.web.api.accounts import Body
-from gatemark.web.api.again import KeyedRoute
-from gatemark.web.api.document import answers, reply
-from gatemark.web.api.moves import Note
-from gatemark.web.api.reviews import After, ArmName, Limit, PersonName, ReviewPath
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["labels"], route_class=KeyedRoute)

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from gatemark.flow.ledger_pages import MAX_PAGE, event_page, ledger_head, make_checkpoint
 from gatemark.ledger.checks.report import Verified
-from gatemark.report.page_views import CheckpointView, EventPage, LedgerHead
-from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.results import Cursor
+from gatemark.web.areas.ledger import MAX_PAGE, event_page, ledger_head, make_checkpoint
+from gatemark.web.areas.views import CheckpointView, EventPage, LedgerHead
 from gatemark.web.pages.ledger import verified
 from gatemark.web.site import caller, site_of
 

@@ -10,21 +10,21 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.flow.handed_in import (
+from gatemark.lifecycle.journey import Acted, ReportService, act
+from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.assets import AssetPath
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
+from gatemark.web.areas.ingest import (
     Pushed,
     hand_in_points,
     hand_in_windows,
     let_due_happen,
     settle_episode,
 )
-from gatemark.flow.overview import asset_etag
-from gatemark.lifecycle.journey import Acted, ReportService, act
-from gatemark.lifecycle.model.nouns import PRODUCTION
-from gatemark.web.api.accounts import Body
-from gatemark.web.api.again import KeyedRoute
-from gatemark.web.api.assets import AssetPath
-from gatemark.web.api.document import answers, reply
-from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
+from gatemark.web.areas.overview import asset_etag
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["measurements"], route_class=KeyedRoute)

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.core.change import AssetKind
-from gatemark.flow.overview import Ballot, asset_etag
 from gatemark.lifecycle.assets import NewVersion, add_version
 from gatemark.lifecycle.journey import Acted
 from gatemark.lifecycle.model.nouns import PRODUCTION, Decision, Gate, Risk, parse_version_ref
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.areas.overview import Ballot, asset_etag
 from gatemark.web.moves import Wish, acted_document, cast_vote, move
 from gatemark.web.site import caller, site_of
 

@@ -8,16 +8,16 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from gatemark.core.result import Result
-from gatemark.flow.result_pages import (
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.areas.results import (
     blob_pieces,
     check_result,
     compare_results,
     get_result,
     result_page,
 )
-from gatemark.report.page_views import ResultCheck, ResultDelta, ResultPage
-from gatemark.web.api.again import KeyedRoute
-from gatemark.web.api.document import answers, reply
+from gatemark.web.areas.views import ResultCheck, ResultDelta, ResultPage
 from gatemark.web.pages.results import download
 from gatemark.web.site import caller, site_of
 

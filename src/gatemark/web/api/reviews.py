@@ -7,7 +7,13 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.flow.review_desk import (
+from gatemark.review.close import ReviewOutcome, export_votes
+from gatemark.review.create import ReviewCreated, SavedVote, ShownPair
+from gatemark.web.api.accounts import Body
+from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.api.moves import Note, Reference, Words
+from gatemark.web.areas.reviews import (
     Desk,
     Look,
     ReviewCard,
@@ -23,12 +29,6 @@ from gatemark.flow.review_desk import (
     sealed_key,
     vote,
 )
-from gatemark.review.close import ReviewOutcome, export_votes
-from gatemark.review.create import ReviewCreated, SavedVote, ShownPair
-from gatemark.web.api.accounts import Body
-from gatemark.web.api.again import KeyedRoute
-from gatemark.web.api.document import answers, reply
-from gatemark.web.api.moves import Note, Reference, Words
 from gatemark.web.pages.reviews import kept_outcome
 from gatemark.web.site import caller, site_of
 

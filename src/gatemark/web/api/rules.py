@@ -15,9 +15,9 @@ from gatemark.lifecycle.assets import set_exam
 from gatemark.lifecycle.journey import AdoptPolicy, act
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.assets import AssetPath
 from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Tag, move_done
 from gatemark.web.moves import acted_document, locked
 from gatemark.web.problems import Problem

@@ -9,8 +9,8 @@ from pydantic import Field, StringConstraints
 
 from gatemark.accounts.journey import PageRun
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.again import KeyedRoute
 from gatemark.web.api.document import answers, reply
+from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.site import caller, site_of
 from gatemark.web.stream import stream_steps
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.flow.overview import Ballot, open_step, open_steps
+from gatemark.web.areas.overview import Ballot, open_step, open_steps
 from gatemark.web.moves import cast_vote
 from gatemark.web.render import back, form, member, one, page
 from gatemark.web.site import site_of

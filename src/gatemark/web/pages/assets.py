@@ -13,7 +13,6 @@ from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import drift_context
 from gatemark.drift.views.views import DriftView
 from gatemark.flow.house import House
-from gatemark.flow.overview import asset_etag, offered_results, sealed_results
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, Gate, VersionRef, parse_version_ref
@@ -24,6 +23,7 @@ from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.ramp import ramp
 from gatemark.lifecycle.views.timeline import timeline
 from gatemark.lifecycle.views.why import why
+from gatemark.web.areas.overview import asset_etag, offered_results, sealed_results
 from gatemark.web.moves import VERBS, Wish, locked, move
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import JUDGES, Verdict
 from gatemark.attribution.views import attribution_context
-from gatemark.flow.attribution_desk import (
+from gatemark.web.areas.attributions import (
     accepted_items,
     attribution_card,
     attribution_list,

@@ -9,7 +9,8 @@ from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError
-from gatemark.flow.label_desk import (
+from gatemark.review.labels import accepted_rows
+from gatemark.web.areas.labels import (
     accept,
     label,
     label_card,
@@ -18,8 +19,7 @@ from gatemark.flow.label_desk import (
     label_rows,
     make_labels,
 )
-from gatemark.flow.run_board import RUNNERS
-from gatemark.review.labels import accepted_rows
+from gatemark.web.areas.runs import RUNNERS
 from gatemark.web.pages.reviews import as_text, limited, names_in
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.readable_json import json_text
-from gatemark.flow.ledger_pages import event_page, ledger_head, make_checkpoint, may_sign
 from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.web.areas.ledger import event_page, ledger_head, make_checkpoint, may_sign
 from gatemark.web.problems import Problem
 from gatemark.web.render import back, form, member, page
 from gatemark.web.site import Site, site_of

@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.oidc import Return, SignInWay, begin, finish
 from gatemark.core.errors import GatemarkError, NotAllowedError
-from gatemark.web.pages.door import address_of, check_rate, inside, let_in, sign_in_again
+from gatemark.web.pages.auth import address_of, check_rate, inside, let_in, sign_in_again
 from gatemark.web.problems import Problem
 from gatemark.web.site import Site, site_of
 

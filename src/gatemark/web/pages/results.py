@@ -7,14 +7,14 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 
-from gatemark.flow.result_pages import (
+from gatemark.report.html import result_context
+from gatemark.web.areas.results import (
     blob_pieces,
     check_result,
     compare_results,
     get_result,
     result_page,
 )
-from gatemark.report.html import result_context
 from gatemark.web.render import form, member, page
 from gatemark.web.site import site_of
 

@@ -10,8 +10,9 @@ from fastapi.responses import RedirectResponse
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.readable_json import json_text
-from gatemark.flow.ledger_pages import event_page
-from gatemark.flow.review_desk import (
+from gatemark.review.close import ReviewOutcome, review_outcome
+from gatemark.web.areas.ledger import event_page
+from gatemark.web.areas.reviews import (
     ReviewCard,
     ReviewWish,
     desk,
@@ -22,8 +23,7 @@ from gatemark.flow.review_desk import (
     review_list,
     vote,
 )
-from gatemark.flow.run_board import RUNNERS
-from gatemark.review.close import ReviewOutcome, review_outcome
+from gatemark.web.areas.runs import RUNNERS
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of
 

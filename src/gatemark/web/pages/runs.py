@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.flow.run_board import GOING, RUNNERS
+from gatemark.web.areas.runs import GOING, RUNNERS
 from gatemark.web.render import form, member, one, page
 from gatemark.web.site import site_of
 from gatemark.web.stream import stream_steps

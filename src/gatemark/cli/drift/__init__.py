@@ -1,0 +1,42 @@
+"""``gatemark drift``: points in, signals out, and what they do to assets."""
+
+from __future__ import annotations
+
+import click
+
+from gatemark.cli.lazy import LazyGroup, Verbs
+
+DRIFT_VERBS: Verbs = {
+    "push": ("gatemark.cli.drift.push", "Keep points of watched metrics, one per window."),
+    "derive": (
+        "gatemark.cli.drift.derive",
+        "Push points counted from results, run logs and advisory decisions.",
+    ),
+    "probe": (
+        "gatemark.cli.drift.probe",
+        "Judge every window that is due, and act on what drifts.",
+    ),
+    "status": (
+        "gatemark.cli.drift.probe",
+        "Show how every watched metric stands; changes nothing.",
+    ),
+    "report": ("gatemark.cli.drift.report", "Write a page about the drift of one asset."),
+    "policy": (
+        "gatemark.cli.drift.policy",
+        "Print a drift policy, or what it does to healthy assets.",
+    ),
+    "close": (
+        "gatemark.cli.drift.report",
+        "Close an episode and let its metric start a new baseline.",
+    ),
+    "metrics": ("gatemark.cli.drift.report", "Print every signal as Prometheus metrics."),
+    "events": (
+        "gatemark.cli.drift.report",
+        "Print every signal as an OpenTelemetry event gen_ai.evaluation.result.",
+    ),
+}
+
+
+@click.group("drift", cls=LazyGroup, verbs=DRIFT_VERBS)
+def drift_command() -> None:
+    """Watch metrics of live assets and act when they drift."""

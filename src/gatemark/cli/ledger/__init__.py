@@ -1,0 +1,210 @@
+"""``gatemark ledger``: checking, signing, exporting and looking into the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from gatemark.cli.ledger.keys import checkpoint, keygen, rotate
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json, running_count
+from gatemark.core.errors import UsageError
+from gatemark.flow.house import House
+from gatemark.ledger.checks.text import verified_text
+from gatemark.ledger.journey import VerifyRequest, erase, export, log, set_clock_back, verify
+from gatemark.ledger.prove import check_proof, prove, prove_growth
+
+
+@click.group("ledger")
+def ledger_command() -> None:
+    """Check, sign, export and look into the ledger of a store."""
+
+
+@click.command("verify")
+@click.argument("folder", metavar="[EXPORT]", required=False)
+@click.option("--rescore", is_flag=True, help="Derive every result again from its evidence.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="PUB",
+    help="Trust only this public key, given itself or as a file. Repeatable.",
+)
+@click.option(
+    "--since",
+    multiple=True,
+    metavar="CHECKPOINT",
+    help="A checkpoint that was kept elsewhere. Repeatable.",
+)
+@store_option
+@json_option
+def verify_command(**flags: Any) -> int:
+    """Check everything the ledger says, offline.
+
+    Blobs, chain, gaps, payloads, tree, checkpoints and their signatures, and what every decision
+    cites. With EXPORT, the folder that 'gatemark ledger export' wrote is checked, and no store is
+    needed. Ends with exit code 4 and the first bad sequence number when something does not
+    verify, with 3 when something could not be checked.
+
+    \b
+    Examples:
+      gatemark ledger verify
+      gatemark ledger verify --rescore --key ledger.key.pub --since checkpoint.txt
+      gatemark ledger verify exported --key ledger.key.pub
+    """
+    request = VerifyRequest(
+        export=flags["folder"],
+        keys=flags["keys"],
+        since=flags["since"],
+        rescore=flags["rescore"],
+    )
+    with running_count("events checked") as progress:
+        report = verify(House(store=flags["store"]), request, progress)
+    if flags["json"]:
+        print_json(msgspec.to_builtins(report))
+    else:
+        click.echo(verified_text(report))
+    return report.exit_code
+
+
+@click.command("export")
+@click.argument("folder", metavar="DIR")
+@click.option(
+    "--signing-key", metavar="FILE", help="The ledger's private key; needed to export decisions."
+)
+@store_option
+@json_option
+def export_command(folder: str, signing_key: str | None, store: str, json: bool) -> None:
+    """Write the ledger into a folder that anyone can verify without the database.
+
+    Results leave as in-toto statements, decisions as signed envelopes. With a key, a fresh
+    checkpoint goes with them. DIR must not exist yet, or be empty.
+
+    \b
+    Example:
+      gatemark ledger export exported --signing-key ledger.key
+    """
+    done = export(House(store=store), folder, signing_key)
+    if json:
+        print_json(msgspec.to_builtins(done))
+        return
+    counted = ("events", "results", "decisions", "blobs", "checkpoints")
+    words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
+    click.echo(f"{done.folder}: {words}")
+
+
+@click.command("prove")
+@click.argument("seq", type=click.IntRange(1), required=False)
+@click.option("--since", metavar="FILE", help="Prove that the ledger continues this checkpoint.")
+@click.option("--checkpoint", metavar="FILE", help="Prove it by this checkpoint.")
+@click.option("--check", metavar="FILE", help="Check a proof instead; needs no store.")
+@click.option("--key", "keys", multiple=True, metavar="PUB", help="Public key to check by.")
+@store_option
+def prove_command(**flags: Any) -> None:
+    """Prove something about the ledger, or check such a proof.
+
+    By its number, that an event is in it; with --since, that it began as an earlier checkpoint
+    says. The proof is a JSON document. Whoever has it and the public key needs nothing else.
+
+    \b
+    Examples:
+      gatemark ledger prove 7 > proof.json
+      gatemark ledger prove --since checkpoint.txt > growth.json
+      gatemark ledger prove --check proof.json --key ledger.key.pub
+    """
+    if sum(flags[name] is not None for name in ("seq", "since", "check")) != 1:
+        raise UsageError("give the number of an event, --since FILE or --check FILE")
+    if flags["check"] is not None:
+        click.echo(check_proof(flags["check"], flags["keys"]))
+        return
+    house = House(store=flags["store"])
+    proof: Any
+    if flags["since"] is not None:
+        proof = prove_growth(house, flags["since"], flags["checkpoint"])
+    else:
+        proof = prove(house, flags["seq"], flags["checkpoint"])
+    print_json(msgspec.to_builtins(proof))
+
+
+@click.command("erase")
+@click.argument("what", metavar="SEQ|DIGEST")
+@click.option("--reason", required=True, help="Why; stays in the ledger for ever.")
+@store_option
+def erase_command(what: str, reason: str, store: str) -> None:
+    """Erase the payload of an event or a blob, and leave a tombstone.
+
+    The chain, the tree and every signature stay valid. Payloads that decisions rest on cannot be
+    erased; neither can actors and subjects.
+
+    \b
+    Example:
+      gatemark ledger erase 12 --reason "request 4711: person asked to be forgotten"
+    """
+    event = erase(House(store=store), what, reason)
+    click.echo(f"erased {what}; event {event.seq} tells of it")
+
+
+@click.command("log")
+@click.option("--after", type=click.IntRange(0), default=0, help="Only events after this number.")
+@click.option("--kind", help="Only events of this kind.")
+@click.option("--subject", help="Only events about this asset.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many.")
+@store_option
+@json_option
+def log_command(**flags: Any) -> None:
+    """List events in the order of the ledger.
+
+    \b
+    Examples:
+      gatemark ledger log --subject support-triage
+      gatemark ledger log --kind transition --json
+    """
+    house = House(store=flags["store"])
+    found = log(
+        house,
+        after=flags["after"],
+        kind=flags["kind"],
+        subject=flags["subject"],
+        limit=flags["limit"],
+    )
+    if flags["json"]:
+        print_json([{**msgspec.to_builtins(e), "payload": payload} for e, payload in found])
+        return
+    for event, payload in found:
+        moment = event.at.strftime("%Y-%m-%d %H:%M:%SZ")
+        erased = "  (erased)" if payload is None else ""
+        subject = event.subject or "-"
+        click.echo(f"{event.seq:>6}  {moment}  {event.kind:<18}  {event.actor}  {subject}{erased}")
+
+
+@click.command("clock-back")
+@click.option("--reason", required=True, help="Why; stays in the ledger for ever.")
+@store_option
+def clock_back_command(reason: str, store: str) -> None:
+    """Let times start anew after a clock that was ahead.
+
+    The ledger refuses events that are dated before its last one. When a wrong clock dated that one
+    into the future, this says so, and events go on from the present.
+
+    \b
+    Example:
+      gatemark ledger clock-back --reason "host b was two days ahead"
+    """
+    event = set_clock_back(House(store=store), reason)
+    click.echo(f"event {event.seq}: times go on from {event.at.isoformat()}")
+
+
+for _command in (
+    verify_command,
+    keygen,
+    checkpoint,
+    rotate,
+    export_command,
+    prove_command,
+    erase_command,
+    log_command,
+    clock_back_command,
+):
+    ledger_command.add_command(_command)

@@ -1,0 +1,1 @@
+"""Commands of the lifecycle: assets, promotions, canaries, routes."""

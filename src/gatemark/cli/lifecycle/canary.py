@@ -1,0 +1,136 @@
+"""``gatemark canary``: measurements in, decisions out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from gatemark.cli.lifecycle.options import (
+    acting_house,
+    acting_options,
+    environment_option,
+    show_acted,
+)
+from gatemark.cli.moments import now_option
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json
+from gatemark.flow.house import House
+from gatemark.lifecycle.assets import asset_names
+from gatemark.lifecycle.canary import canary_state, push_windows
+from gatemark.lifecycle.journey import run_due
+from gatemark.lifecycle.routing import assign
+
+
+@click.group("canary")
+def canary_command() -> None:
+    """Feed, judge and look at running canaries."""
+
+
+@canary_command.command("push")
+@click.argument("asset")
+@click.argument("file")
+@environment_option
+@acting_options
+def push(**flags: Any) -> None:
+    """Hand in measurements per arm and window (gatemark.canary/1, JSON Lines).
+
+    The same window again changes nothing; other numbers for it, or a window that was judged
+    already, are refused, and then nothing of the file is taken.
+
+    \b
+    Example:
+      gatemark canary push triage windows.jsonl --actor eval-bot
+    """
+    house = acting_house(flags)
+    done = push_windows(
+        house,
+        flags["asset"],
+        flags["file"],
+        actor=house.actor,
+        environment=flags["environment"],
+    )
+    show_acted(flags, *done, unchanged="all of this was handed in before")
+
+
+@canary_command.command("tick")
+@click.argument("asset", required=False)
+@now_option
+@environment_option
+@store_option
+@json_option
+def tick(asset: str | None, now: datetime | None, environment: str, store: str, json: bool) -> None:
+    """Do what is due: judge closed windows, ramp, pause, roll back, end a watch.
+
+    Acts as the system, for one asset or all. Run it from cron as often as windows close; it does
+    nothing twice. With --now, what is due then is done and dated so: a moment that is yet to come
+    shuts every step up of the asset until it has come.
+
+    \b
+    Example:
+      gatemark canary tick
+    """
+    house = House(store=store) if now is None else House(store=store, clock=lambda: now)
+    house.existing_store()
+    names = [asset] if asset is not None else list(asset_names(house))
+    done = [acted for name in names for acted in run_due(house, name, environment)]
+    show_acted({"json": json}, *done, unchanged="nothing is due")
+    if done and now is not None and now > datetime.now(UTC):
+        told = f"{now:%Y-%m-%d %H:%M:%SZ}"
+        click.echo(f"dated {told}, which is yet to come: until then nothing steps up", err=True)
+
+
+@canary_command.command("show")
+@click.argument("asset")
+@environment_option
+@store_option
+@json_option
+def show(asset: str, environment: str, store: str, json: bool) -> None:
+    """Show how a running canary or watch stands.
+
+    \b
+    Example:
+      gatemark canary show triage
+    """
+    state = canary_state(House(store=store), asset, environment)
+    if json:
+        print_json(msgspec.to_builtins(state))
+        return
+    what = "watch" if state.is_watch else "canary"
+    click.echo(f"{what} of {asset}@{state.version} against {state.baseline or 'nothing'}")
+    click.echo(f"  stage     {state.stage}, {state.share:.0%} of traffic per arm")
+    click.echo(f"  since     {state.step_since:%Y-%m-%d %H:%M:%SZ}")
+    if state.watch_until is not None:
+        click.echo(f"  until     {state.watch_until:%Y-%m-%d %H:%M:%SZ}")
+    click.echo(f"  clean     {state.clean_in_a_row} in a row, {state.clean_needed} needed")
+    click.echo(f"  windows   {state.clean_count} clean, {state.other_count} others")
+    click.echo(f"  last      {state.last or 'no window was judged yet'}")
+    click.echo(f"  next      {state.next_window:%Y-%m-%d %H:%M:%SZ}")
+    if state.paused is not None:
+        click.echo(f"  paused    {state.paused}")
+
+
+@canary_command.command("assign")
+@click.argument("asset")
+@click.argument("key")
+@environment_option
+@store_option
+@json_option
+def assign_key(asset: str, key: str, environment: str, store: str, json: bool) -> None:
+    """Tell which version serves a key, such as a conversation's id.
+
+    The same key keeps its version while a canary grows. In Python: gatemark.assign(asset, key).
+
+    \b
+    Example:
+      gatemark canary assign triage conversation-8841
+    """
+    found = assign(asset, key, store=store, environment=environment)
+    if json:
+        print_json(msgspec.to_builtins(found))
+        return
+    click.echo(f"{found.lane}  {asset}@{found.target.version}")
+    for target in found.shadow:
+        click.echo(f"shadow  {asset}@{target.version}")

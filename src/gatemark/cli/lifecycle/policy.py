@@ -1,0 +1,75 @@
+"""``gatemark policy``: the release policy, its gates and its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from gatemark.cli.lifecycle.options import acting_house, acting_options, show_acted
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json
+from gatemark.flow.house import House
+from gatemark.lifecycle.journey import AdoptPolicy, act
+from gatemark.lifecycle.policy_file import policy_text, read_release_policy
+from gatemark.lifecycle.state_cache import read_state
+
+
+@click.group("policy")
+def policy_command() -> None:
+    """Show, check or adopt the release policy of a store."""
+
+
+@policy_command.command("show")
+@store_option
+@json_option
+def show(store: str, json: bool) -> None:
+    """Print the release policy in force, with every default written out.
+
+    A store without a policy of its own has the default one.
+
+    \b
+    Example:
+      gatemark policy show > release.yaml
+    """
+    house = House(store=store)
+    house.existing_store()
+    rules = read_state(house, "*").house
+    if json:
+        print_json(
+            {"policy": msgspec.to_builtins(rules.policy), "policy_digest": rules.policy_digest}
+        )
+        return
+    click.echo(f"# {rules.policy_digest}")
+    click.echo(policy_text(rules.policy), nl=False)
+
+
+@policy_command.command("check")
+@click.argument("file")
+def check(file: str) -> None:
+    """Check a release policy file and print its digest; changes nothing.
+
+    \b
+    Example:
+      gatemark policy check release.yaml
+    """
+    click.echo(read_release_policy(file).digest)
+
+
+@policy_command.command("adopt")
+@click.argument("file")
+@acting_options
+def adopt(**flags: Any) -> None:
+    """Put a release policy into force; approvals under the old one are void.
+
+    Only an admin can, who cannot approve. The whole policy goes into the ledger.
+
+    \b
+    Example:
+      gatemark policy adopt release.yaml --actor ada --note "two approvals from now on"
+    """
+    policy = read_release_policy(flags["file"])
+    house = acting_house(flags)
+    command = AdoptPolicy(actor=house.actor, policy=policy, note=flags["note"])
+    show_acted(flags, act(house, command), unchanged="this policy is in force already")

@@ -1,0 +1,66 @@
+"""``gatemark role``: who may do what."""
+
+from __future__ import annotations
+
+from typing import Any, cast, get_args
+
+import click
+
+from gatemark.cli.lifecycle.options import acting_house, acting_options, show_acted
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import print_json
+from gatemark.flow.house import House
+from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import read_state
+
+ROLES = [role for role in get_args(Role) if role != "system"]
+
+
+@click.group("role")
+def role_command() -> None:
+    """Grant roles and list who holds which."""
+
+
+@role_command.command("grant")
+@click.argument("person")
+@click.argument("roles", nargs=-1, type=click.Choice(ROLES))
+@acting_options
+def grant(**flags: Any) -> None:
+    """Give a person exactly these roles; none takes all away.
+
+    The first admin of a store is whoever takes the role first; from then on only admins grant. An
+    admin cannot approve. The ledger records who granted what, but without a server nothing proves
+    that an actor is who the name says.
+
+    \b
+    Examples:
+      gatemark role grant --actor ada ada admin
+      gatemark role grant --actor ada bob approver operator
+    """
+    house = acting_house(flags, must_exist=False)
+    roles = cast("tuple[Role, ...]", flags["roles"])
+    command = GrantRoles(actor=house.actor, person=flags["person"], roles=roles, note=flags["note"])
+    show_acted(flags, act(house, command), unchanged=f"{flags['person']} has these roles already")
+
+
+@role_command.command("list")
+@store_option
+@json_option
+def list_roles(store: str, json: bool) -> None:
+    """List who holds which roles.
+
+    \b
+    Example:
+      gatemark role list
+    """
+    house = House(store=store)
+    house.existing_store()
+    roles = read_state(house, "*").house.roles
+    if json:
+        print_json({person: list(held) for person, held in sorted(roles.items())})
+        return
+    for person, held in sorted(roles.items()):
+        click.echo(f"{person}: {', '.join(held)}")
+    if not roles:
+        click.echo("nobody holds a role yet; 'gatemark role grant' makes a start", err=True)

@@ -1,0 +1,89 @@
+"""``gatemark runlog errors``: what happened in the cases that stand out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gatemark.cli.options import json_option
+from gatemark.cli.runlog.options import (
+    chosen_extractor,
+    compat_option,
+    extractor_options,
+    stoplists_option,
+)
+from gatemark.cli.screen import print_json
+from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
+from gatemark.report.outputs import write_attachments
+
+
+@click.command("errors")
+@click.option(
+    "--metrics",
+    metavar="FILE",
+    default="data/metrics/per_case.metrics.jsonl",
+    show_default=True,
+    help="The per_case.metrics.jsonl of gatemark runlog metrics.",
+)
+@click.option(
+    "--runs", metavar="DIR", default="data/runs", show_default=True, help="Folder of run logs."
+)
+@click.option(
+    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
+)
+@click.option(
+    "--out",
+    metavar="DIR",
+    default="data/metrics/error_analysis",
+    show_default=True,
+    help=f"Folder for {ERRORS_FILE}.",
+)
+@click.option(
+    "--max-excerpt-chars",
+    type=click.IntRange(1, 1_000_000),
+    default=500,
+    show_default=True,
+    help="Most characters per excerpt.",
+)
+@click.option(
+    "--concepts", is_flag=True, help="Also name missed and unsupported concepts (extractor)."
+)
+@extractor_options
+@stoplists_option
+@compat_option
+@json_option
+def errors_command(**flags: Any) -> int:
+    """Lay open the cases that stand out.
+
+    For each case that the metrics flag: excerpts of the trace by window, what gate and buffer
+    agent decided, and what the summaries said.
+
+    \b
+    Examples:
+      gatemark runlog errors
+      gatemark runlog errors --concepts --extractor hpo --max-excerpt-chars 200
+    """
+    found = analyse_errors(
+        ErrorsRequest(
+            metrics=flags["metrics"],
+            runs=flags["runs"],
+            traces=flags["traces"],
+            compat=flags["compat"],
+            excerpt_chars=flags["max_excerpt_chars"],
+            extractor=chosen_extractor(flags) if flags["concepts"] else None,
+        )
+    )
+    (written,) = write_attachments(flags["out"], {ERRORS_FILE: found.lines()})
+    flagged = [
+        {key: analysis[key] for key in ("case_id", "variant_id", "outlier_flags")}
+        for analysis in found.analyses
+    ]
+    if flags["json"]:
+        print_json({"case_count": found.case_count, "flagged": flagged, "files": [str(written)]})
+    else:
+        click.echo(f"{len(flagged)} of {found.case_count} rows stand out: {written}")
+        for entry in flagged:
+            flags_words = ", ".join(entry["outlier_flags"])
+            click.echo(f"  {entry['case_id']} {entry['variant_id']}: {flags_words}")
+    return 0

@@ -1,0 +1,1 @@
+"""What pages and the interface share, one module per area."""

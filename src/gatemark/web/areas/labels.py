@@ -1,0 +1,273 @@
+"""Labels for people who are signed in: what waits for them, and what an owner has to accept."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.accounts.journey import Identity
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.measurement import Measurement
+from gatemark.flow.house import House
+from gatemark.review.labelling import Acceptance, LabelItem, Mark, propose
+from gatemark.review.labels import (
+    Accepted,
+    AcceptLabels,
+    GiveLabel,
+    LabelPlan,
+    accept_labels,
+    create_labels,
+    give_label,
+    label_status,
+    next_sample,
+)
+from gatemark.web.areas.reviews import JUDGES, names_after, require_judge, require_maker, spoken
+from gatemark.web.areas.temp_files import files_of
+
+OWNER: Final = "pack_owner"
+SAMPLES: Final = "samples"
+
+
+class LabelLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One label set in a list, and what of it waits for whoever looks."""
+
+    labels: str
+    question: str
+    source: str
+    items: int
+    accepted: int
+    answered: int
+    total: int
+    waits: bool
+    why_not: str | None
+
+
+class LabelList(msgspec.Struct, frozen=True, kw_only=True):
+    """Some label sets, the newest first, and where the next ones begin."""
+
+    items: tuple[LabelLine, ...]
+    next: str | None
+
+
+class LabelCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A label set; how people agree is told to owners alone, who accept and do not guess."""
+
+    line: LabelLine
+    choices: tuple[str, ...]
+    field: str
+    labels_per_item: int
+    reviewers: tuple[str, ...]
+    marks: int
+    agreed: int
+    agreement: tuple[Measurement, ...]
+    may_accept: bool
+
+
+class LabelDesk(msgspec.Struct, frozen=True, kw_only=True):
+    """The sample before a reviewer, or none when all is done; what others said is not told."""
+
+    item: LabelItem | None
+    answered: int
+    total: int
+
+
+class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody called an item, by version."""
+
+    reviewer: str
+    version: int
+    label: str
+    note: str
+    at: datetime
+
+
+class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One item with the marks that the reader may see, and what was accepted of them."""
+
+    item: str
+    number: int
+    input: Any
+    output: Any
+    source: str
+    marks: tuple[MarkLine, ...]
+    proposal: str | None
+    waits_for: str | None
+    accepted: Acceptance | None
+
+
+class LabelRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Some items of a set in order, and where the next ones begin."""
+
+    items: tuple[LabelRow, ...]
+    next: int | None
+
+
+class GivenLabel(msgspec.Struct, frozen=True, kw_only=True):
+    """A label that was kept."""
+
+    labels: str
+    item: str
+    label: str
+    version: int
+
+
+class LabelsMade(msgspec.Struct, frozen=True, kw_only=True):
+    """A label set that waits for people."""
+
+    labels: str
+    items: int
+    plan_digest: str
+
+
+def label_list(
+    house: House, identity: Identity, *, after: str | None = None, limit: int = 50
+) -> LabelList:
+    """Label sets older than one, the newest first."""
+    shown, more = names_after(house.labels.names(), after, limit, "label set")
+    return LabelList(
+        items=tuple(_line(house, identity, house.labels.get(name)) for name in shown),
+        next=more,
+    )
+
+
+def waiting_labels(house: House, identity: Identity, limit: int) -> tuple[LabelLine, ...]:
+    """Of the newest label sets, those that wait for somebody."""
+    names = house.labels.names()[:limit]
+    lines = (_line(house, identity, house.labels.get(name)) for name in names)
+    return tuple(line for line in lines if line.waits)
+
+
+def label_card(house: House, identity: Identity, name: str) -> LabelCard:
+    """What somebody may know of a label set."""
+    plan = house.labels.get(name)
+    status = label_status(house, name)
+    is_owner = OWNER in identity.roles
+    return LabelCard(
+        line=_line(house, identity, plan),
+        choices=plan.labels,
+        field=plan.field,
+        labels_per_item=plan.labels_per_item,
+        reviewers=plan.reviewers,
+        marks=status.marks,
+        agreed=status.agreed,
+        agreement=status.agreement if is_owner else (),
+        may_accept=is_owner,
+    )
+
+
+def label_desk(house: House, identity: Identity, name: str) -> LabelDesk:
+    """The next sample of whoever is signed in."""
+    plan = house.labels.get(name)
+    require_judge(identity, plan.reviewers)
+    item = next_sample(house, name, identity.person)
+    line = _line(house, identity, plan)
+    return LabelDesk(item=item, answered=line.answered, total=line.total)
+
+
+def label(
+    house: House, identity: Identity, name: str, item: str, said: tuple[str, str]
+) -> GivenLabel:
+    """Keep a label of whoever is signed in."""
+    plan = house.labels.get(name)
+    require_judge(identity, plan.reviewers)
+    chosen, note = said
+    request = GiveLabel(
+        labels=name, reviewer=identity.person, item=item, label=chosen, note=spoken(note)
+    )
+    version = give_label(house, request)
+    return GivenLabel(labels=name, item=item, label=chosen, version=version)
+
+
+def make_labels(
+    house: House, identity: Identity, fields: dict[str, Any], samples: str
+) -> LabelsMade:
+    """Make a label set of some samples by name of whoever is signed in."""
+    require_maker(identity, "make a label set")
+    try:
+        plan = msgspec.convert(fields, LabelPlan)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"labels: {error}") from error
+    with files_of({SAMPLES: samples}) as paths:
+        count = create_labels(house.acting_as(identity.person), plan, paths[SAMPLES])
+    return LabelsMade(labels=plan.name, items=count, plan_digest=plan.digest)
+
+
+def accept(house: House, identity: Identity, name: str, chosen: dict[str, str]) -> Accepted:
+    """Accept agreed labels, and some by choice, by name of whoever is signed in."""
+    request = AcceptLabels(labels=name, chosen=chosen)
+    return accept_labels(house.acting_as(identity.person), request)
+
+
+def label_rows(
+    house: House, identity: Identity, name: str, *, after: int = 0, limit: int = 50
+) -> LabelRows:
+    """Items with their versions: an owner sees everybody's, others only their own."""
+    plan = house.labels.get(name)
+    ids = house.labels.ids(name)
+    numbers = sorted(number for number in ids.values() if number > after)
+    shown = numbers[:limit]
+    is_owner = OWNER in identity.roles
+    newest: dict[int, list[Mark]] = {}
+    for mark in house.labels.marks(name):
+        newest.setdefault(mark.number, []).append(mark)
+    history: dict[int, list[MarkLine]] = {}
+    for mark, at in house.labels.history(name, shown):
+        if is_owner or mark.reviewer == identity.person:
+            history.setdefault(mark.number, []).append(_told(mark, at))
+    accepted = house.labels.accepted(name)
+    rows = []
+    for number in shown:
+        item = house.labels.item(name, number)
+        proposal = propose(plan, number, newest.get(number, []))
+        rows.append(
+            LabelRow(
+                item=item.id,
+                number=number,
+                input=item.input,
+                output=item.output,
+                source=plan.source,
+                marks=tuple(history.get(number, ())),
+                proposal=proposal.label if is_owner else None,
+                waits_for=proposal.reason if is_owner else None,
+                accepted=accepted.get(number),
+            )
+        )
+    return LabelRows(items=tuple(rows), next=shown[-1] if len(numbers) > limit else None)
+
+
+def _told(mark: Mark, at: datetime) -> MarkLine:
+    return MarkLine(
+        reviewer=mark.reviewer, version=mark.version, label=mark.label, note=mark.note, at=at
+    )
+
+
+def _line(house: House, identity: Identity, plan: LabelPlan) -> LabelLine:
+    name, person = plan.name, identity.person
+    numbers = list(house.labels.ids(name).values())
+    marks = house.labels.marks(name)
+    answered = sum(mark.reviewer == person for mark in marks)
+    why_not = None
+    if plan.reviewers and person not in plan.reviewers:
+        why_not = "others were named as reviewers"
+    elif person not in plan.reviewers and not JUDGES & set(identity.roles):
+        why_not = "your role looks and does not judge"
+    given: dict[int, int] = {}
+    own = set()
+    for mark in marks:
+        given[mark.number] = given.get(mark.number, 0) + 1
+        if mark.reviewer == person:
+            own.add(mark.number)
+    free = sum(n not in own and given.get(n, 0) < plan.labels_per_item for n in numbers)
+    return LabelLine(
+        labels=name,
+        question=plan.question,
+        source=plan.source,
+        items=len(numbers),
+        accepted=len(house.labels.accepted(name)),
+        answered=answered,
+        total=answered + (free if why_not is None else 0),
+        waits=why_not is None and free > 0,
+        why_not=why_not,
+    )

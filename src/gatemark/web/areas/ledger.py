@@ -1,0 +1,115 @@
+"""The ledger for the page: events from the newest on, checkpoints, and how far it goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from gatemark.accounts.journey import Identity, tell
+from gatemark.core.errors import NotAllowedError, RefusedError
+from gatemark.flow.house import House
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import (
+    CHECKPOINT_ASKED,
+    REVIEW_CREATED,
+    REVIEW_LOOKED_AT,
+    REVIEW_UNBLINDED,
+)
+from gatemark.ledger.keys import sign_checkpoint
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.state_cache import books_of
+from gatemark.web.areas.views import CheckpointView, EventPage, EventView, LedgerHead
+
+MAX_PAGE: Final = 200
+SIGNING: Final[frozenset[Role]] = frozenset({"admin", "auditor"})
+BLINDING: Final = {REVIEW_CREATED: ("tells",), REVIEW_LOOKED_AT: ("numbers",)}
+"""What would help to guess who is who, as long as people vote."""
+
+
+def ledger_head(house: House) -> LedgerHead:
+    """The last event and every kept checkpoint, the newest first."""
+    events = house.existing_store().events
+    head = books_of(house).head()
+    return LedgerHead(
+        seq=head.seq,
+        digest=head.digest,
+        checkpoints=tuple(
+            CheckpointView(size=size, note=note) for size, note in reversed(events.checkpoints())
+        ),
+    )
+
+
+def may_sign(identity: Identity) -> bool:
+    """Whether somebody may let the server's key sign how far the ledger goes."""
+    return bool(SIGNING & set(identity.roles))
+
+
+def make_checkpoint(house: House, identity: Identity, key: str | None) -> CheckpointView:
+    """Sign a checkpoint with the key that the server was given, and tell who asked for it."""
+    if not may_sign(identity):
+        raise NotAllowedError(f"{identity.person} must be admin or auditor to sign a checkpoint")
+    if key is None:
+        raise RefusedError("this server has no key: start it with --signing-key")
+    tell(house, CHECKPOINT_ASKED, identity.person)
+    note = sign_checkpoint(house, key)
+    size = house.events.checkpoints()[-1][0]
+    return CheckpointView(size=size, note=note)
+
+
+def event_page(
+    house: House,
+    *,
+    before: int | None = None,
+    kind: str | None = None,
+    subject: str | None = None,
+    limit: int = 50,
+) -> EventPage:
+    """Events with smaller numbers than ``before``, the newest first."""
+    store = house.existing_store().events
+    end = books_of(house).head().seq + 1 if before is None else before
+    if kind is None and subject is None:
+        start = max(0, end - 1 - limit)
+        found = list(islice(store.events(after=start), max(0, end - 1 - start)))
+        more = start > 0
+    else:
+        kept: deque[tuple[Event, Mapping[str, Any] | None]] = deque(maxlen=limit + 1)
+        matching = store.events(kind=kind, subject=subject)
+        kept.extend(one for one in matching if one[0].seq < end)
+        found = list(kept)[-limit:]
+        more = len(kept) > limit
+    kept_back = _kept_back(house, [event for event, _ in found])
+    items = tuple(
+        EventView(
+            seq=event.seq,
+            at=event.at,
+            kind=event.kind,
+            actor=event.actor,
+            subject=event.subject,
+            digest=event.digest,
+            payload_digest=event.payload_digest,
+            payload=None if payload is None else _told(payload, kept_back[event.seq]),
+            withheld=() if payload is None else kept_back[event.seq],
+        )
+        for event, payload in reversed(found)
+    )
+    return EventPage(items=items, next=str(items[-1].seq) if more and items else None)
+
+
+def _kept_back(house: House, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
+    """The fields of each event that wait until its review is closed."""
+    subjects = {event.subject for event in events if event.kind in BLINDING}
+    closed = {
+        subject
+        for subject in subjects
+        if any(house.events.events(kind=REVIEW_UNBLINDED, subject=subject))
+    }
+    return {
+        event.seq: () if event.subject in closed else BLINDING.get(event.kind, ())
+        for event in events
+    }
+
+
+def _told(payload: Mapping[str, Any], kept_back: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in payload.items() if name not in kept_back}

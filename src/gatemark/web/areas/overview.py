@@ -1,0 +1,319 @@
+"""All assets by stage, what waits for whom, and the steps that people vote on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.accounts.journey import Identity
+from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
+from gatemark.core.stored import convert_stored
+from gatemark.flow.house import House
+from gatemark.ledger.event import Event
+from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.ledger.payloads import ResultSealed
+from gatemark.lifecycle.assets import asset_names
+from gatemark.lifecycle.decisions.people import APPROVING, conflict_of_interest
+from gatemark.lifecycle.journey import Acted, Approve, act
+from gatemark.lifecycle.model.events import VersionAdded
+from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
+from gatemark.lifecycle.model.state import Place, State, Track
+from gatemark.lifecycle.state_cache import read_state
+from gatemark.lifecycle.views.assets import asset_rows
+from gatemark.lifecycle.views.history import asset_lines
+from gatemark.lifecycle.views.views import AssetRow
+from gatemark.web.areas.attributions import waiting_attributions
+from gatemark.web.areas.labels import waiting_labels
+from gatemark.web.areas.reviews import waiting_reviews
+from gatemark.web.areas.views import (
+    DeskTask,
+    OfferedResult,
+    OpenStep,
+    Overview,
+    StageRow,
+    StepVote,
+    Task,
+)
+
+PAGE: Final = 100
+DESK: Final = 10
+"""How many of the newest open reviews, and of the newest label sets, are looked through."""
+_SKIPPED: Final = frozenset({"retired", "superseded"})
+_HANDS: Final[frozenset[Role]] = frozenset({"operator", "approver"})
+
+
+def overview(house: House, identity: Identity, *, after: str = "", limit: int = PAGE) -> Overview:
+    """Assets by name after one, and everything that waits for this person."""
+    names = asset_names(house)
+    shown = [name for name in names if name > after][:limit]
+    more = bool(shown) and shown[-1] != names[-1]
+    return Overview(
+        at=house.clock(),
+        rows=tuple(_stage_row(house, row) for row in asset_rows(house, shown)),
+        tasks=tuple(task for name in names for task in _tasks(house, identity, name)),
+        desk=_desk(house, identity),
+        next=shown[-1] if more else None,
+    )
+
+
+def _desk(house: House, identity: Identity) -> tuple[DeskTask, ...]:
+    reviews = [
+        DeskTask(
+            kind="review",
+            name=line.review,
+            what=line.question,
+            answered=line.mine.answered,
+            total=line.mine.total,
+        )
+        for line in waiting_reviews(house, identity, DESK)
+    ]
+    labels = [
+        DeskTask(
+            kind="labels",
+            name=line.labels,
+            what=line.question,
+            answered=line.answered,
+            total=line.total,
+        )
+        for line in waiting_labels(house, identity, DESK)
+    ]
+    attributions = [
+        DeskTask(
+            kind="attribution",
+            name=line.attribution,
+            what=f"what follows from decision {line.decision}",
+            answered=line.proposed - line.waiting,
+            total=line.proposed,
+        )
+        for line in waiting_attributions(house, identity, DESK)
+    ]
+    return (*reviews, *labels, *attributions)
+
+
+def _stage_row(house: House, row: AssetRow) -> StageRow:
+    place = read_state(house, row.asset).asset.place(row.environment)
+    stages: dict[str, list[str]] = {}
+    for track in place.tracks.values():
+        if track.stage not in _SKIPPED:
+            stages.setdefault(_column(track.stage), []).append(track.version)
+    fallen = [track for track in place.tracks.values() if track.stage in ("demoted", "rolled_back")]
+    latest = max(fallen, key=lambda track: track.seq, default=None)
+    # A fall is news until a later version serves in its place by a promotion.
+    serving = place.tracks.get(place.enabled or "")
+    is_news = latest is not None and (
+        serving is None or serving.cause == "rollback" or serving.seq < latest.seq
+    )
+    return StageRow(
+        row=row,
+        stages={stage: tuple(versions) for stage, versions in stages.items()},
+        paused=tuple(track.version for track in place.tracks.values() if track.paused is not None),
+        has_broken_glass=any(
+            track.glass is not None and track.glass.reviewed_by is None
+            for track in place.tracks.values()
+        ),
+        demoted=latest.version if latest is not None and is_news else None,
+    )
+
+
+def _column(stage: Stage) -> str:
+    return "canary" if stage.startswith("canary_") else stage
+
+
+def _tasks(house: House, identity: Identity, asset: str) -> Iterator[Task]:
+    state = read_state(house, asset)
+    roles = set(identity.roles)
+    for environment, place in sorted(state.asset.places.items()):
+        for track in place.tracks.values():
+            yield from _track_tasks(state, identity.person, roles, environment, track)
+
+
+def _track_tasks(
+    state: State, person: str, roles: set[Role], environment: str, track: Track
+) -> Iterator[Task]:
+    place = state.asset.place(environment)
+    common = {"asset": state.asset.name, "environment": environment, "version": track.version}
+    to = _next_voted(place, track)
+    if to is not None and set(APPROVING) & roles:
+        free = conflict_of_interest(state, person, track.version) is None
+        if free and not _has_voted(state, person, environment, track, to):
+            yield Task(kind="vote", what=f"vote on the step to {to}", since=track.since, **common)
+    if track.paused is not None and "operator" in roles:
+        what = f"paused ({track.paused.reason}): resume it or take it back"
+        yield Task(kind="resume", what=what, since=track.paused.at, **common)
+    glass = track.glass
+    if glass is not None and glass.reviewed_by is None and set(APPROVING) & roles:
+        what = f"review what was done behind broken glass for {glass.incident}"
+        if glass.actor != person:
+            yield Task(kind="review_glass", what=what, since=glass.at, **common)
+    if track.stage == "eligible" and _HANDS & roles:
+        yield Task(kind="promote", what="take it to shadow", since=track.since, **common)
+    if track.stage == "demoted" and "author" in roles:
+        what = "it was demoted: only a fresh full-pack result leads back"
+        yield Task(kind="look", what=what, since=track.since, **common)
+
+
+def _next_voted(place: Place, track: Track) -> Stage | None:
+    """The stage that a vote would be about now."""
+    if track.stage == "shadow":
+        return "enabled" if place.enabled is None else "canary_1"
+    return "enabled" if track.stage == "canary_25" else None
+
+
+def _has_voted(state: State, person: str, environment: str, track: Track, to: Stage) -> bool:
+    return any(
+        vote.actor == person
+        and vote.seq > track.seq
+        and (vote.given.version, vote.given.environment, vote.given.stage)
+        == (track.version, environment, to)
+        for vote in state.asset.approvals
+    )
+
+
+def etag_of(state: State) -> str:
+    """Names the state of an asset and of the rules around it, for optimistic locks."""
+    return f'"{state.asset.revision}.{state.house.revision}"'
+
+
+def asset_etag(house: House, asset: str) -> str:
+    """The lock of an asset."""
+    state = read_state(house, asset)
+    if not state.asset.versions:
+        raise UnknownNameError(f"there is no asset {asset}")
+    return etag_of(state)
+
+
+def open_steps(house: House, identity: Identity, asset: str | None = None) -> tuple[OpenStep, ...]:
+    """Every step that is up for a vote, with what a vote would be bound to."""
+    names = asset_names(house) if asset is None else (asset,)
+    found = []
+    for name in names:
+        state = read_state(house, name)
+        for environment, place in sorted(state.asset.places.items()):
+            for track in place.tracks.values():
+                to = _next_voted(place, track)
+                if to is not None:
+                    found.append(_open_step(house, identity, state, environment, track.version))
+    return tuple(found)
+
+
+def open_step(house: House, identity: Identity, asset: str, version: str) -> OpenStep:
+    """The step of one version in production that is up for a vote."""
+    for step in open_steps(house, identity, asset):
+        if (step.version, step.environment) == (version, PRODUCTION):
+            return step
+    raise UnknownNameError(f"no step of {asset}@{version} is up for a vote")
+
+
+def _open_step(
+    house: House, identity: Identity, state: State, environment: str, version: str
+) -> OpenStep:
+    asset, now = state.asset, house.clock()
+    place = asset.place(environment)
+    track, known = asset.track(environment, version), asset.versions[version]
+    to = _next_voted(place, track) or track.stage
+    notes = [
+        line.fact.note
+        for line in asset_lines(house, asset.name)
+        if isinstance(line.fact, VersionAdded) and line.fact.version == version
+    ]
+    return OpenStep(
+        asset=asset.name,
+        environment=environment,
+        version=version,
+        stage=track.stage,
+        to=to,
+        kind=asset.kind or "",
+        risk=asset.risk,
+        author=known.author,
+        parent=known.parent,
+        candidate_digest=known.digest,
+        policy_digest=state.house.policy_digest,
+        pins=known.pins,
+        note=notes[0] if notes else "",
+        offered=offered_results(sealed_results(house, asset.name), known.digest, track.result_ids),
+        votes=tuple(
+            StepVote(
+                actor=vote.actor,
+                decision=vote.given.decision,
+                at=vote.at,
+                expires_at=vote.given.expires_at,
+                is_expired=now >= vote.given.expires_at,
+                result_ids=vote.given.result_ids,
+                note=vote.given.note,
+            )
+            for vote in asset.approvals
+            if vote.seq > track.seq
+            and (vote.given.version, vote.given.environment, vote.given.stage)
+            == (version, environment, to)
+        ),
+        approvals_needed=state.house.policy.approvals.needed(to, asset.risk),
+        paused=None if track.paused is None else track.paused.reason,
+        etag=etag_of(state),
+        conflict=conflict_of_interest(state, identity.person, version),
+    )
+
+
+def sealed_results(house: House, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
+    """Every event that tells of a result about an asset."""
+    events = house.events.events(kind=RESULT_SEALED, subject=asset)
+    return tuple((event, convert_stored(payload, ResultSealed)) for event, payload in events)
+
+
+def offered_results(
+    sealed_events: Sequence[tuple[Event, ResultSealed]], digest: str, cited: Sequence[str]
+) -> tuple[OfferedResult, ...]:
+    """Passing results about a candidate, the newest first."""
+    found: dict[str, OfferedResult] = {}
+    for event, sealed in sealed_events:
+        if sealed.candidate is None or sealed.candidate.digest != digest:
+            continue
+        if sealed.verdict == "pass":
+            found[sealed.result_id] = OfferedResult(
+                id=sealed.result_id,
+                pack=f"{sealed.pack.name} v{sealed.pack.version}",
+                sealed_at=event.at,
+                baseline_digest=sealed.baseline.digest if sealed.baseline else None,
+                is_cited=sealed.result_id in cited,
+            )
+    return tuple(reversed(found.values()))
+
+
+class Ballot(msgspec.Struct, frozen=True, kw_only=True):
+    """A vote with everything that its giver saw; it counts for that and nothing else."""
+
+    asset: str
+    version: str
+    environment: str = PRODUCTION
+    stage: Stage
+    decision: str
+    result_ids: tuple[str, ...]
+    candidate_digest: str
+    policy_digest: str
+    note: str
+
+
+def vote(house: House, identity: Identity, ballot: Ballot, expected: int) -> Acted:
+    """Vote in person, with a comment, on exactly what was seen."""
+    if not ballot.note.strip():
+        raise InvalidValueError("a vote needs a comment that says what it rests on")
+    state = read_state(house, ballot.asset)
+    known = state.asset.versions.get(ballot.version)
+    if known is None:
+        raise UnknownNameError(f"{ballot.asset} has no version {ballot.version}")
+    seen = (ballot.candidate_digest, ballot.policy_digest)
+    if seen != (known.digest, state.house.policy_digest):
+        raise ConflictError("the candidate or the release policy changed since you looked")
+    command = Approve(
+        actor=identity.person,
+        asset=ballot.asset,
+        version=ballot.version,
+        environment=ballot.environment,
+        stage=ballot.stage,
+        decision=ballot.decision,  # type: ignore[arg-type]
+        result_ids=ballot.result_ids,
+        expected_revision=expected,
+        note=ballot.note,
+    )
+    return act(house, command)

@@ -1,0 +1,227 @@
+"""Results for the page: lists, a result checked again, and two results side by side."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+from gatemark.core.canonical import DIGEST_PREFIX, same_digest
+from gatemark.core.errors import GatemarkError, IntegrityError, InvalidValueError, UnknownNameError
+from gatemark.core.measurement import Measurement
+from gatemark.core.result import Result, verify_seal
+from gatemark.flow.house import House
+from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.packs.exam_suites import CANDIDATE
+from gatemark.packs.sample_lines import read_sample_lines
+from gatemark.web.areas.views import (
+    CheckLine,
+    FindingDelta,
+    ItemChange,
+    MeasureDelta,
+    ResultCheck,
+    ResultDelta,
+    ResultPage,
+    ResultSummary,
+)
+
+MAX_ITEMS: Final = 200
+MAX_SAMPLE_BYTES: Final = 64 * 1024 * 1024
+_BAD: Final = ("fail", "inconclusive")
+
+
+def result_page(house: House, *, before: int | None, limit: int) -> ResultPage:
+    """Some results, the newest first."""
+    found = house.existing_results().lines(limit + 1, before)
+    shown = found[:limit]
+    return ResultPage(
+        items=tuple(
+            ResultSummary(
+                seq=line.seq,
+                id=line.id,
+                title=line.title,
+                verdict=line.verdict,
+                finished_at=line.finished_at,
+            )
+            for line in shown
+        ),
+        next=str(shown[-1].seq) if len(found) > limit else None,
+    )
+
+
+def get_result(house: House, reference: str) -> Result:
+    """One result by its id or the first digits of it."""
+    return house.existing_results().get(reference)
+
+
+def blob_pieces(house: House, reference: str, digest: str) -> Iterator[bytes]:
+    """The bytes of a file that a result keeps; of no other file."""
+    result = get_result(house, reference)
+    kept = {blob.digest for blob in result.blobs}
+    if digest not in kept:
+        raise UnknownNameError(f"result {result.id} keeps no file {digest}")
+    if not house.blobs.has(digest):
+        raise UnknownNameError(f"the file {digest} is not in the store")
+    return house.blobs.pieces(digest)
+
+
+def check_result(house: House, reference: str) -> ResultCheck:
+    """Look at a result again: its seal, every file it rests on, and the events that tell of it."""
+    now = house.clock()
+    try:
+        result = get_result(house, reference)
+    except IntegrityError as error:
+        line = CheckLine(what="seal", holds=False, detail=str(error))
+        return ResultCheck(id=reference, verdict="fail", checked_at=now, lines=(line,))
+    lines = [_checked_seal(result)]
+    lines.extend(_checked_blob(house, blob.name, blob.digest) for blob in result.blobs)
+    lines.append(_checked_event(house, result))
+    holds = all(line.holds for line in lines)
+    return ResultCheck(
+        id=result.id, verdict="pass" if holds else "fail", checked_at=now, lines=tuple(lines)
+    )
+
+
+def _checked_seal(result: Result) -> CheckLine:
+    verify_seal(result)
+    return CheckLine(what="seal", holds=True, detail="content and occasion give id and stamp")
+
+
+def _checked_blob(house: House, name: str, digest: str) -> CheckLine:
+    seen = hashlib.sha256()
+    try:
+        for piece in house.blobs.pieces(digest):
+            seen.update(piece)
+    except GatemarkError as error:
+        return CheckLine(what=name, holds=False, detail=str(error))
+    holds = same_digest(DIGEST_PREFIX + seen.hexdigest(), digest)
+    detail = "its bytes give its digest" if holds else "its bytes were changed"
+    return CheckLine(what=name, holds=holds, detail=detail)
+
+
+def _checked_event(house: House, result: Result) -> CheckLine:
+    subject = result.candidate.id.partition("/")[0] if result.candidate else None
+    try:
+        events = house.events.events(kind=RESULT_SEALED, subject=subject)
+        stamps = [
+            event.seq
+            for event, payload in events
+            if payload is not None and payload.get("stamp") == result.stamp
+        ]
+    except IntegrityError as error:
+        return CheckLine(what="ledger", holds=False, detail=str(error))
+    if not stamps:
+        return CheckLine(what="ledger", holds=False, detail="no event of the ledger tells of it")
+    return CheckLine(what="ledger", holds=True, detail=f"event {stamps[0]} tells of it")
+
+
+def compare_results(house: House, before: str, after: str) -> ResultDelta:
+    """Two results side by side: measures, rules, and items that changed."""
+    old, new = get_result(house, before), get_result(house, after)
+    caveats = []
+    if old.pack.digest != new.pack.digest:
+        caveats.append(
+            f"the packs differ: {old.pack.name} v{old.pack.version} and "
+            f"{new.pack.name} v{new.pack.version}"
+        )
+    if old.policy_digest != new.policy_digest:
+        caveats.append("the bounds or rules of the two differ")
+    same_data = set(old.snapshots) == set(new.snapshots)
+    lost, gained, count = _item_changes(house, old, new) if same_data else ([], [], 0)
+    if not same_data:
+        caveats.append("the data differ, so that items cannot be compared")
+    return ResultDelta(
+        before=_summary(old),
+        after=_summary(new),
+        same_data=same_data,
+        caveats=tuple(caveats),
+        measures=tuple(_measure_deltas(old, new)),
+        findings=tuple(_finding_deltas(old, new)),
+        lost=tuple(lost[:MAX_ITEMS]),
+        gained=tuple(gained[:MAX_ITEMS]),
+        compared_items=count,
+        more_items=max(0, len(lost) - MAX_ITEMS) + max(0, len(gained) - MAX_ITEMS),
+    )
+
+
+def _summary(result: Result) -> ResultSummary:
+    return ResultSummary(
+        seq=0,
+        id=result.id,
+        title=result.title,
+        verdict=result.verdict,
+        finished_at=result.finished_at,
+    )
+
+
+def _measure_deltas(old: Result, new: Result) -> Iterator[MeasureDelta]:
+    before = {one.key: one for one in old.measurements}
+    after = {one.key: one for one in new.measurements}
+    for key in [*before, *(key for key in after if key not in before)]:
+        yield _measure_delta(before.get(key), after.get(key))
+
+
+def _measure_delta(old: Measurement | None, new: Measurement | None) -> MeasureDelta:
+    known = new or old
+    if known is None:
+        raise InvalidValueError("there is no measure to compare")
+    before = None if old is None else old.value
+    after = None if new is None else new.value
+    delta = None if before is None or after is None else after - before
+    is_worse = None
+    if delta is not None and known.direction != "neutral":
+        is_worse = delta < 0 if known.direction == "higher_is_better" else delta > 0
+    return MeasureDelta(
+        name=known.name,
+        lane=known.lane,
+        unit=known.unit,
+        direction=known.direction,
+        before=before,
+        after=after,
+        delta=delta,
+        is_worse=is_worse,
+        before_reason="not in this result" if old is None else old.reason,
+        after_reason="not in this result" if new is None else new.reason,
+    )
+
+
+def _finding_deltas(old: Result, new: Result) -> Iterator[FindingDelta]:
+    before = {one.rule: one.verdict for one in old.findings}
+    after = {one.rule: one.verdict for one in new.findings}
+    for rule in [*before, *(rule for rule in after if rule not in before)]:
+        was, now = before.get(rule), after.get(rule)
+        yield FindingDelta(
+            rule=rule, before=was, after=now, is_worse=now in _BAD and was not in _BAD
+        )
+
+
+def _item_changes(
+    house: House, old: Result, new: Result
+) -> tuple[list[ItemChange], list[ItemChange], int]:
+    """Items that the candidates answered worse and better, the largest change first."""
+    before, after = _scores(house, old), _scores(house, new)
+    shared = sorted(before.keys() & after.keys())
+    changes = [
+        ItemChange(suite=key[0], item=key[1], before=before[key], after=after[key])
+        for key in shared
+        if before[key] != after[key]
+    ]
+    changes.sort(key=lambda one: (-abs(one.after - one.before), one.suite, one.item))
+    lost = [one for one in changes if one.after < one.before]
+    return lost, [one for one in changes if one.after > one.before], len(shared)
+
+
+def _scores(house: House, result: Result) -> dict[tuple[str, str], float]:
+    """The mean score of each item that the candidate answered; an error counts as 0."""
+    totals: dict[tuple[str, str], list[float]] = {}
+    for blob in result.blobs:
+        suite, _, tail = blob.name.partition(".")
+        if tail != f"{CANDIDATE}.jsonl" or not house.blobs.has(blob.digest):
+            continue
+        data = house.blobs.get(blob.digest)
+        if len(data) > MAX_SAMPLE_BYTES:
+            continue
+        for sample in read_sample_lines(data, blob.name):
+            score = next(iter(sample["scores"].values()), None)
+            totals.setdefault((suite, str(sample["id"])), []).append(score or 0.0)
+    return {key: sum(scores) / len(scores) for key, scores in totals.items()}

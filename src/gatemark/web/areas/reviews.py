@@ -1,0 +1,380 @@
+"""Reviews for people who are signed in: what waits for them, the pair before them, how it ended.
+
+Everything here is asked by somebody with roles; what an open review must not tell is not in any of
+the answers, whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.accounts.journey import Identity
+from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.flow.house import House
+from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review
+from gatemark.review.create import (
+    Answered,
+    CreateReview,
+    ReviewCreated,
+    ReviewPlan,
+    SavedVote,
+    ShownPair,
+    VoteRequest,
+    cast_vote,
+    create_review,
+    lookers,
+    next_pair,
+    shown_pair,
+    undecided_pairs,
+)
+from gatemark.review.queue import Standing, is_complete, missing_counts
+from gatemark.review.status import review_status
+from gatemark.review.stores.reviews import StoredReview
+from gatemark.web.areas.runs import RUNNERS
+from gatemark.web.areas.temp_files import files_of
+
+JUDGES: Final = frozenset(
+    {"author", "evaluator", "pack_owner", "approver", "security_approver", "operator"}
+)
+"""Who judges without being named; everybody else looks, unless a plan names them."""
+
+
+GOLD: Final = "gold pairs"
+"""No arm can have a name with a blank."""
+
+
+class Mine(msgspec.Struct, frozen=True, kw_only=True):
+    """A review as it concerns one person: how many pairs they answered, and of how many.
+
+    ``why_not`` says why somebody cannot vote.
+    """
+
+    answered: int
+    total: int
+    waits: bool
+    is_named: bool
+    has_begun: bool
+    why_not: str | None
+
+
+class ReviewLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One review in a list."""
+
+    review: str
+    state: str
+    question: str
+    pairs: int
+    pairs_complete: int
+    votes_per_pair: int
+    created_by: str
+    created_at: datetime
+    closed_at: datetime | None
+    mine: Mine
+
+
+class ReviewList(msgspec.Struct, frozen=True, kw_only=True):
+    """Some reviews, the newest first, and where the next ones begin."""
+
+    items: tuple[ReviewLine, ...]
+    next: str | None
+
+
+class ReviewCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A review as people may know it while it is open: no arm, no choice, no number."""
+
+    line: ReviewLine
+    commitment: str
+    reviewers: tuple[str, ...]
+    arbiter: str | None
+    votes: int
+    skips: int
+    left_out: dict[str, int]
+    peeking: bool
+    looked: tuple[str, ...]
+    may_look: bool
+    may_close: bool
+
+
+class Desk(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies before a reviewer: a pair, or none when all is done; and the way so far."""
+
+    pair: ShownPair | None
+    answered: int
+    total: int
+    previous: str | None
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of an open review whose plan allows looking; the look is in the ledger."""
+
+    review: str
+    numbers: dict[str, Any]
+
+
+class SealedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The key of a closed review, and what it opens."""
+
+    review: str
+    commitment: str
+    key: str
+    plan_digest: str
+    manifest_digest: str
+
+
+class ReviewWish(msgspec.Struct, frozen=True, kw_only=True):
+    """A review that somebody wants: texts of sample files by arm, or the arms of a pack run."""
+
+    plan: dict[str, Any]
+    texts: dict[str, str] = {}
+    result: str | None = None
+    pack: str | None = None
+    suite: str | None = None
+    gold: str | None = None
+    assets: dict[str, str] = {}
+    exclude_unpaired: bool = False
+    note: str = ""
+
+
+def review_list(
+    house: House, identity: Identity, *, after: str | None = None, limit: int = 50
+) -> ReviewList:
+    """Reviews older than one, the newest first."""
+    shown, more = names_after(house.reviews.names(), after, limit, "review")
+    return ReviewList(
+        items=tuple(_line(house, identity, house.reviews.get(name)) for name in shown),
+        next=more,
+    )
+
+
+def names_after(
+    names: Sequence[str], after: str | None, limit: int, what: str
+) -> tuple[Sequence[str], str | None]:
+    """Some names behind one, and the name behind which the next ones stand, if there are any."""
+    if after is not None and after not in names:
+        raise UnknownNameError(f"there is no {what} {after!r}")
+    start = 0 if after is None else names.index(after) + 1
+    shown = names[start : start + limit]
+    return shown, shown[-1] if shown and shown[-1] != names[-1] else None
+
+
+def waiting_reviews(house: House, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
+    """Of the newest open reviews, those that wait for somebody."""
+    names = house.reviews.open_names()[:limit]
+    lines = (_line(house, identity, house.reviews.get(name)) for name in names)
+    return tuple(line for line in lines if line.mine.waits)
+
+
+def review_card(house: House, identity: Identity, name: str) -> ReviewCard:
+    """What everybody may know of a review."""
+    stored = house.reviews.get(name)
+    plan = stored.plan
+    votes = house.reviews.votes(name)
+    line = _line(house, identity, stored)
+    is_open = stored.closing is None
+    return ReviewCard(
+        line=line,
+        commitment=stored.commitment,
+        reviewers=plan.reviewers,
+        arbiter=plan.arbiter,
+        votes=sum(vote.answered != "skip" for vote in votes),
+        skips=sum(vote.answered == "skip" for vote in votes),
+        left_out=stored.facts.get("left_out", {}),
+        peeking=plan.peeking,
+        looked=tuple(sorted(lookers(house, name))),
+        may_look=is_open
+        and plan.peeking
+        and bool(JUDGES & set(identity.roles))
+        and not (line.mine.is_named or line.mine.has_begun),
+        may_close=is_open and _may_close(identity, stored),
+    )
+
+
+def desk(house: House, identity: Identity, name: str, shown_token: str | None = None) -> Desk:
+    """The pair before a reviewer, or one that was there before."""
+    stored = house.reviews.get(name)
+    require_judge(identity, stored.plan.reviewers, stored.plan.arbiter)
+    person = identity.person
+    if shown_token is None:
+        pair = next_pair(house, name, person)
+    else:
+        pair = shown_pair(house, name, person, shown_token)
+    mine = _mine(house, identity, stored, house.reviews.standings(name))
+    shows = house.reviews.shows(name, person)
+    at = len(shows) + 1 if pair is None else pair.ordinal
+    before = [show.token for show in shows if show.ordinal < at]
+    return Desk(
+        pair=pair,
+        answered=mine.answered,
+        total=mine.total,
+        previous=before[-1] if before else None,
+    )
+
+
+def vote(
+    house: House, identity: Identity, name: str, shown_token: str, said: tuple[Answered, str]
+) -> SavedVote:
+    """Keep a vote of whoever is signed in; nobody votes for anybody else."""
+    plan = house.reviews.get(name).plan
+    require_judge(identity, plan.reviewers, plan.arbiter)
+    answered, reason = said
+    request = VoteRequest(
+        review=name,
+        reviewer=identity.person,
+        token=shown_token,
+        answered=answered,
+        reason=spoken(reason),
+    )
+    return cast_vote(house, request)
+
+
+def look(house: House, identity: Identity, name: str) -> Look:
+    """The numbers so far, where the e-process allows to look; who looks cannot vote any more."""
+    house.reviews.get(name)
+    if not JUDGES & set(identity.roles):
+        raise NotAllowedError(f"{identity.person} may not look at numbers of an open review")
+    status = review_status(house, name, identity.person)
+    if status.numbers is None:
+        raise NotAllowedError(f"numbers of {name} are not shown: {status.hidden_because}")
+    return Look(review=name, numbers=status.numbers)
+
+
+def make_review(house: House, identity: Identity, wish: ReviewWish) -> ReviewCreated:
+    """Make a review by name of whoever is signed in."""
+    require_maker(identity, "make a review")
+    try:
+        plan = msgspec.convert(wish.plan, ReviewPlan)
+    except msgspec.ValidationError as error:
+        raise InvalidValueError(f"review: {error}") from error
+    gold = {} if wish.gold is None else {GOLD: wish.gold}
+    with files_of({**wish.texts, **gold}) as paths:
+        request = CreateReview(
+            plan=plan,
+            files={arm: paths[arm] for arm in wish.texts},
+            result=wish.result,
+            pack=wish.pack,
+            suite=wish.suite,
+            gold=paths.get(GOLD),
+            assets=wish.assets,
+            note=wish.note,
+        )
+        choices = ReadingChoices(on_unpaired="exclude" if wish.exclude_unpaired else "error")
+        return create_review(house.acting_as(identity.person), request, choices)
+
+
+def end_review(
+    house: House, identity: Identity, name: str, early: str | None = None
+) -> ReviewOutcome:
+    """Close a review: the key goes into the ledger under the name of whoever closes."""
+    stored = house.reviews.get(name)
+    if not _may_close(identity, stored):
+        wanted = ", ".join((stored.created_by, *CLOSERS))
+        raise NotAllowedError(f"{identity.person} must be one of {wanted} to close {name}")
+    request = CloseReview(review=name, early=early or None)
+    return close_review(house.acting_as(identity.person), request)
+
+
+def sealed_key(house: House, name: str) -> SealedKey:
+    """The key of a closed review; while it is open nobody gets it, whoever asks."""
+    stored = house.reviews.get(name)
+    if stored.closing is None:
+        raise NotAllowedError(f"the key of {name} is sealed until the review is closed")
+    sealed = house.reviews.sealed(stored)
+    return SealedKey(
+        review=name,
+        commitment=stored.commitment,
+        key=stored.key.hex(),
+        plan_digest=sealed.plan_digest,
+        manifest_digest=sealed.manifest_digest,
+    )
+
+
+def spoken(text: str) -> str:
+    """What somebody wrote into a form, with the line ends that programs use."""
+    return text.replace("\r\n", "\n").strip()
+
+
+def require_judge(identity: Identity, named: tuple[str, ...], arbiter: str | None = None) -> None:
+    """Refuse people who only look, unless the plan names them."""
+    if identity.person in {*named, arbiter} or JUDGES & set(identity.roles):
+        return
+    held = ", ".join(identity.roles) or "without a role"
+    raise NotAllowedError(f"{identity.person} is {held} and may look, but not judge")
+
+
+def require_maker(identity: Identity, what: str) -> None:
+    """Refuse people who do not run evaluations."""
+    if not RUNNERS & set(identity.roles):
+        wanted = ", ".join(sorted(RUNNERS))
+        raise NotAllowedError(f"{identity.person} must be one of {wanted} to {what}")
+
+
+def _may_close(identity: Identity, stored: StoredReview) -> bool:
+    return identity.person == stored.created_by or bool(set(CLOSERS) & set(identity.roles))
+
+
+def _line(house: House, identity: Identity, stored: StoredReview) -> ReviewLine:
+    plan, closing = stored.plan, stored.closing
+    standings = house.reviews.standings(plan.name)
+    pairs = sum(not pair.is_gold for pair in standings)
+    state = "closed" if closing is not None else "open"
+    if state == "open" and is_complete(standings, plan.votes_per_pair):
+        state = "complete"
+    return ReviewLine(
+        review=plan.name,
+        state=state,
+        question=plan.question,
+        pairs=pairs,
+        pairs_complete=pairs - missing_counts(standings, plan.votes_per_pair)["short"],
+        votes_per_pair=plan.votes_per_pair,
+        created_by=stored.created_by,
+        created_at=stored.created_at,
+        closed_at=None if closing is None else closing.at,
+        mine=_mine(house, identity, stored, standings),
+    )
+
+
+def _mine(
+    house: House, identity: Identity, stored: StoredReview, standings: list[Standing]
+) -> Mine:
+    plan, person = stored.plan, identity.person
+    shows = house.reviews.shows(plan.name, person)
+    votes = house.reviews.votes(plan.name)
+    answered = sum(vote.reviewer == person for vote in votes)
+    seen = {show.number for show in shows}
+    if person == plan.arbiter:
+        waiting = undecided_pairs(stored, standings, votes) - seen
+    else:
+        waiting = frozenset(
+            pair.number
+            for pair in standings
+            if pair.number not in seen and (pair.is_gold or pair.vote_count < plan.votes_per_pair)
+        )
+    why_not = _why_not(house, identity, stored)
+    total = len(shows) + (0 if why_not else len(waiting))
+    return Mine(
+        answered=answered,
+        total=total,
+        waits=why_not is None and answered < total,
+        is_named=person in {*plan.reviewers, plan.arbiter},
+        has_begun=bool(shows),
+        why_not=why_not,
+    )
+
+
+def _why_not(house: House, identity: Identity, stored: StoredReview) -> str | None:
+    plan, person = stored.plan, identity.person
+    is_named = person in {*plan.reviewers, plan.arbiter}
+    if stored.closing is not None:
+        return "the review is closed"
+    if plan.reviewers and not is_named:
+        return "others were named as reviewers"
+    if not is_named and not JUDGES & set(identity.roles):
+        return "your role looks and does not judge"
+    if plan.peeking and person in lookers(house, plan.name):
+        return "you have seen numbers of this review"
+    return None

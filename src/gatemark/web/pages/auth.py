@@ -1,0 +1,142 @@
+"""The door: signing in and out, joining by a link, and the overview behind it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from math import ceil
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+
+from gatemark.accounts.journey import join, link_holder, sign_in, sign_out
+from gatemark.core.errors import GatemarkError, InvalidValueError
+from gatemark.web.areas.overview import overview
+from gatemark.web.problems import Problem
+from gatemark.web.render import form, member, one, page
+from gatemark.web.site import Site, site_of, visitor
+
+router = APIRouter()
+Fields = Annotated[dict[str, list[str]], Depends(form)]
+COLUMNS = ("draft", "evaluating", "eligible", "shadow", "canary", "enabled")
+
+
+@router.get("/")
+def overview_page(request: Request, after: str = "") -> Response:
+    """Assets by stage, and what needs me now."""
+    identity = member(request)
+    view = overview(site_of(request).house, identity, after=after)
+    context = {"view": view, "columns": COLUMNS, "title": "Overview"}
+    return page(request, "overview.html", identity, context)
+
+
+@router.get("/sign-in")
+def sign_in_page(request: Request, to: str = "/") -> Response:
+    """The form."""
+    if visitor(request) is not None:
+        return RedirectResponse("/", status_code=303)
+    return sign_in_again(request, HTTPStatus.OK, to=inside(to))
+
+
+def sign_in_again(request: Request, status: HTTPStatus, **more: str) -> Response:
+    """The form, with what is known already."""
+    way = site_of(request).sign_in_way
+    provider = None if way is None else way.settings.label
+    context = {"title": "Sign in", "to": "/", "provider": provider, **more}
+    return page(request, "sign_in.html", None, context, status)
+
+
+@router.post("/sign-in")
+def sign_in_post(request: Request, fields: Fields) -> Response:
+    """A session, new whatever was there before."""
+    site = site_of(request)
+    name = one(fields, "name")
+    check_rate(site, request, name)
+    to = inside(one(fields, "to"))
+    before = request.cookies.get(site.cookie)
+    try:
+        where = address_of(request)
+        secret = sign_in(site.house, name, one(fields, "password"), where=where, before=before)
+    except GatemarkError as error:
+        return sign_in_again(request, HTTPStatus.FORBIDDEN, to=to, trouble=str(error), name=name)
+    return let_in(site, RedirectResponse(to, status_code=303), secret)
+
+
+@router.post("/sign-out", dependencies=[Depends(form)])
+def sign_out_post(request: Request) -> Response:
+    """The end of a session."""
+    site = site_of(request)
+    sign_out(site.house, request.cookies.get(site.cookie, ""))
+    response = RedirectResponse("/sign-in", status_code=303)
+    response.delete_cookie(site.cookie, path="/", secure=site.settings.is_https, httponly=True)
+    return response
+
+
+@router.get("/join/{secret}")
+def join_page(request: Request, secret: str) -> Response:
+    """The form behind a link that works once."""
+    holder = link_holder(site_of(request).house, secret)
+    if holder is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
+    context = {"title": "Welcome", "name": holder[0], "secret": secret}
+    return page(request, "join.html", None, context)
+
+
+@router.post("/join/{secret}")
+def join_post(request: Request, secret: str, fields: Fields) -> Response:
+    """A password, and a session with it."""
+    site = site_of(request)
+    check_rate(site, request, "")
+    holder = link_holder(site.house, secret)
+    if holder is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
+    name = holder[0] or one(fields, "name")
+    try:
+        _check_twice(fields)
+        session = join(site.house, secret, name, one(fields, "password"))
+    except GatemarkError as error:
+        context = {"title": "Welcome", "name": holder[0], "secret": secret, "trouble": str(error)}
+        return page(request, "join.html", None, context, HTTPStatus.UNPROCESSABLE_ENTITY)
+    return let_in(site, RedirectResponse("/", status_code=303), session)
+
+
+def _check_twice(fields: dict[str, list[str]]) -> None:
+    if fields.get("password") != fields.get("again"):
+        raise InvalidValueError("the two passwords differ")
+
+
+def let_in(site: Site, response: Response, secret: str) -> Response:
+    """Hand over the session."""
+    response.set_cookie(
+        site.cookie,
+        secret,
+        path="/",
+        secure=site.settings.is_https,
+        httponly=True,
+        samesite="lax",
+    )
+    return response
+
+
+def check_rate(site: Site, request: Request, name: str, what: str = "address") -> None:
+    """Refuse too many tries, by name and by address."""
+    waits = [site.sign_ins.take(f"{what} {address_of(request)}")]
+    if name:
+        waits.append(site.sign_ins.take(f"name {name[:64]}"))
+    if max(waits) > 0:
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "too many tries; wait a little",
+            headers={"Retry-After": str(ceil(max(waits)))},
+        )
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from."""
+    return request.client.host if request.client else "unknown"
+
+
+def inside(address: str) -> str:
+    """An address of this server, whatever somebody asks for."""
+    is_inside = address.startswith("/") and not address.startswith(("//", "/\\"))
+    return address if is_inside and address.isprintable() else "/"
