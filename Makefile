@@ -37,7 +37,7 @@ check: $(VENV)/.all ## format, lint, types, import contracts, docs
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m gatemark.testing.docs_check
+	$(BIN)/python tools/check_docs.py
 
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run
 	$(BIN)/python -m bench

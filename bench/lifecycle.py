@@ -11,13 +11,13 @@ from pathlib import Path
 
 from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, as_payload
 from gatemark.lifecycle.journey import GrantRoles, PauseVersion, Promote, ResumeVersion, act
 from gatemark.lifecycle.model.events import VersionAdded, VersionMoved
 from gatemark.lifecycle.routing import assign, route
 from gatemark.lifecycle.views.history import asset_history
+from gatemark.workspace import Workspace
 
 EVENTS = int(os.environ.get("GATEMARK_BENCH_EVENTS", "1000000"))
 ASSETS = int(os.environ.get("GATEMARK_BENCH_ASSETS", "1000"))
@@ -30,12 +30,12 @@ def lines() -> Iterator[Line]:
     """History, route and assignment over a long ledger; commands on a short one."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "long"
-        _fill(House(store=str(store)))
+        _fill(Workspace(store=str(store)))
         yield from _answers(store)
         yield from _commands(Path(folder) / "short")
 
 
-def _fill(house: House) -> None:
+def _fill(house: Workspace) -> None:
     """Many assets that went around the stages, some of them many times."""
     drafts: list[EventDraft] = []
     for number in range(EVENTS):
@@ -72,7 +72,7 @@ def _fill(house: House) -> None:
 
 def _answers(store: Path) -> Iterator[Line]:
     clock = START + timedelta(seconds=EVENTS)
-    house = House(store=str(store), clock=lambda: clock)
+    house = Workspace(store=str(store), clock=lambda: clock)
     took = _best(lambda: asset_history(house, "asset-7"))
     yield Line(
         f"asset history, {EVENTS // ASSETS:,} of {EVENTS:,} events", took * 1e3, "ms", at_most=100
@@ -80,7 +80,7 @@ def _answers(store: Path) -> Iterator[Line]:
     half = START + timedelta(seconds=EVENTS // 2)
     took = _best(lambda: asset_history(house, "asset-7", at=half))
     yield Line("asset history --at, the same", took * 1e3, "ms", at_most=100)
-    took = _best(lambda: route(House(store=str(store), clock=lambda: clock), "asset-7"))
+    took = _best(lambda: route(Workspace(store=str(store), clock=lambda: clock), "asset-7"))
     yield Line("route, read from the first event", took * 1e3, "ms")
     cost = run(gatemark("asset", "history", "asset-7", "--store", str(store), "--json"), repeats=3)
     yield Line("gatemark asset history, the whole process", cost.seconds * 1e3, "ms")
@@ -91,7 +91,7 @@ def _commands(folder: Path) -> Iterator[Line]:
 
     from gatemark.lifecycle.journey import AddVersion, Approve, SetExam  # noqa: PLC0415
 
-    house = House(store=str(folder))
+    house = Workspace(store=str(folder))
     act(house, GrantRoles(actor="root", person="root", roles=("admin",)))
     for person, roles in (
         ("ann", ("author", "evaluator", "operator", "pack_owner")),

@@ -26,8 +26,8 @@ import httpx
 from bench.measure import Line
 from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import AddVersion, GrantRoles, act
+from gatemark.workspace import Workspace
 
 SECONDS = float(os.environ.get("GATEMARK_BENCH_WEB_SECONDS", "60"))
 READERS = 200
@@ -56,13 +56,13 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False)
 SERVER = """
 import sys
 import uvicorn
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings
 
 settings = ServerSettings(visits_per_address=10**7, visits_per_person=10**6)
-app = create_app(settings, lambda person: House(store=sys.argv[2], actor=person))
+app = create_app(settings, lambda person: Workspace(store=sys.argv[2], actor=person))
 uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False,
             http=protocol_with_timeout(10), ws="none")
 """
@@ -93,7 +93,7 @@ def _bare() -> float:
 
 
 def _measured(name: str, store: str, bare: float) -> Iterator[Line]:
-    house = House(store=store)
+    house = Workspace(store=store)
     sessions = _people(house)
     house.store.close()
     with _running(SERVER, store) as address:
@@ -107,7 +107,7 @@ def _measured(name: str, store: str, bare: float) -> Iterator[Line]:
     yield Line(f"writes per second on {name}", written / SECONDS, "/s")
 
 
-def _people(house: House) -> list[str]:
+def _people(house: Workspace) -> list[str]:
     """Sessions of everybody: readers first, then writers."""
     now = datetime.now(UTC)
     act(house, GrantRoles(actor="root", person="root", roles=("admin",)))

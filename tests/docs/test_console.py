@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.testing.docs_check import markdown_pages
+from check_docs import markdown_pages
 
 from .transcript import ROOT, Ran, Step, fits, make_targets_of, run_steps, steps_of
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.testing.docs_check import GENERATED, find_problems, main
-from gatemark.testing.docs_links import anchors_of, links_of
+from check_docs import GENERATED, find_problems, main
+from docs_pages.links import anchors_of, links_of
 
 from .transcript import ROOT
 

@@ -16,10 +16,10 @@ from gatemark.drift.probe import Probe, probe
 from gatemark.drift.push import push_points
 from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import AddVersion, Approve, GrantRoles, Promote, SetExam, act
 from gatemark.lifecycle.model.nouns import Stage
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.workspace import Workspace
 
 from .series import HEALTHY, START, day
 
@@ -40,7 +40,7 @@ class Live:
     def __init__(self, store: str, folder: Path) -> None:
         self.now = START - timedelta(days=1)
         self.folder = folder
-        self.house = House(store=store, clock=lambda: self.now)
+        self.house = Workspace(store=store, clock=lambda: self.now)
 
     def enable(self, version: str = "1.0.0") -> None:
         """Bring a first version all the way up."""

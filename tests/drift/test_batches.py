@@ -18,10 +18,10 @@ from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.stores import points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.ledger.checks.report import Verified
 from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.web.areas.ingest import hand_in_points
+from gatemark.workspace import Workspace
 
 from .layouts import POINTS, layout, upgrade, write_layout_0006
 from .live import ASSET, Live, lively, point
@@ -50,7 +50,7 @@ def rows(live: Live, query: str) -> list[Any]:
 
 
 def edit(store: str, statement: str) -> None:
-    house = House(store=store)
+    house = Workspace(store=store)
     with house.store.database.adding() as connection:
         connection.execute(sa.text(statement))
     house.store.close()
@@ -195,7 +195,7 @@ def test_a_push_that_fails_has_no_event(live: Live) -> None:
 
 def test_points_that_are_derived_or_handed_in_are_told_too(live: Live) -> None:
     live.enable()
-    hand_in = House(store=live.house.address, clock=lambda: day(2), actor="server")
+    hand_in = Workspace(store=live.house.address, clock=lambda: day(2), actor="server")
     person = Identity(person="eve", roles=("evaluator",), way="token")
     hand_in_points(hand_in, person, [point(0, 1.0)])
     derive_points(live.house, DeriveRequest(results=True), ReadingChoices(), now=day(3))
@@ -236,7 +236,7 @@ def test_points_are_not_pushed_into_layout_0006(old: str, gatemark: Run, tmp_pat
     expected = 'has layout 0006; drift points need layout 0007: run "gatemark store upgrade"'
     assert line.endswith(f": {expected}")
     assert layout(old) == "0006"
-    house = House(store=old)
+    house = Workspace(store=old)
     assert house.points.row_count() == POINTS + 1
     assert [series.asset for series in house.points.series()] == ["old"]
     assert house.events.head().seq == 0

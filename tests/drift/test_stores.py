@@ -14,9 +14,9 @@ from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.drift.alert import Alert
 from gatemark.drift.judging.parts import FORM_NAMES
 from gatemark.drift.stores.alerts import MAX_ATTEMPTS
-from gatemark.flow.house import House
 from gatemark.ledger.store import UpgradeRequest, upgrade_store
 from gatemark.schedule.cadence import Occasion, Trigger
+from gatemark.workspace import Workspace
 
 from .live import Live, point
 from .series import START, day
@@ -228,7 +228,7 @@ def test_alerts_wait_until_they_arrive_or_are_given_up(live: Live) -> None:
 def test_a_store_of_a_layout_before_watching_is_upgraded(tmp_path: Path) -> None:
     import sqlite3
 
-    house = House(store=str(tmp_path / "store"))
+    house = Workspace(store=str(tmp_path / "store"))
     house.store.close()
     path = tmp_path / "store" / "gatemark.sqlite3"
     with sqlite3.connect(path) as connection:
@@ -237,7 +237,7 @@ def test_a_store_of_a_layout_before_watching_is_upgraded(tmp_path: Path) -> None
             if table not in LAYOUT_2 and not table.startswith("sqlite_"):
                 connection.execute(f"DROP TABLE {table}")
         connection.execute("UPDATE alembic_version SET version_num = '0002'")
-    upgrade_store(House(store=str(tmp_path / "store")), UpgradeRequest())
+    upgrade_store(Workspace(store=str(tmp_path / "store")), UpgradeRequest())
     again = Live(str(tmp_path / "store"), tmp_path)
     assert again.push(0, [1.0]).added == 1
     again.push(0, [2.0])

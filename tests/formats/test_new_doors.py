@@ -17,11 +17,11 @@ from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import IntegrityError
 from gatemark.core.result import read_result
 from gatemark.core.stored import read_stored
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import DECIDED
 from gatemark.lifecycle.model.events import KINDS
 from gatemark.packs.rescore import rescore_result
+from gatemark.workspace import Workspace
 
 from .test_later_builds import FIXTURES, unpack
 from .test_newer_builds import numbers_of, rewrite
@@ -35,7 +35,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a whole history."""
     place = tmp_path_factory.mktemp("original")
     clock = Clock()
-    house = House(store=str(place), actor="root", clock=clock)
+    house = Workspace(store=str(place), actor="root", clock=clock)
     write_history(house, clock)
     house.store.close()
     return place
@@ -110,7 +110,7 @@ def test_a_result_format_that_never_was_is_a_finding(check: Check, store: Path, 
 
 def test_a_newer_event_does_not_excuse_an_edited_result(check: Check, store: Path) -> None:
     """Whoever seals a result again in a newer format cannot hide what an older event sealed."""
-    house = House(store=str(store), actor="root")
+    house = Workspace(store=str(store), actor="root")
     identity, document = next(iter(house.existing_store().results.documents()))
     said = {"format": "gatemark.event.result_sealed/2", "result_id": identity}
     last = list(house.events.events())[-1][0]
@@ -132,7 +132,7 @@ def test_a_newer_event_does_not_excuse_an_edited_result(check: Check, store: Pat
 def test_a_payload_of_the_wrong_form_is_found_without_a_crash(
     gatemark: Run, tmp_path: Path, kind: str, content: dict[str, Any]
 ) -> None:
-    house = House(store=str(tmp_path / "s"), actor="root")
+    house = Workspace(store=str(tmp_path / "s"), actor="root")
     house.events.append([EventDraft(kind, house.clock(), "root", None, content)])
     house.store.close()
     is_fine = kind == "attribution_sealed" and "blobs" not in content
@@ -141,7 +141,9 @@ def test_a_payload_of_the_wrong_form_is_found_without_a_crash(
 
 
 def sealed_document(original: Path) -> tuple[str, bytes]:
-    identity, document = next(iter(House(store=str(original)).existing_store().results.documents()))
+    identity, document = next(
+        iter(Workspace(store=str(original)).existing_store().results.documents())
+    )
     return identity, document
 
 
@@ -258,7 +260,7 @@ def test_a_result_of_an_earlier_build_needs_the_numbers_of_its_rules(
     frozen: Callable[[str], Path],
 ) -> None:
     """Leniency towards other builds does not let the measurements of a result vanish."""
-    held = House(store=str(frozen("minimal"))).existing_store()
+    held = Workspace(store=str(frozen("minimal"))).existing_store()
     (found,) = held.results.documents()
     result = read_result(*found)
     assert result.runtime["gatemark"] == "0.1.0"

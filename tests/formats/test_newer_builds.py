@@ -16,9 +16,9 @@ from tests.ledger.tamper import Tamperer, tampering
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import NewerFormatError
 from gatemark.core.result import read_result
-from gatemark.flow.house import House
 from gatemark.ledger.payloads import RULES_VERSION
 from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
 Change = Callable[[dict[str, Any]], None]
@@ -29,7 +29,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a whole history."""
     place = tmp_path_factory.mktemp("original")
     clock = Clock()
-    house = House(store=str(place), actor="root", clock=clock)
+    house = Workspace(store=str(place), actor="root", clock=clock)
     write_history(house, clock)
     house.store.close()
     return place
@@ -79,7 +79,7 @@ def rewrite(store: Path, kind: str, which: int, change: Change) -> int:
 
 
 def test_every_payload_names_its_format(store: Path) -> None:
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     told = [
         (event.kind, (payload or {}).get("format"))
         for event, payload in house.existing_store().events.events()
@@ -90,7 +90,7 @@ def test_every_payload_names_its_format(store: Path) -> None:
 
 
 def test_the_store_starts_with_its_default_policy(store: Path) -> None:
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     events = list(house.existing_store().events.events())
     first, payload = events[0]
     assert (first.kind, first.actor) == ("policy_changed", "system")
@@ -99,7 +99,7 @@ def test_the_store_starts_with_its_default_policy(store: Path) -> None:
 
 
 def test_every_decision_names_its_policy_and_rules(store: Path) -> None:
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     in_force = None
     for event, payload in house.existing_store().events.events():
         if event.kind in ("result_sealed", "noted"):
@@ -165,7 +165,7 @@ def test_a_decision_by_newer_rules_is_not_judged(
 def test_no_act_is_added_under_newer_rules(store: Path) -> None:
     newer = RULES_VERSION + 1
     rewrite(store, "roles_granted", -1, lambda payload: payload["decided_by"].update(rules=newer))
-    house = House(store=str(store), actor="root")
+    house = Workspace(store=str(store), actor="root")
     before = house.existing_store().events.head()
     with pytest.raises(NewerFormatError, match=f"decided by rules {newer}"):
         act(house, GrantRoles(actor="root", person="zoe", roles=("viewer",)))
@@ -272,7 +272,7 @@ def test_members_that_nobody_knows_are_kept_and_exported(
     gatemark: Run, tmp_path: Path, original: Path
 ) -> None:
     """A result with unknown members everywhere is read, shown and written out whole."""
-    source = House(store=str(original)).existing_store()
+    source = Workspace(store=str(original)).existing_store()
     _, document = next(iter(source.results.documents()))
     content = msgspec.json.decode(document)
     for name in ("measurements", "findings", "exhibits", "policy", "cost", "pack", "candidate"):
@@ -289,7 +289,7 @@ def test_members_that_nobody_knows_are_kept_and_exported(
     result = read_result(content["id"], data)
     assert result.document == data
     store = tmp_path / "future"
-    house = House(store=str(store), actor="root")
+    house = Workspace(store=str(store), actor="root")
     for _, blob in ((one.name, one.digest) for one in result.blobs):
         house.blobs.put(source.blobs.get(blob))
     for account in result.evidence:
@@ -315,7 +315,7 @@ def test_a_history_of_this_build_verifies(check: Callable[[], tuple[int, str]]) 
 
 def test_the_book_goes_on_after_the_default_policy(store: Path) -> None:
     """The policy event is written once, and never again."""
-    house = House(store=str(store), actor="root", clock=Clock())
+    house = Workspace(store=str(store), actor="root", clock=Clock())
     clock = house.clock
     assert isinstance(clock, Clock)
     events = house.existing_store().events

@@ -9,7 +9,6 @@ import msgspec
 from tests.lifecycle.world import window
 
 from gatemark.core.result import Result, seal
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.canary import canary_state
@@ -27,6 +26,7 @@ from gatemark.lifecycle.journey import (
     run_due,
 )
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
+from gatemark.workspace import Workspace
 
 from .governed import ASSET, FAILED, FIRST, ONE, SECOND, TWO
 from .samples import ATTACHMENT, EVIDENCE, MOMENT
@@ -58,7 +58,7 @@ class Clock:
 class Honest:
     """Lets things happen in a house, a minute apart."""
 
-    def __init__(self, house: House, clock: Clock) -> None:
+    def __init__(self, house: Workspace, clock: Clock) -> None:
         self.house, self.clock = house, clock
 
     def do(self, command: Command) -> None:
@@ -156,7 +156,7 @@ def roll_back(book: Honest) -> None:
     book.do(RollBack(actor=SYSTEM, asset=ASSET))
 
 
-def write_history(house: House, clock: Clock) -> Honest:
+def write_history(house: Workspace, clock: Clock) -> Honest:
     """Everything above, in order."""
     book = Honest(house, clock)
     first_version(book)

@@ -18,7 +18,6 @@ from tests.lifecycle.sealed import result
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.canonical import digest
-from gatemark.flow.house import House
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, ReviewPlan, VoteRequest, cast_vote, create_review
 from gatemark.review.labels import (
@@ -29,6 +28,7 @@ from gatemark.review.labels import (
     create_labels,
     give_label,
 )
+from gatemark.workspace import Workspace
 
 OTHER = "helper"
 """An asset whose one episode is over."""
@@ -205,5 +205,5 @@ def sqlite_copy(original: Path, folder: Path) -> SqlitePlace:
     return SqlitePlace(folder)
 
 
-def house_at(place: Place, **more: Any) -> House:
-    return House(store=place.address, **more)
+def house_at(place: Place, **more: Any) -> Workspace:
+    return Workspace(store=place.address, **more)

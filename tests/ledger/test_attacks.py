@@ -13,10 +13,10 @@ import pytest
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.result import Result
-from gatemark.flow.house import House
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.merkle import node_count
+from gatemark.workspace import Workspace
 
 from .governed import (
     ASSET,
@@ -40,7 +40,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a whole history, its key, and checkpoints at event 16 and at the end."""
     place = tmp_path_factory.mktemp("original")
     clock = Clock()
-    house = House(store=str(place / "store"), actor="root", clock=clock)
+    house = Workspace(store=str(place / "store"), actor="root", clock=clock)
     make_key(house, place / "ledger.key")
     book = Honest(house, clock)
     first_version(book)
@@ -221,9 +221,9 @@ def test_attack_a_forger_signs_with_a_key_of_his_own(
     size = early_size(place)
     with tampering(place / "store") as who:
         who.run("DELETE FROM checkpoints")
-    other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
+    other = Workspace(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     make_key(other, tmp_path / "forged.key", name=_origin(place))
-    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     from gatemark.ledger.keys import read_private_key
     from gatemark.ledger.proof import root_at
     from gatemark.ledger.signing.checkpoint import Checkpoint
@@ -274,7 +274,7 @@ def test_attack_a_payload_is_removed_without_a_tombstone(check: Run, place: Path
 def test_attack_a_tombstone_excuses_a_payload_that_decisions_rest_on(
     check: Run, place: Path
 ) -> None:
-    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     seq = seq_of(place, "approval")
     row = house.events.rows_at([seq])[seq]
     named = DIGEST_PREFIX + row.payload_digest.hex()
@@ -394,14 +394,14 @@ def test_attack_a_blob_is_edited_or_removed(check: Run, place: Path, data: bytes
 def test_attack_a_checkpoint_of_another_ledger_is_shown(
     check: Run, place: Path, tmp_path: Path
 ) -> None:
-    other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
+    other = Workspace(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     make_key(other, tmp_path / "other.key")
     (tmp_path / "other.txt").write_text(sign_checkpoint(other, str(tmp_path / "other.key")))
     assert check("--since", tmp_path / "other.txt") == (4, 1)
 
 
 def test_attack_the_wrong_key_is_shown(check: Run, place: Path, tmp_path: Path) -> None:
-    other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
+    other = Workspace(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     made = make_key(other, tmp_path / "other.key")
     assert check("--key", made.key) == (4, early_size(place))
 
@@ -422,7 +422,7 @@ def test_attack_a_checkpoint_is_kept_under_another_size(check: Run, place: Path)
 
 
 def test_attack_a_key_is_added_beside_the_first(check: Run, place: Path) -> None:
-    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     book = Governed(house.store)
     payload = next(payload for _, payload in house.events.events(kind="key_added"))
     event = book.add("key_added", "mallory", None, **payload)
@@ -430,13 +430,13 @@ def test_attack_a_key_is_added_beside_the_first(check: Run, place: Path) -> None
 
 
 def test_attack_a_promotion_is_written_past_the_lifecycle(check: Run, place: Path) -> None:
-    book = Governed(House(store=str(place / "store"), clock=lambda: MOMENT).store)
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
     event = book.move("2", "rolled_back", "enabled", [SECOND])
     assert check() == (4, event.seq)
 
 
 def test_attack_a_self_approval_is_written_past_the_lifecycle(check: Run, place: Path) -> None:
-    book = Governed(House(store=str(place / "store"), clock=lambda: MOMENT).store)
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
     event = book.approve(TWO, "enabled", [SECOND], actor="alice")
     assert check() == (4, event.seq)
 
@@ -444,7 +444,7 @@ def test_attack_a_self_approval_is_written_past_the_lifecycle(check: Run, place:
 def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
     gatemark: Run, check: Run, place: Path
 ) -> None:
-    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     book = Governed(house.store)
     told = {"asset": ASSET, "environment": "production"}
     policy = POLICY.digest
@@ -480,7 +480,7 @@ def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
     ],
 )
 def test_what_does_not_verify_is_not_signed(gatemark: Run, place: Path, statement: str) -> None:
-    book = Governed(House(store=str(place / "store"), clock=lambda: MOMENT).store)
+    book = Governed(Workspace(store=str(place / "store"), clock=lambda: MOMENT).store)
     for number in range(5):
         book.add("noted", "carol", number=number)
     book.store.close()
@@ -497,12 +497,12 @@ def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
     from gatemark.ledger.proof import root_at
     from gatemark.ledger.signing.checkpoint import Checkpoint
 
-    other = House(store=str(tmp_path / "other"), clock=lambda: MOMENT)
+    other = Workspace(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     make_key(other, tmp_path / "forged.key", name=_origin(place))
     with tampering(place / "store") as who:
         rewrite(who, 7)
         who.run("DELETE FROM checkpoints")
-    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     size = house.events.head().seq
     key = read_private_key(str(tmp_path / "forged.key"))
     house.events.add_checkpoint(
@@ -515,7 +515,7 @@ def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
 
 
 def test_events_that_no_checkpoint_covers_are_mentioned(gatemark: Run, place: Path) -> None:
-    house = House(store=str(place / "store"), clock=lambda: MOMENT)
+    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     size = house.events.head().seq
     seen = []
     for _ in range(3):
@@ -536,5 +536,5 @@ def test_the_database_says_which_guards_are_gone(gatemark: Run, place: Path) -> 
 
 
 def test_the_subject_of_the_history_is_the_asset(place: Path) -> None:
-    house = House(store=str(place / "store"))
+    house = Workspace(store=str(place / "store"))
     assert {event.subject for event, _ in house.events.events(subject=ASSET)} == {ASSET}

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
+from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
 
@@ -22,7 +22,7 @@ def now() -> datetime:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    house = House(store=str(tmp_path / "store"), actor="alice")
+    house = Workspace(store=str(tmp_path / "store"), actor="alice")
     house.events.append(
         [EventDraft("noted", now(), "alice", "triage", {"text": f"note {n}"}) for n in range(6)]
     )
@@ -106,7 +106,7 @@ def test_a_checkpoint_is_kept_and_shows_what_came_later_to_be_a_continuation(
     note = tmp_path / "checkpoint.txt"
     assert ledger("checkpoint", "--signing-key", key, "-o", note).code == 0
     assert note.read_text().split("\n")[1] == "7"
-    House(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})])
+    Workspace(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})])
     printed = ledger("checkpoint", "--signing-key", key).out
     assert printed.split("\n")[1] == "8"
     ran = ledger("verify", "--key", public(key), "--since", note, "--json")
@@ -174,7 +174,7 @@ def test_growth_is_proved_by_two_checkpoints_alone(
 ) -> None:
     early, late, proof = (tmp_path / name for name in ("early.txt", "late.txt", "growth.json"))
     assert ledger("checkpoint", "--signing-key", key, "-o", early).code == 0
-    House(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})] * 6)
+    Workspace(store=str(store)).events.append([EventDraft("noted", now(), "a", None, {})] * 6)
     assert ledger("checkpoint", "--signing-key", key, "-o", late).code == 0
     proof.write_text(ledger("prove", "--since", early).out)
     check = ("ledger", "prove", "--check", proof, "--key", public(key))
@@ -241,7 +241,7 @@ def test_the_log_can_be_narrowed(ledger: Run) -> None:
 
 
 def test_a_clock_that_was_ahead_can_be_set_back_for_all_to_see(ledger: Run, store: Path) -> None:
-    events = House(store=str(store)).events
+    events = Workspace(store=str(store)).events
     events.append([EventDraft("noted", now() + timedelta(days=400), "a", None, {})])
     assert ledger("erase", 1, "--reason", "x").code == 1
     ran = ledger("clock-back", "--reason", "host b was ahead")

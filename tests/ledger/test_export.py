@@ -16,11 +16,11 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from gatemark.core.errors import IntegrityError
 from gatemark.core.result import Blob, seal
-from gatemark.flow.house import House
 from gatemark.ledger.keys import make_key, read_public_key
 from gatemark.ledger.signing.dsse import IN_TOTO, open_envelope, read_envelope, sign_envelope
 from gatemark.ledger.signing.note import SigningKey, VerifierKey
 from gatemark.ledger.signing.statements import result_statement
+from gatemark.workspace import Workspace
 
 from .governed import FAILED, FIRST, ONE
 from .honest import Clock, write_history
@@ -33,7 +33,7 @@ Run = Callable[..., Any]
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("origin")
     clock = Clock()
-    house = House(store=str(place / "store"), clock=clock, actor="root")
+    house = Workspace(store=str(place / "store"), clock=clock, actor="root")
     make_key(house, place / "k")
     write_history(house, clock)
     house.store.close()
@@ -276,7 +276,7 @@ def test_what_is_no_export_is_refused(gatemark: Run, tmp_path: Path) -> None:
 
 
 def test_a_result_cannot_make_an_export_write_elsewhere(gatemark: Run, tmp_path: Path) -> None:
-    house = House(store=str(tmp_path / "store"), clock=lambda: MOMENT)
+    house = Workspace(store=str(tmp_path / "store"), clock=lambda: MOMENT)
     fields = {name: getattr(FIRST, name) for name in FIRST.__struct_fields__}
     del fields["id"], fields["stamp"], fields["schema"]
     blobs = (Blob("x", "sha256:../../../outside", "text/plain"),)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import GatemarkError
-from gatemark.flow.house import House
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK
@@ -18,6 +17,7 @@ from gatemark.ledger.port import Store
 from gatemark.ledger.stores.memory import MemoryStore
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sqlite import open_sqlite
+from gatemark.workspace import Workspace
 
 from .governed import write_history
 from .samples import MOMENT, draft
@@ -61,7 +61,7 @@ def test_time_may_fall_only_where_the_ledger_says_so() -> None:
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("history")
-    house = House(store=str(place / "store"), clock=lambda: MOMENT, actor="root")
+    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT, actor="root")
     make_key(house, place / "k")
     write_history(house.store)
     sign_checkpoint(house, str(place / "k"))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gatemark.cli.main import main
-from gatemark.flow.house import House
 from gatemark.lifecycle.exam_identity import exam_of, exam_of_pack
+from gatemark.workspace import Workspace
 
 LAX = "scorer: {name: regex, options: {pattern: '.*'}}"
 
@@ -34,7 +34,7 @@ def rewritten(evals: Path, change: Callable[[str], str]) -> str:
 
 def test_a_result_sat_the_exam_of_its_pack(evals: Path) -> None:
     result_id = json.loads((evals / "r.json").read_text())["id"]
-    house = House(store=str(evals / "store"))
+    house = Workspace(store=str(evals / "store"))
     of_record = exam_of_pack(str(evals / "evals" / "pack.yaml"))
     assert of_record.definition is not None
     assert exam_of(house.results.get(result_id), house.blobs) == of_record

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from gatemark.flow.house import House
 from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.workspace import Workspace
 
 from .walker import PEOPLE, Clock, Walker
 
@@ -25,7 +25,7 @@ COMMANDS = 5_000
 class Walk(RuleBasedStateMachine):
     """One asset after the other lives in the same house."""
 
-    house: ClassVar[House]
+    house: ClassVar[Workspace]
     clock: ClassVar[Clock]
     tally: ClassVar[Counter[str]]
 
@@ -43,7 +43,7 @@ class Walk(RuleBasedStateMachine):
         self.walker.check_whole()
 
 
-def walk_through(open_house: Callable[[Clock], House]) -> Counter[str]:
+def walk_through(open_house: Callable[[Clock], Workspace]) -> Counter[str]:
     """Walk until there were enough commands; then the auditor looks at the ledger."""
 
     class ThisWalk(Walk):
@@ -78,9 +78,9 @@ def check_tally(tally: Counter[str]) -> None:
 
 @pytest.mark.slow
 def test_a_random_walk_through_sqlite_never_breaks_the_rules(tmp_path: Path) -> None:
-    check_tally(walk_through(lambda clock: House(store=str(tmp_path / "store"), clock=clock)))
+    check_tally(walk_through(lambda clock: Workspace(store=str(tmp_path / "store"), clock=clock)))
 
 
 @pytest.mark.slow
 def test_a_random_walk_through_postgresql_never_breaks_the_rules(postgres_url: str) -> None:
-    check_tally(walk_through(lambda clock: House(store=postgres_url, clock=clock)))
+    check_tally(walk_through(lambda clock: Workspace(store=postgres_url, clock=clock)))

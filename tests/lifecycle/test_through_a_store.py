@@ -23,7 +23,6 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
 from gatemark.ledger.payloads import Approval as AuditedApproval
@@ -47,6 +46,7 @@ from gatemark.lifecycle.state_cache import read_state, replay
 from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.why import why
+from gatemark.workspace import Workspace
 
 from .sealed import full_pack, result
 from .walker import PEOPLE, Clock
@@ -61,7 +61,7 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.clock = Clock()
         self.folder = folder
-        self.house = House(store=str(folder), clock=self.clock)
+        self.house = Workspace(store=str(folder), clock=self.clock)
         for person, roles in PEOPLE.items():
             act(self.house, GrantRoles(actor="root", person=person, roles=roles))
 
@@ -143,7 +143,7 @@ def test_two_promotions_at_once_have_one_winner(site: Site) -> None:
     gate = threading.Barrier(4)
 
     def try_it() -> None:
-        house = House(store=str(site.folder), clock=site.clock)
+        house = Workspace(store=str(site.folder), clock=site.clock)
         gate.wait()
         try:
             act(house, Promote(actor="ann", asset=ASSET, version="1.0.0", to="evaluating"))
@@ -198,10 +198,10 @@ ENABLE = """
 import sys
 from datetime import datetime
 from gatemark.core.errors import RefusedError
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 from gatemark.lifecycle.journey import Promote, act
 folder, version, now = sys.argv[1:]
-house = House(store=folder, clock=lambda: datetime.fromisoformat(now))
+house = Workspace(store=folder, clock=lambda: datetime.fromisoformat(now))
 house.events.head()
 sys.stdin.readline()
 try:
@@ -304,7 +304,7 @@ def test_a_tampered_result_does_not_stop_a_rollback(site: Site) -> None:
 def test_an_edited_event_stops_every_decision(site: Site) -> None:
     site.enable("1.0.0")
     tamper(site, "UPDATE events SET actor = 'mallory' WHERE kind = 'approval'")
-    fresh = House(store=str(site.folder), clock=site.clock)
+    fresh = Workspace(store=str(site.folder), clock=site.clock)
     with pytest.raises(IntegrityError):
         act(fresh, Demote(actor="olu", asset=ASSET))
 
@@ -380,7 +380,7 @@ def test_what_the_auditor_relies_on_is_in_the_events(site: Site) -> None:
 def test_the_state_follows_from_the_ledger_alone(site: Site) -> None:
     site.enable("1.0.0")
     site.canary("2.0.0", "1.0.0")
-    fresh = House(store=str(site.folder))
+    fresh = Workspace(store=str(site.folder))
     assert replay(fresh.events, ASSET) == read_state(site.house, ASSET)
 
 

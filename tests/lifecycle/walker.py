@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.flow.house import House
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import (
     AddVersion,
@@ -33,6 +32,7 @@ from gatemark.lifecycle.journey import (
 )
 from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
+from gatemark.workspace import Workspace
 
 from .sealed import LAXER, POLICY, full_pack, result
 from .world import START, window
@@ -86,7 +86,7 @@ class Walker:
         "change_roles": 0.4,
     }
 
-    def __init__(self, house: House, clock: Clock, asset: str, tally: Counter[str]) -> None:
+    def __init__(self, house: Workspace, clock: Clock, asset: str, tally: Counter[str]) -> None:
         self.house, self.clock, self.asset, self.tally = house, clock, asset, tally
         self.dice = Random(0)
         self.seen = house.events.head().seq

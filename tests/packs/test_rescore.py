@@ -12,7 +12,7 @@ import pytest
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.result import Result, seal
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
 LABELS = ["VALID", "REJECT", "NOT_IN_CONTEXT"]
@@ -103,13 +103,13 @@ def forged(result: Result, **changes: Any) -> Result:
     return seal(**{**fields, **changes})
 
 
-def by_title(house: House, part: str) -> Result:
+def by_title(house: Workspace, part: str) -> Result:
     line = next(line for line in house.results.lines(9) if part in line.title)
     return house.results.get(line.id)
 
 
 def add(store: Path, result: Result) -> int:
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     house.results.append(result)
     seq = house.events.head().seq
     house.store.close()
@@ -117,7 +117,7 @@ def add(store: Path, result: Result) -> int:
 
 
 def test_an_invented_number_is_found(gatemark: Run, store: Path) -> None:
-    result = by_title(House(store=str(store)), "agreement")
+    result = by_title(Workspace(store=str(store)), "agreement")
     better = tuple(
         msgspec.structs.replace(number, value=0.999) if number.name == "kappa" else number
         for number in result.measurements
@@ -132,7 +132,7 @@ def test_an_invented_number_is_found(gatemark: Run, store: Path) -> None:
 
 @pytest.mark.parametrize("title", ["agreement", "shouting"])
 def test_an_invented_verdict_is_found(gatemark: Run, store: Path, title: str) -> None:
-    result = by_title(House(store=str(store)), title)
+    result = by_title(Workspace(store=str(store)), title)
     turned = "fail" if result.verdict == "pass" else "pass"
     blockers = ("invented",) if turned == "fail" else ()
     seq = add(store, forged(result, verdict=turned, blockers=blockers))
@@ -142,7 +142,7 @@ def test_an_invented_verdict_is_found(gatemark: Run, store: Path, title: str) ->
 
 
 def test_a_softer_policy_under_the_same_name_is_found(gatemark: Run, store: Path) -> None:
-    result = by_title(House(store=str(store)), "shouting")
+    result = by_title(Workspace(store=str(store)), "shouting")
     rules = tuple(msgspec.structs.replace(rule, bound=0.0) for rule in result.policy.rules)
     policy = msgspec.structs.replace(result.policy, rules=rules)
     add(store, forged(result, policy=policy, policy_digest=policy.digest))
@@ -151,7 +151,7 @@ def test_a_softer_policy_under_the_same_name_is_found(gatemark: Run, store: Path
     assert any("its policy is not the one" in t["message"] for t in ran.json["troubles"])
 
 
-def with_blob(house: House, result: Result, name: str, data: bytes) -> Result:
+def with_blob(house: Workspace, result: Result, name: str, data: bytes) -> Result:
     """The result as if this blob had been its evidence all along."""
     house.blobs.put(data)
     new = digest_bytes(data)
@@ -175,7 +175,7 @@ def with_blob(house: House, result: Result, name: str, data: bytes) -> Result:
 
 
 def test_an_invented_score_is_found_by_scoring_again(gatemark: Run, store: Path) -> None:
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     result = by_title(house, "shouting")
     name = "golden.candidate.jsonl"
     blob = next(blob for blob in result.blobs if blob.name == name)
@@ -188,7 +188,7 @@ def test_an_invented_score_is_found_by_scoring_again(gatemark: Run, store: Path)
 
 
 def test_other_rows_than_the_result_names_are_found(gatemark: Run, store: Path) -> None:
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     result = by_title(house, "shouting")
     name = "golden.rows.jsonl"
     blob = next(blob for blob in result.blobs if blob.name == name)
@@ -200,7 +200,7 @@ def test_other_rows_than_the_result_names_are_found(gatemark: Run, store: Path) 
 
 
 def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) -> None:
-    result = by_title(House(store=str(store)), "agreement")
+    result = by_title(Workspace(store=str(store)), "agreement")
     evidence = result.evidence[0].files[0].digest
     ran = gatemark("ledger", "erase", evidence, "--reason", "asked for", "--store", store)
     assert ran.code == 0
@@ -211,7 +211,7 @@ def test_erased_evidence_leaves_a_result_unjudged(gatemark: Run, store: Path) ->
 
 
 def test_a_result_without_its_pack_is_unjudged(gatemark: Run, store: Path) -> None:
-    result = by_title(House(store=str(store)), "shouting")
+    result = by_title(Workspace(store=str(store)), "shouting")
     kept = tuple(blob for blob in result.blobs if blob.name != "pack.json")
     add(store, forged(result, blobs=kept))
     ran = verify(gatemark, store)

@@ -15,9 +15,9 @@ from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, ReviewPlan, create_review
+from gatemark.workspace import Workspace
 
 from .test_rescore import add, forged, verify, with_blob
 
@@ -56,7 +56,7 @@ def seal_overhead(gatemark: Run, folder: Path, store: Path) -> Result:
 
 def seal_review(_: Run, folder: Path, store: Path, **plan: Any) -> Result:
     """A review with an item that one arm lacks and, when looked into, votes that never came."""
-    house = House(store=str(store), actor="bob")
+    house = Workspace(store=str(store), actor="bob")
     settled = ReviewPlan(name="letters", candidates=("new",), baseline="old", **plan)
     files = {"new": write_arm(folder, "new", 20), "old": write_arm(folder, "old", 21)}
     choices = ReadingChoices(on_unpaired="exclude")
@@ -78,7 +78,7 @@ SEALS = pytest.mark.parametrize(
 
 
 def only(store: Path) -> Result:
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     (line,) = house.results.lines(9)
     return house.results.get(line.id)
 
@@ -142,7 +142,7 @@ def test_a_sitting_that_is_not_the_results_own_is_found(
     message: str,
 ) -> None:
     result = seal_exam(gatemark, tmp_path, store)
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     blob = next(blob for blob in result.blobs if blob.name == "sitting.json")
     changed = change(json.loads(house.blobs.get(blob.digest)))
     data = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
@@ -183,7 +183,7 @@ def test_a_review_that_hides_what_it_left_out_is_found(
     gatemark: Run, tmp_path: Path, store: Path, change: dict[str, int]
 ) -> None:
     result = seal_review(gatemark, tmp_path, store)
-    house = House(store=str(store))
+    house = Workspace(store=str(store))
     blob = next(blob for blob in result.blobs if blob.name == "sitting.json")
     data = json.dumps(json.loads(house.blobs.get(blob.digest)) | change).encode()
     seq = add(store, with_blob(house, result, "sitting.json", data))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gatemark.flow.house import House
 from gatemark.review.create import (
     CreateReview,
     ReviewPlan,
@@ -17,6 +16,7 @@ from gatemark.review.create import (
     create_review,
     next_pair,
 )
+from gatemark.workspace import Workspace
 
 KEY = bytes(range(32))
 
@@ -50,7 +50,7 @@ def write_gold(folder: Path, better: int, same: int) -> str:
     return str(path)
 
 
-def make_review(house: House, folder: Path, count: int = 24, **plan: Any) -> None:
+def make_review(house: Workspace, folder: Path, count: int = 24, **plan: Any) -> None:
     gold = plan.pop("gold", None)
     arms = plan.pop("arms", ("new", "old"))
     settled = ReviewPlan(name="letters", candidates=arms[:-1], baseline=arms[-1], **plan)
@@ -74,7 +74,7 @@ def prefers(*order: str) -> Callable[[ShownPair], str]:
 
 
 def vote_all(
-    house: House, reviewer: str, choose: Callable[[ShownPair], str], most: int | None = None
+    house: Workspace, reviewer: str, choose: Callable[[ShownPair], str], most: int | None = None
 ) -> list[ShownPair]:
     """Vote until nothing is left, or ``most`` times; gives every pair that was shown."""
     seen: list[ShownPair] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
 Write = Callable[..., Path]
@@ -122,6 +122,6 @@ def test_both_arms_of_a_pack_run_can_be_reviewed(
     assert made.code == 0, made.err
     shown = gatemark("review", "next", "mail", "--json").json
     assert set(shown) >= {"token", "input", "a", "b"}
-    plan = House().reviews.get("mail").plan
+    plan = Workspace().reviews.get("mail").plan
     assert plan.assets.keys() == {"candidate", "baseline"}
     assert gatemark("review", "create", "not", "--asset", "x@1", "--pack", "parcel-mail").code == 2

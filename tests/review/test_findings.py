@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from scipy.stats import chi2_contingency
 
-from gatemark.flow.house import House
 from gatemark.review.close import CloseReview, close_review, review_outcome
 from gatemark.review.create import ShownPair
 from gatemark.review.findings import SPREAD_VOTES_MIN
+from gatemark.workspace import Workspace
 
 from .arms import make_review, prefers, vote_all
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(store=str(tmp_path / "store"), actor="ada", jobs=1)
+def house(tmp_path: Path) -> Workspace:
+    return Workspace(store=str(tmp_path / "store"), actor="ada", jobs=1)
 
 
-def close(house: House) -> Any:
+def close(house: Workspace) -> Any:
     return close_review(house, CloseReview(review="letters"))
 
 
@@ -35,7 +35,7 @@ def of_items(share: Callable[[int], str]) -> Callable[[ShownPair], str]:
 
 
 def test_the_spread_of_votes_is_the_chi_square_of_an_independent_library(
-    house: House, tmp_path: Path
+    house: Workspace, tmp_path: Path
 ) -> None:
     make_review(house, tmp_path, count=60, votes_per_pair=2)
     vote_all(house, "bob", of_items(lambda at: ("new", "old", "both_good")[at % 3]))
@@ -48,7 +48,9 @@ def test_the_spread_of_votes_is_the_chi_square_of_an_independent_library(
     assert (spread.dof, spread.method, spread.is_alike) == (oracle.dof, "chi_square", True)
 
 
-def test_reviewers_who_vote_against_each_other_are_told_of(house: House, tmp_path: Path) -> None:
+def test_reviewers_who_vote_against_each_other_are_told_of(
+    house: Workspace, tmp_path: Path
+) -> None:
     make_review(house, tmp_path, count=24, votes_per_pair=2)
     vote_all(house, "bob", prefers("new"))
     vote_all(house, "cyd", prefers("old"))
@@ -62,7 +64,7 @@ def test_reviewers_who_vote_against_each_other_are_told_of(house: House, tmp_pat
 
 @pytest.mark.parametrize(("count", "is_judged"), [(SPREAD_VOTES_MIN, True), (9, False)])
 def test_few_votes_leave_the_spread_unjudged(
-    house: House, tmp_path: Path, count: int, is_judged: bool
+    house: Workspace, tmp_path: Path, count: int, is_judged: bool
 ) -> None:
     make_review(house, tmp_path, count=count, votes_per_pair=2)
     for person in ("bob", "cyd"):
@@ -74,7 +76,7 @@ def test_few_votes_leave_the_spread_unjudged(
 
 @pytest.mark.parametrize(("slips", "verdict"), [(0, "pass"), (1, "pass"), (12, "fail")])
 def test_the_agreement_exam_judges_every_two_reviewers(
-    house: House, tmp_path: Path, slips: int, verdict: str
+    house: Workspace, tmp_path: Path, slips: int, verdict: str
 ) -> None:
     def base(at: int) -> str:
         return "new" if at % 2 else "old"
@@ -88,13 +90,13 @@ def test_the_agreement_exam_judges_every_two_reviewers(
     assert couple.verdict == verdict
 
 
-def test_one_reviewer_alone_has_nobody_to_agree_with(house: House, tmp_path: Path) -> None:
+def test_one_reviewer_alone_has_nobody_to_agree_with(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path)
     vote_all(house, "bob", prefers("new"))
     assert close(house).pairs_agreement == ()
 
 
-def test_the_arbiter_settles_what_is_split(house: House, tmp_path: Path) -> None:
+def test_the_arbiter_settles_what_is_split(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path, count=10, votes_per_pair=2, arbiter="zoe")
     vote_all(house, "bob", prefers("new"))
     vote_all(house, "cyd", of_items(lambda at: "old" if at < 4 else "new"))
@@ -103,7 +105,7 @@ def test_the_arbiter_settles_what_is_split(house: House, tmp_path: Path) -> None
     assert (told.arbiter, told.undecided, told.decided) == ("zoe", 4, 4)
 
 
-def test_who_only_looks_at_an_outcome_seals_nothing(house: House, tmp_path: Path) -> None:
+def test_who_only_looks_at_an_outcome_seals_nothing(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path)
     vote_all(house, "bob", prefers("new"))
     sealed = close(house).candidates[0].result_id

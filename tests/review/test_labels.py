@@ -9,7 +9,6 @@ import pytest
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
 from gatemark.evidence.dataset import read_dataset
-from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.journey import GrantRoles, act
 from gatemark.review.labels import (
@@ -23,34 +22,35 @@ from gatemark.review.labels import (
     label_status,
     next_sample,
 )
+from gatemark.workspace import Workspace
 
 from .arms import write_arm
 
-As = Callable[[str], House]
+As = Callable[[str], Workspace]
 
 
 @pytest.fixture
 def acting(tmp_path: Path) -> As:
     """The same store through the eyes of different people; olga owns packs."""
 
-    def house(actor: str) -> House:
-        return House(store=str(tmp_path / "store"), actor=actor, jobs=1)
+    def house(actor: str) -> Workspace:
+        return Workspace(store=str(tmp_path / "store"), actor=actor, jobs=1)
 
     act(house("root"), GrantRoles(actor="root", person="root", roles=("admin",)))
     act(house("root"), GrantRoles(actor="root", person="olga", roles=("pack_owner",)))
     return house
 
 
-def make_set(house: House, folder: Path, count: int = 3, **plan: Any) -> None:
+def make_set(house: Workspace, folder: Path, count: int = 3, **plan: Any) -> None:
     settled = LabelPlan(name="tone", labels=("good", "bad"), source="pilot", **plan)
     assert create_labels(house, settled, write_arm(folder, "new", count)) == count
 
 
-def give(house: House, reviewer: str, item: str, label: str) -> int:
+def give(house: Workspace, reviewer: str, item: str, label: str) -> int:
     return give_label(house, GiveLabel(labels="tone", reviewer=reviewer, item=item, label=label))
 
 
-def accept(house: House, **chosen: str) -> Any:
+def accept(house: Workspace, **chosen: str) -> Any:
     return accept_labels(house, AcceptLabels(labels="tone", chosen=chosen))
 
 

@@ -18,7 +18,6 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.exams.preference.journey import PreferenceRequest, ReadingChoices, score_preference
-from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.review.close import (
     CloseReview,
@@ -36,25 +35,26 @@ from gatemark.review.create import (
     shown_pair,
 )
 from gatemark.review.status import review_status
+from gatemark.workspace import Workspace
 
 from .arms import KEY, make_review, prefers, vote_all, write_arm, write_gold
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(store=str(tmp_path / "store"), actor="ada", jobs=1)
+def house(tmp_path: Path) -> Workspace:
+    return Workspace(store=str(tmp_path / "store"), actor="ada", jobs=1)
 
 
-def close(house: House, early: str | None = None) -> Any:
+def close(house: Workspace, early: str | None = None) -> Any:
     return close_review(house, CloseReview(review="letters", early=early))
 
 
-def kinds(house: House) -> list[str]:
+def kinds(house: Workspace) -> list[str]:
     return [event.kind for event, _ in house.events.events(subject="review:letters")]
 
 
 def test_a_blind_review_goes_from_two_files_to_a_sealed_verdict(
-    house: House, tmp_path: Path
+    house: Workspace, tmp_path: Path
 ) -> None:
     make_review(house, tmp_path)
     seen = vote_all(house, "bob", prefers("new"))
@@ -68,7 +68,7 @@ def test_a_blind_review_goes_from_two_files_to_a_sealed_verdict(
     assert kinds(house) == [REVIEW_CREATED, REVIEW_UNBLINDED]
 
 
-def test_positions_are_balanced_in_every_block_of_two(house: House, tmp_path: Path) -> None:
+def test_positions_are_balanced_in_every_block_of_two(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path, count=40, votes_per_pair=2)
     for reviewer in ("bob", "cyd"):
         seen = [str(pair.a).split()[0] for pair in vote_all(house, reviewer, prefers("new"))]
@@ -77,7 +77,7 @@ def test_positions_are_balanced_in_every_block_of_two(house: House, tmp_path: Pa
         assert len(set(seen[::2])) == 2
 
 
-def test_the_payload_gives_no_hint(house: House, tmp_path: Path) -> None:
+def test_the_payload_gives_no_hint(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path, gold=write_gold(tmp_path, 3, 1))
     seen = vote_all(house, "bob", prefers("new", "good"))
     assert len(seen) == 28
@@ -92,7 +92,7 @@ def test_the_payload_gives_no_hint(house: House, tmp_path: Path) -> None:
 
 
 def test_the_key_is_not_in_the_ledger_before_the_end_and_opens_the_commitment_after_it(
-    house: House, tmp_path: Path
+    house: Workspace, tmp_path: Path
 ) -> None:
     make_review(house, tmp_path)
     told = [payload for _, payload in house.events.events(subject="review:letters")]
@@ -107,7 +107,7 @@ def test_the_key_is_not_in_the_ledger_before_the_end_and_opens_the_commitment_af
 
 
 def test_everything_sealed_is_refused_while_the_review_is_open(
-    house: House, tmp_path: Path
+    house: Workspace, tmp_path: Path
 ) -> None:
     make_review(house, tmp_path)
     for ask in (review_outcome, export_votes):
@@ -119,7 +119,7 @@ def test_everything_sealed_is_refused_while_the_review_is_open(
     assert KEY.hex() not in str(status)
 
 
-def test_votes_can_be_changed_and_every_version_is_kept(house: House, tmp_path: Path) -> None:
+def test_votes_can_be_changed_and_every_version_is_kept(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path)
     pair = next_pair(house, "letters", "bob")
     assert pair is not None
@@ -138,7 +138,7 @@ def test_votes_can_be_changed_and_every_version_is_kept(house: House, tmp_path: 
     assert following.token != pair.token
 
 
-def test_a_closed_review_takes_no_more_votes(house: House, tmp_path: Path) -> None:
+def test_a_closed_review_takes_no_more_votes(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path)
     seen = vote_all(house, "bob", prefers("new"))
     close(house)
@@ -158,7 +158,7 @@ def test_a_closed_review_takes_no_more_votes(house: House, tmp_path: Path) -> No
 
 
 def test_only_pairs_that_were_shown_to_a_reviewer_can_be_voted_on(
-    house: House, tmp_path: Path
+    house: Workspace, tmp_path: Path
 ) -> None:
     make_review(house, tmp_path)
     pair = next_pair(house, "letters", "bob")
@@ -171,7 +171,9 @@ def test_only_pairs_that_were_shown_to_a_reviewer_can_be_voted_on(
             )
 
 
-def test_a_skip_needs_a_reason_and_leaves_the_pair_to_others(house: House, tmp_path: Path) -> None:
+def test_a_skip_needs_a_reason_and_leaves_the_pair_to_others(
+    house: Workspace, tmp_path: Path
+) -> None:
     make_review(house, tmp_path, count=1)
     pair = next_pair(house, "letters", "bob")
     assert pair is not None
@@ -185,7 +187,7 @@ def test_a_skip_needs_a_reason_and_leaves_the_pair_to_others(house: House, tmp_p
 
 
 def test_an_early_end_is_refused_without_a_reason_and_holds_a_pass(
-    house: House, tmp_path: Path
+    house: Workspace, tmp_path: Path
 ) -> None:
     make_review(house, tmp_path, count=26)
     for _ in range(25):
@@ -209,7 +211,7 @@ def test_an_early_end_is_refused_without_a_reason_and_holds_a_pass(
     assert "closed early by ada: the office moves" in outcome.caveats
 
 
-def test_missing_items_may_be_tolerated_by_the_plan(house: House, tmp_path: Path) -> None:
+def test_missing_items_may_be_tolerated_by_the_plan(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path, count=25, coverage_min=0.95)
     for _ in range(24):
         pair = next_pair(house, "letters", "bob")
@@ -222,7 +224,9 @@ def test_missing_items_may_be_tolerated_by_the_plan(house: House, tmp_path: Path
     assert close(house, early="one is broken").verdict == "pass"
 
 
-def test_peeking_is_for_people_who_do_not_vote_and_is_noted(house: House, tmp_path: Path) -> None:
+def test_peeking_is_for_people_who_do_not_vote_and_is_noted(
+    house: Workspace, tmp_path: Path
+) -> None:
     make_review(house, tmp_path, peeking=True)
     vote_all(house, "bob", prefers("new"))
     assert review_status(house, "letters", "bob").hidden_because == (
@@ -240,7 +244,7 @@ def test_peeking_is_for_people_who_do_not_vote_and_is_noted(house: House, tmp_pa
 
 
 def test_reviewers_who_fail_gold_pairs_are_left_out_by_the_rule_of_the_plan(
-    house: House, tmp_path: Path
+    house: Workspace, tmp_path: Path
 ) -> None:
     make_review(house, tmp_path, votes_per_pair=2, gold=write_gold(tmp_path, 3, 1))
     vote_all(house, "bob", prefers("new", "good"))
@@ -253,7 +257,9 @@ def test_reviewers_who_fail_gold_pairs_are_left_out_by_the_rule_of_the_plan(
     assert b"cyd" not in export_votes(house, "letters")
 
 
-def test_an_arbiter_sees_only_what_the_others_left_undecided(house: House, tmp_path: Path) -> None:
+def test_an_arbiter_sees_only_what_the_others_left_undecided(
+    house: Workspace, tmp_path: Path
+) -> None:
     make_review(house, tmp_path, votes_per_pair=2, arbiter="zoe")
     assert next_pair(house, "letters", "zoe") is None
     vote_all(house, "bob", prefers("new"))
@@ -268,7 +274,7 @@ def test_an_arbiter_sees_only_what_the_others_left_undecided(house: House, tmp_p
     assert numbers["percent_agreement"].n == 24
 
 
-def test_exported_votes_score_the_same(house: House, tmp_path: Path) -> None:
+def test_exported_votes_score_the_same(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path, count=30)
     votes = iter(range(30))
     vote_all(house, "bob", lambda pair: "both_bad" if next(votes) < 4 else prefers("new")(pair))
@@ -284,7 +290,9 @@ def test_exported_votes_score_the_same(house: House, tmp_path: Path) -> None:
     assert scored.verdict == outcome.verdict
 
 
-def test_several_candidates_are_ranked_and_share_the_level(house: House, tmp_path: Path) -> None:
+def test_several_candidates_are_ranked_and_share_the_level(
+    house: Workspace, tmp_path: Path
+) -> None:
     make_review(house, tmp_path, count=24, arms=("best", "next", "last"))
     vote_all(house, "bob", prefers("best", "next", "last"))
     outcome = close(house)
@@ -298,16 +306,18 @@ def test_several_candidates_are_ranked_and_share_the_level(house: House, tmp_pat
 
 
 @pytest.mark.parametrize("early", [None, "why not"])
-def test_strangers_cannot_vote_or_close(house: House, tmp_path: Path, early: str | None) -> None:
+def test_strangers_cannot_vote_or_close(
+    house: Workspace, tmp_path: Path, early: str | None
+) -> None:
     make_review(house, tmp_path, reviewers=("bob",))
     with pytest.raises(RefusedError, match="eve is not a reviewer"):
         next_pair(house, "letters", "eve")
-    other = House(store=str(tmp_path / "store"), actor="eve", jobs=1)
+    other = Workspace(store=str(tmp_path / "store"), actor="eve", jobs=1)
     with pytest.raises(RefusedError, match="eve must be pack_owner or evaluator"):
         close(other, early)
 
 
-def test_a_review_without_votes_is_inconclusive(house: House, tmp_path: Path) -> None:
+def test_a_review_without_votes_is_inconclusive(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path)
     outcome = close(house, early="nobody came")
     assert outcome.verdict == "inconclusive"
@@ -315,7 +325,7 @@ def test_a_review_without_votes_is_inconclusive(house: House, tmp_path: Path) ->
     assert outcome.candidates[0].result_id is None
 
 
-def test_another_key_than_the_sealed_one_does_not_verify(house: House, tmp_path: Path) -> None:
+def test_another_key_than_the_sealed_one_does_not_verify(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path)
     vote_all(house, "bob", prefers("new"))
     with house.store.database.writing() as connection:
@@ -334,7 +344,7 @@ def test_another_key_than_the_sealed_one_does_not_verify(house: House, tmp_path:
     ],
 )
 def test_arms_that_do_not_fit_are_refused(
-    house: House, tmp_path: Path, change: dict[str, Any], problem: str
+    house: Workspace, tmp_path: Path, change: dict[str, Any], problem: str
 ) -> None:
     count = change.pop("count", 4)
     files = {
@@ -347,7 +357,7 @@ def test_arms_that_do_not_fit_are_refused(
     assert house.reviews.names() == []
 
 
-def test_a_review_is_never_replaced(house: House, tmp_path: Path) -> None:
+def test_a_review_is_never_replaced(house: Workspace, tmp_path: Path) -> None:
     make_review(house, tmp_path)
     with pytest.raises(RefusedError, match="already"):
         make_review(house, tmp_path)
@@ -361,7 +371,7 @@ def test_every_store_keeps_reviews_and_refuses_edits(
     if place == "postgresql":
         new_url: Callable[[], str] = request.getfixturevalue("new_postgres_url")
         store = new_url()
-    house = House(store=store, actor="ada", jobs=1)
+    house = Workspace(store=store, actor="ada", jobs=1)
     make_review(house, tmp_path, gold=write_gold(tmp_path, 2, 1))
     vote_all(house, "bob", prefers("new", "good"))
     for table in ("reviews", "review_pairs", "review_shows", "review_votes"):
@@ -376,7 +386,7 @@ def test_every_store_keeps_reviews_and_refuses_edits(
 
 @pytest.mark.parametrize("size", [3_000_000, 50_000_000])
 def test_a_sample_that_nobody_could_read_is_refused_in_words(
-    house: House, tmp_path: Path, size: int
+    house: Workspace, tmp_path: Path, size: int
 ) -> None:
     plan = ReviewPlan(name="huge", candidates=("new",), baseline="old")
     files = {arm: write_arm(tmp_path, arm, 1, output="x" * size) for arm in plan.arms}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gatemark.flow.house import House
 from gatemark.schedule.cadence import Occasion, Plan, Schedule
 from gatemark.schedule.journey import tick_schedules
 from gatemark.schedule.stores import RunState
+from gatemark.workspace import Workspace
 
 NOW = datetime(2026, 3, 1, 10, 5, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 1, 10, 5, tzinfo=UTC)
 def test_a_run_that_had_to_wait_is_claimed_for_its_own_time_and_ends_when_it_ended(
     tmp_path: Path,
 ) -> None:
-    house = House(store=str(tmp_path / "store"), clock=lambda: NOW)
+    house = Workspace(store=str(tmp_path / "store"), clock=lambda: NOW)
     plan = Plan(
         tuple(
             Schedule(id=name, cron="0 * * * *", run=("schema",), catch_up="30m", time_limit="1h")

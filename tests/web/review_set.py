@@ -8,7 +8,6 @@ from typing import Any
 
 from tests.web.scene import ASSET, Scene
 
-from gatemark.flow.house import House
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import (
     CreateReview,
@@ -19,6 +18,7 @@ from gatemark.review.create import (
     next_pair,
 )
 from gatemark.review.labels import GiveLabel, LabelPlan, create_labels, give_label, next_sample
+from gatemark.workspace import Workspace
 
 ASKED = (
     ("My parcel shows “delivered”, but nothing is here.", "a missing parcel"),
@@ -64,7 +64,7 @@ def write_samples(folder: Path, name: str, text: str, count: int) -> str:
     return str(path)
 
 
-def judged(house: House, name: str, person: str, *, slips: int, limit: int = 1000) -> None:
+def judged(house: Workspace, name: str, person: str, *, slips: int, limit: int = 1000) -> None:
     """Somebody who likes warm answers, but for every so many-th order."""
     for _ in range(limit):
         pair = next_pair(house, name, person)

@@ -18,7 +18,6 @@ from tests.lifecycle.world import window
 
 from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
-from gatemark.flow.house import House
 from gatemark.lifecycle.citations import exam_of
 from gatemark.lifecycle.journey import (
     AddVersion,
@@ -34,6 +33,7 @@ from gatemark.lifecycle.model.nouns import Exam
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings
+from gatemark.workspace import Workspace
 
 ASSET = "triage"
 PASSWORD = "correct horse battery"
@@ -67,7 +67,7 @@ class Scene:
     def __init__(self, store: str, clock: Any = None, **settings: Any) -> None:
         self.clock = clock or Clock()
         self.store = store
-        self.house = House(store=store, clock=self.clock)
+        self.house = Workspace(store=store, clock=self.clock)
         self.settings = ServerSettings(**{**ROOMY, **settings})
         self.port = settings.get("port", 0)
         for person, roles in PEOPLE.items():
@@ -76,7 +76,7 @@ class Scene:
     def app(self) -> Any:
         return create_app(
             self.settings,
-            lambda person: House(store=self.store, clock=self.clock, actor=person),
+            lambda person: Workspace(store=self.store, clock=self.clock, actor=person),
         )
 
     @contextmanager

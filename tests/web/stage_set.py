@@ -13,15 +13,15 @@ from tests.web.failures import add_failure
 from tests.web.review_set import add_reviews
 from tests.web.scene import ASSET, Clock, Scene
 
-import gatemark.starter
+import gatemark.packs.starter
 from gatemark.core.canonical import digest
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import probe
 from gatemark.drift.push import push_points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import AddVersion, Approve, Promote, SetExam, act, run_due
 from gatemark.lifecycle.model.nouns import Pins
+from gatemark.workspace import Workspace
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 
@@ -29,7 +29,7 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 def build(folder: Path, **settings: Any) -> Scene:
     """Two days of life: one version enabled, one in canary, one waiting for votes."""
     packs = folder / "packs"
-    shutil.copytree(Path(gatemark.starter.__file__).parent, packs)
+    shutil.copytree(Path(gatemark.packs.starter.__file__).parent, packs)
     clock = Clock()
     clock.now = NOW - timedelta(days=3)
     scene = Scene(str(folder / "store"), clock, packs=(str(packs),), **settings)
@@ -80,7 +80,7 @@ def watched(scene: Scene, asset: str, folder: Path) -> None:
     push_drift(scene.house, folder, asset, NOW)
 
 
-def push_drift(house: House, folder: Path, asset: str, until: datetime) -> None:
+def push_drift(house: Workspace, folder: Path, asset: str, until: datetime) -> None:
     """Thirty quiet days and two bad ones."""
     first = until.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=32)
     path = folder / f"{asset}.points.jsonl"

@@ -15,12 +15,12 @@ from hypothesis.strategies import booleans
 from schemathesis.checks import not_a_server_error
 from tests.web.scene import ASSET, Scene, new_scene, serving
 
-import gatemark.starter
+import gatemark.packs.starter
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import GrantRoles, act
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.workspace import Workspace
 
 ADDRESS = f"/api/v1/assets/{ASSET}"
 
@@ -159,7 +159,7 @@ def test_the_route_and_the_canary_are_told(scene: Scene, client: Client) -> None
 @pytest.fixture
 def packs(tmp_path: Path) -> Path:
     folder = tmp_path / "packs"
-    shutil.copytree(Path(gatemark.starter.__file__).parent, folder)
+    shutil.copytree(Path(gatemark.packs.starter.__file__).parent, folder)
     return folder
 
 
@@ -234,7 +234,7 @@ def test_accounts_live_in_postgresql_too(postgres_url: str) -> None:
         scene.enable("1.0.0")
         scene.session(client, "tom")
         assert client.get(f"/assets/{ASSET}").status_code == 200
-    assert isinstance(House(store=postgres_url).people, SqlPeople)
+    assert isinstance(Workspace(store=postgres_url).people, SqlPeople)
     assert read_state(scene.house, ASSET).asset.place("production").enabled == "1.0.0"
     scene.house.store.close()
 

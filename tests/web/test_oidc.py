@@ -20,7 +20,7 @@ from tests.web.test_signing_in import sign_in
 
 from gatemark.accounts.journey import first_link, roles_of
 from gatemark.accounts.stores.identities import TRY_MINUTES
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 SETTINGS = """\
 gatemark_oidc: 1
@@ -392,5 +392,5 @@ def test_people_from_a_provider_live_in_postgresql_too(tmp_path: Path, postgres_
         with scene.running() as client:
             assert Walk(scene, provider, client).come("zoe").status_code == 303
             assert client.get("/").status_code == 200
-        assert House(store=postgres_url).identities.people() == {"zoe@example.org"}
+        assert Workspace(store=postgres_url).identities.people() == {"zoe@example.org"}
         scene.house.store.close()

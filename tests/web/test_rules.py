@@ -11,7 +11,7 @@ import pytest
 from httpx import Client
 from tests.web.scene import ASSET, Scene, new_scene
 
-import gatemark.starter
+import gatemark.packs.starter
 from gatemark.ledger.keys import make_key
 from gatemark.lifecycle.state_cache import read_state
 
@@ -22,7 +22,7 @@ API = "/api/v1"
 def shop(tmp_path: Path) -> Iterator[tuple[Scene, Client]]:
     """A server with packs and a key."""
     packs = tmp_path / "packs"
-    shutil.copytree(Path(gatemark.starter.__file__).parent, packs)
+    shutil.copytree(Path(gatemark.packs.starter.__file__).parent, packs)
     key = tmp_path / "ledger.key"
     scene = new_scene(tmp_path, packs=(str(packs),), signing_key=str(key))
     make_key(scene.house, key)

@@ -9,8 +9,8 @@ from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 from gatemark.accounts.journey import first_link, join, look_now, roles_of
 from gatemark.accounts.secrets import form_mark
 from gatemark.accounts.stores.people import SESSION_HOURS
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.workspace import Workspace
 
 
 def kinds(scene: Scene) -> list[str]:
@@ -26,7 +26,7 @@ def sign_in(client: Client, name: str, password: str) -> int:
 
 def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
     clock = Clock()
-    house = House(store=str(tmp_path / "empty"), clock=clock)
+    house = Workspace(store=str(tmp_path / "empty"), clock=clock)
     secret = first_link(house)
     scene = Scene.__new__(Scene)
     scene.clock, scene.store, scene.house = clock, str(tmp_path / "empty"), house
@@ -56,7 +56,7 @@ def test_where_the_ledger_has_an_admin_the_first_link_is_for_nobody_else(scene: 
 
 def test_a_link_for_the_first_admin_makes_no_second_one(tmp_path: Path) -> None:
     clock, store = Clock(), str(tmp_path / "empty")
-    house, other = (House(store=store, clock=clock) for _ in range(2))
+    house, other = (Workspace(store=store, clock=clock) for _ in range(2))
     secret = first_link(house)
     look_now(house, once=True)
     assert roles_of(house, "root") == ()

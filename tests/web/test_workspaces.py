@@ -8,19 +8,19 @@ from pathlib import Path
 from tests.web.scene import ASSET, Scene
 
 from gatemark.accounts.journey import look_now
-from gatemark.flow.house import House
 from gatemark.lifecycle.state_cache import books_of, read_state
 from gatemark.web.workspaces import Houses
+from gatemark.workspace import Workspace
 
 
-def in_a_thread(houses: Houses, found: list[House]) -> None:
+def in_a_thread(houses: Houses, found: list[Workspace]) -> None:
     thread = threading.Thread(target=lambda: found.append(houses.mine))
     thread.start()
     thread.join()
 
 
 def test_a_thread_keeps_its_house_and_shares_it_with_nobody(tmp_path: Path) -> None:
-    houses = Houses(lambda _: House(store=str(tmp_path)))
+    houses = Houses(lambda _: Workspace(store=str(tmp_path)))
     both, found = threading.Barrier(2), []
 
     def live() -> None:
@@ -39,10 +39,10 @@ def test_a_thread_keeps_its_house_and_shares_it_with_nobody(tmp_path: Path) -> N
 
 def test_the_house_of_an_ended_thread_goes_to_the_next(scene: Scene) -> None:
     scene.enable("1.0.0")
-    opened: list[House] = []
+    opened: list[Workspace] = []
 
-    def open_house(_: str | None) -> House:
-        opened.append(House(store=scene.store, clock=scene.clock))
+    def open_house(_: str | None) -> Workspace:
+        opened.append(Workspace(store=scene.store, clock=scene.clock))
         return opened[-1]
 
     houses, found = Houses(open_house), []
@@ -56,10 +56,10 @@ def test_the_house_of_an_ended_thread_goes_to_the_next(scene: Scene) -> None:
 
 
 def test_prepared_houses_have_looked_and_are_taken_first(scene: Scene) -> None:
-    opened: list[House] = []
+    opened: list[Workspace] = []
 
-    def open_house(_: str | None) -> House:
-        opened.append(House(store=scene.store, clock=scene.clock))
+    def open_house(_: str | None) -> Workspace:
+        opened.append(Workspace(store=scene.store, clock=scene.clock))
         return opened[-1]
 
     houses, found = Houses(open_house), []

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gatemark.accounts import journey
 from gatemark.core.errors import NotAllowedError
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 from store_fixture import data
 from store_fixture.stage import Stage
 
@@ -109,7 +109,7 @@ def accounts_of_people(on: Stage) -> None:
 
     There is no command for this, only the page; so the functions behind the page are called.
     """
-    house = House(store=on.store)
+    house = Workspace(store=on.store)
     link = journey.first_link(house)
     if link is None:
         raise RuntimeError("the store has accounts already")

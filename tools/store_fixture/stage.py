@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gatemark.cli.main import main
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 START: Final = datetime(2026, 3, 2, 8, tzinfo=UTC)
 """When every story begins: a Monday in the past, so that a later build can add to the store."""
@@ -102,7 +102,7 @@ def stage(folder: Path, store: str) -> Iterator[Stage]:
     made = Stage(folder.resolve(), store)
     before = Path.cwd()
     environment = dict(os.environ)
-    defaults: dict[str, Any] = House.__init__.__kwdefaults__ or {}
+    defaults: dict[str, Any] = Workspace.__init__.__kwdefaults__ or {}
     hostname = socket.gethostname
     usual: Callable[[], datetime] = defaults["clock"]
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,6 @@ import msgspec
 from gatemark.accounts.nouns import SCOPES, PageRun, Person, RunState, Scope, Token
 from gatemark.accounts.secrets import form_mark, new_secret, same_hash
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import (
     ACCOUNT_ADDED,
@@ -28,6 +27,7 @@ from gatemark.lifecycle.journey import GrantRoles, act, preview
 from gatemark.lifecycle.model.events import HOUSE_SUBJECT
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import books_of
+from gatemark.workspace import Workspace
 
 __all__ = [
     "Identity",
@@ -75,22 +75,22 @@ class PersonLine(msgspec.Struct, frozen=True):
     is_provided: bool
 
 
-def roles_of(house: House, person: str) -> tuple[Role, ...]:
+def roles_of(house: Workspace, person: str) -> tuple[Role, ...]:
     """What somebody may do, by the ledger."""
     return books_of(house).read(HOUSE_SUBJECT).house.roles.get(person, ())
 
 
-def _admins(house: House) -> list[str]:
+def _admins(house: Workspace) -> list[str]:
     roles = books_of(house).read(HOUSE_SUBJECT).house.roles
     return sorted(name for name, held in roles.items() if ADMIN in held)
 
 
-def tell(house: House, kind: str, actor: str, **payload: object) -> None:
+def tell(house: Workspace, kind: str, actor: str, **payload: object) -> None:
     """Put something that people did at the door on record."""
     house.events.append([EventDraft(kind, house.clock(), actor, None, payload)])
 
 
-def first_link(house: House) -> str | None:
+def first_link(house: Workspace) -> str | None:
     """The secret of a link for the first admin; None when somebody can sign in already.
 
     Where the ledger has an admin, the link is for that person and nobody else.
@@ -103,7 +103,7 @@ def first_link(house: House) -> str | None:
     return house.people.new_link(admins[0] if admins else None, house.clock())
 
 
-def link_for(house: House, person: str) -> str:
+def link_for(house: Workspace, person: str) -> str:
     """A link to a new password for somebody who has an account or a role."""
     known = {one.name for one in house.people.all() if not one.is_closed}
     if person not in known and not roles_of(house, person):
@@ -112,12 +112,12 @@ def link_for(house: House, person: str) -> str:
     return house.people.new_link(person, house.clock())
 
 
-def link_holder(house: House, secret: str) -> tuple[str | None] | None:
+def link_holder(house: Workspace, secret: str) -> tuple[str | None] | None:
     """For whom a link is, in a tuple; None when it does not work."""
     return house.people.link(secret, house.clock())
 
 
-def join(house: House, secret: str, name: str, password: str) -> str:
+def join(house: Workspace, secret: str, name: str, password: str) -> str:
     """Use a link: set a password and start a session. The first of all becomes admin."""
     books_of(house).unpin()
     is_first = link_holder(house, secret) == (None,) and not _admins(house)
@@ -131,7 +131,7 @@ def join(house: House, secret: str, name: str, password: str) -> str:
     return house.people.new_session(name, house.clock())
 
 
-def sign_in(house: House, name: str, password: str, *, where: str, before: str | None) -> str:
+def sign_in(house: Workspace, name: str, password: str, *, where: str, before: str | None) -> str:
     """Start a session, a new one whatever was there before. Failures are on record."""
     if not house.people.is_known(name, password):
         tell(house, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
@@ -142,7 +142,7 @@ def sign_in(house: House, name: str, password: str, *, where: str, before: str |
     return house.people.new_session(name, house.clock())
 
 
-def sign_out(house: House, secret: str) -> None:
+def sign_out(house: Workspace, secret: str) -> None:
     """End a session."""
     person = house.people.session_person(secret, house.clock())
     house.people.end_session(secret)
@@ -150,7 +150,7 @@ def sign_out(house: House, secret: str) -> None:
         tell(house, SIGNED_OUT, person)
 
 
-def look_now(house: House, *, once: bool) -> None:
+def look_now(house: Workspace, *, once: bool) -> None:
     """Read the ledger once for what follows, or each time; the latter for whoever changes it."""
     if once:
         books_of(house).pin()
@@ -158,18 +158,18 @@ def look_now(house: House, *, once: bool) -> None:
         books_of(house).unpin()
 
 
-def books_mark(house: House, asset: str) -> tuple[int, int]:
+def books_mark(house: Workspace, asset: str) -> tuple[int, int]:
     """Names what is known of an asset, for whoever keeps what was made of it."""
     return books_of(house).mark(asset)
 
 
-def by_session(house: House, secret: str) -> Identity | None:
+def by_session(house: Workspace, secret: str) -> Identity | None:
     """Who a session belongs to."""
     person = house.people.session_person(secret, house.clock())
     return None if person is None else Identity(person, roles_of(house, person), "session")
 
 
-def by_token(house: House, text: str) -> Identity | None:
+def by_token(house: Workspace, text: str) -> Identity | None:
     """Who a token belongs to, and what it may do."""
     token = house.people.token_holder(text, house.clock())
     if token is None:
@@ -182,7 +182,7 @@ def _require_admin(identity: Identity, what: str) -> None:
         raise NotAllowedError(f"{identity.person} must be admin, in person, to {what}")
 
 
-def people(house: House, identity: Identity) -> tuple[PersonLine, ...]:
+def people(house: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
     """Everybody with an account or a role; for admins and auditors."""
     if not {ADMIN, "auditor"} & set(identity.roles):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
@@ -201,7 +201,7 @@ def people(house: House, identity: Identity) -> tuple[PersonLine, ...]:
     )
 
 
-def add_person(house: House, identity: Identity, name: str, roles: Sequence[Role]) -> str:
+def add_person(house: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> str:
     """An account with roles; gives the secret of the link to its password."""
     _require_admin(identity, "add people")
     command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
@@ -212,7 +212,7 @@ def add_person(house: House, identity: Identity, name: str, roles: Sequence[Role
     return house.people.new_link(name, house.clock())
 
 
-def set_roles(house: House, identity: Identity, name: str, roles: Sequence[Role]) -> None:
+def set_roles(house: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> None:
     """Give somebody exactly these roles."""
     _require_admin(identity, "grant roles")
     if name not in {line.name for line in people(house, identity)}:
@@ -220,7 +220,7 @@ def set_roles(house: House, identity: Identity, name: str, roles: Sequence[Role]
     act(house, GrantRoles(actor=identity.person, person=name, roles=tuple(roles)))
 
 
-def new_link(house: House, identity: Identity, name: str) -> str:
+def new_link(house: Workspace, identity: Identity, name: str) -> str:
     """A link to a new password, made by an admin for somebody else."""
     _require_admin(identity, "make links")
     if name not in {line.name for line in people(house, identity) if not line.is_closed}:
@@ -229,7 +229,7 @@ def new_link(house: House, identity: Identity, name: str) -> str:
     return house.people.new_link(name, house.clock())
 
 
-def close_person(house: House, identity: Identity, name: str) -> None:
+def close_person(house: Workspace, identity: Identity, name: str) -> None:
     """Close an account and take its roles away."""
     _require_admin(identity, "close accounts")
     if name == identity.person:
@@ -242,7 +242,7 @@ def close_person(house: House, identity: Identity, name: str) -> None:
 
 
 def make_token(
-    house: House, identity: Identity, label: str, scopes: Sequence[Scope], days: int
+    house: Workspace, identity: Identity, label: str, scopes: Sequence[Scope], days: int
 ) -> NewToken:
     """A token for oneself; made in person, so that no token makes another."""
     if identity.way != "session":
@@ -259,12 +259,12 @@ def make_token(
     return NewToken(token, secret)
 
 
-def my_tokens(house: House, identity: Identity) -> tuple[Token, ...]:
+def my_tokens(house: Workspace, identity: Identity) -> tuple[Token, ...]:
     """The tokens of oneself."""
     return house.people.tokens(identity.person)
 
 
-def drop_token(house: House, identity: Identity, token: str) -> Token:
+def drop_token(house: Workspace, identity: Identity, token: str) -> Token:
     """End a token of oneself, or of anybody as an admin."""
     owner = None if identity.is_admin else identity.person
     before = {one.id for one in house.people.tokens(owner) if one.revoked_at is None}

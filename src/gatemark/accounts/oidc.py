@@ -24,12 +24,12 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import GrantRoles, act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import books_of
+from gatemark.workspace import Workspace
 
 __all__ = ["Begun", "Finished", "SignInWay", "begin", "finish", "read_sign_in_way"]
 
@@ -50,7 +50,7 @@ class Finished(msgspec.Struct, frozen=True):
     back_to: str
 
 
-def begin(house: House, way: SignInWay, redirect_uri: str, back_to: str) -> Begun:
+def begin(house: Workspace, way: SignInWay, redirect_uri: str, back_to: str) -> Begun:
     """Start a try. The provider is asked first: a try that leads nowhere is not kept."""
     now = house.clock()
     way.provider.metadata(now)
@@ -68,7 +68,7 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None
 
 
-def finish(house: House, way: SignInWay, back: Return) -> Finished:
+def finish(house: Workspace, way: SignInWay, back: Return) -> Finished:
     """A session for whom the provider vouches for, a new one whatever was there before.
 
     1. The try must be this browser's, fresh, and used for the first time.
@@ -118,7 +118,7 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
     return name
 
 
-def _account(house: House, way: SignInWay, claims: Mapping[str, Any], name: str) -> str:
+def _account(house: Workspace, way: SignInWay, claims: Mapping[str, Any], name: str) -> str:
     issuer, subject = way.settings.issuer, str(claims["sub"])
     known = house.identities.person(issuer, subject)
     if known is not None:
@@ -132,7 +132,7 @@ def _account(house: House, way: SignInWay, claims: Mapping[str, Any], name: str)
 
 
 def _set_roles(
-    house: House, settings: OidcSettings, person: str, claims: Mapping[str, Any]
+    house: Workspace, settings: OidcSettings, person: str, claims: Mapping[str, Any]
 ) -> None:
     held = frozenset(roles_of(house, person))
     wanted: frozenset[Role] = (held - managed_roles(settings)) | mapped_roles(settings, claims)

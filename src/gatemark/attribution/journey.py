@@ -27,9 +27,9 @@ from gatemark.attribution.step_replay import LiveSteps, RecordedSteps
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
+from gatemark.workspace import Workspace
 
 Progress = Callable[[int, int], None]
 
@@ -75,7 +75,7 @@ class Attributed(msgspec.Struct, frozen=True):
 
 
 def attribute(
-    house: House, request: AttributeRequest, on_progress: Progress | None = None
+    house: Workspace, request: AttributeRequest, on_progress: Progress | None = None
 ) -> Attributed:
     """Find what made a decision go wrong."""
     decision = _judged(_picked(read_decisions(request.decision), request), request)
@@ -202,7 +202,7 @@ def _oracle(decision: Decision, plan: ReplayPlan) -> Oracle | None:
     return lambda ended: "right" if canonical_bytes(ended) in right else "wrong"
 
 
-def _sealed(house: House, found: Attribution, decision: Decision) -> Event:
+def _sealed(house: Workspace, found: Attribution, decision: Decision) -> Event:
     """Keep the attribution and its decision, and say so in the ledger."""
     document = canonical_bytes(found)
     kept = {

@@ -20,13 +20,13 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.stored import read_stored
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.lifecycle.decisions.people import require_role
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.plan import check_words
+from gatemark.workspace import Workspace
 
 Verdict = Literal["accepted", "rejected"]
 JUDGES: Final[dict[ProposalKind, tuple[Role, ...]]] = {
@@ -73,7 +73,7 @@ class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def sealed_attribution(house: House, reference: str) -> ReviewedAttribution:
+def sealed_attribution(house: Workspace, reference: str) -> ReviewedAttribution:
     """A sealed attribution by its id or the beginning of it, checked against its digest."""
     kept = {
         str(payload["attribution"]): payload["blobs"]
@@ -95,7 +95,7 @@ def sealed_attribution(house: House, reference: str) -> ReviewedAttribution:
     )
 
 
-def review_attribution(house: House, request: ReviewAttribution) -> ReviewedAttribution:
+def review_attribution(house: Workspace, request: ReviewAttribution) -> ReviewedAttribution:
     """Accept or turn down proposals, in the ledger, once each."""
     found = sealed_attribution(house, request.attribution)
     verdicts: dict[ProposalKind, Verdict] = dict.fromkeys(request.accept, "accepted")
@@ -127,7 +127,9 @@ def accepted_items(found: ReviewedAttribution) -> bytes:
     return b"".join(msgspec.json.encode(one.content) + b"\n" for one in items)
 
 
-def _check(house: House, found: ReviewedAttribution, verdicts: dict[ProposalKind, Verdict]) -> None:
+def _check(
+    house: Workspace, found: ReviewedAttribution, verdicts: dict[ProposalKind, Verdict]
+) -> None:
     rules = read_state(house, "*").house
     proposed = {one.kind for one in found.attribution.proposals}
     for kind in verdicts:
@@ -144,7 +146,7 @@ def _check(house: House, found: ReviewedAttribution, verdicts: dict[ProposalKind
         )
 
 
-def _said(house: House, name: str) -> dict[ProposalKind, Said]:
+def _said(house: Workspace, name: str) -> dict[ProposalKind, Said]:
     said: dict[ProposalKind, Said] = {}
     for event, payload in house.events.events(subject=f"attribution:{name}"):
         if event.kind == ATTRIBUTION_REVIEWED and payload is not None:

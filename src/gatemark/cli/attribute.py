@@ -16,8 +16,8 @@ from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.exits import ExitCode
 from gatemark.core.readable_json import json_file
-from gatemark.flow.house import House
 from gatemark.report.outputs import check_extensions, write_documents
+from gatemark.workspace import Workspace
 
 DEFAULT_PLAN = "replay.yaml"
 FORMATS = (".json", ".html")
@@ -56,7 +56,7 @@ def attribute_command(**flags: Any) -> int:
     """
     check_extensions(flags["output"], FORMATS)
     found = attribute(
-        House(store=flags["store"], actor=flags["actor"]),
+        Workspace(store=flags["store"], actor=flags["actor"]),
         AttributeRequest(
             decision=flags["decision"],
             id=flags["id"],

@@ -15,8 +15,8 @@ from gatemark.exams.calibration.refit import (
     apply_map,
     refit_calibration,
 )
-from gatemark.flow.house import House
 from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.workspace import Workspace
 
 
 @click.group("calibration")
@@ -70,7 +70,7 @@ def refit(**flags: Any) -> int:
       gatemark calibration refit samples.jsonl --out refit
       gatemark calibration refit samples.jsonl --out refit --as sorter@1.1.0
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     request = RefitRequest(
         path=flags["file"],
         kind=flags["kind"],

@@ -10,9 +10,9 @@ import click
 
 from gatemark.cli.screen import wants_color
 from gatemark.core.exits import ExitCode
-from gatemark.flow.demo import run_demo
-from gatemark.flow.demo_drift import demo_drift
-from gatemark.flow.demo_lifecycle import demo_lifecycle
+from gatemark.demo.drift import demo_drift
+from gatemark.demo.journey import run_demo
+from gatemark.demo.lifecycle import demo_lifecycle
 from gatemark.report.terminal import verdict_table
 
 

@@ -8,10 +8,10 @@ import click
 
 from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.run import show_result
-from gatemark.flow.house import House
 from gatemark.gate.waivers import read_waivers
 from gatemark.packs.run import rejudge
 from gatemark.report.outputs import check_formats
+from gatemark.workspace import Workspace
 
 
 @click.command("gate")
@@ -33,7 +33,7 @@ def gate_command(**flags: Any) -> int:
     """
     check_formats(flags["output"])
     result = rejudge(
-        House(store=flags["store"]),
+        Workspace(store=flags["store"]),
         flags["reference"],
         flags["pack"],
         waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),

@@ -8,9 +8,9 @@ import msgspec
 from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.errors import UsageError
-from gatemark.flow.house import House
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
+from gatemark.workspace import Workspace
 
 
 @click.command("list")
@@ -24,7 +24,7 @@ def list_command(limit: int, store: str, json: bool) -> None:
     Example:
       gatemark list --limit 10
     """
-    lines = House(store=store).existing_results().lines(limit)
+    lines = Workspace(store=store).existing_results().lines(limit)
     if json:
         print_json([msgspec.to_builtins(line) for line in lines])
         return
@@ -48,7 +48,7 @@ def show_command(reference: str, store: str, json: bool) -> None:
     Example:
       gatemark show 3f2a9c01
     """
-    result = House(store=store).existing_results().get(reference)
+    result = Workspace(store=store).existing_results().get(reference)
     if json:
         print_json(msgspec.to_builtins(result))
     else:
@@ -69,6 +69,6 @@ def report_command(reference: str, store: str, output: tuple[str, ...]) -> None:
     if not output:
         raise UsageError("name at least one file with -o")
     check_formats(output)
-    write_reports(House(store=store).existing_results().get(reference), output)
+    write_reports(Workspace(store=store).existing_results().get(reference), output)
     for path in output:
         click.echo(path)

@@ -17,12 +17,12 @@ from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.change import AssetRef
 from gatemark.core.result import Result
 from gatemark.core.verdict import EXIT_BY_OUTCOME
-from gatemark.flow.house import House
 from gatemark.gate.waivers import read_waivers
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
+from gatemark.workspace import Workspace
 
 _SHORT_ID = re.compile(r"[0-9a-f]{8,64}")
 """The beginning of a result's id, as ``gatemark list`` prints it."""
@@ -80,7 +80,7 @@ def run_command(**flags: Any) -> int:
       gatemark run packs/support-triage.yaml --resume
     """
     check_formats(flags["output"])
-    house = House(store=flags["store"], engine=flags["engine"], actor=flags["actor"])
+    house = Workspace(store=flags["store"], engine=flags["engine"], actor=flags["actor"])
     choices = RunChoices(
         jobs=flags["jobs"],
         resume=flags["resume"],
@@ -103,7 +103,7 @@ def run_command(**flags: Any) -> int:
     return show_result(result, flags)
 
 
-def _names(house: House, **versions: str | None) -> dict[str, AssetRef]:
+def _names(house: Workspace, **versions: str | None) -> dict[str, AssetRef]:
     """What the arms are known as, where the user vouches for it."""
     given = {arm: text for arm, text in versions.items() if text is not None}
     if not given:

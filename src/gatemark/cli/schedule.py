@@ -17,7 +17,6 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import ConflictError
 from gatemark.drift.alerts import read_alert_plan
-from gatemark.flow.house import House
 from gatemark.schedule.journey import (
     Ticked,
     due_now,
@@ -28,6 +27,7 @@ from gatemark.schedule.journey import (
     seconds_until_next,
     tick_schedules,
 )
+from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,7 +71,7 @@ def list_(**flags: Any) -> None:
       gatemark schedule list
       gatemark schedule list --schedules schedules.yaml --runs 10
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     now: datetime = flags["now"] or house.clock()
     lines = list_schedules(house, read_plan(flags["schedules"]), now)
     runs = recent_runs(house, flags["runs"]) if flags["runs"] else []
@@ -106,7 +106,7 @@ def tick(**flags: Any) -> None:
       gatemark schedule tick
       gatemark schedule tick --now 2026-03-01T00:20:00Z --dry-run --json
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     now: datetime = flags["now"] or house.clock()
     plan = read_plan(flags["schedules"])
     if flags["dry_run"]:
@@ -150,7 +150,7 @@ def run(**flags: Any) -> None:
     Example:
       gatemark schedule run --schedules schedules.yaml
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     plan = read_plan(flags["schedules"])
     alert_plan = read_alert_plan(flags["alerts"]) if flags["alerts"] else None
     stopping = threading.Event()
@@ -190,7 +190,7 @@ def fire_(**flags: Any) -> None:
     Example:
       gatemark schedule fire threat --id feed-2026-03-01
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     now: datetime = flags["now"] or house.clock()
     fresh = fire(house, flags["kind"], flags["identity"], asset=flags["asset"], now=now)
     click.echo("noted" if fresh else "known already")

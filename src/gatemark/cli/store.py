@@ -8,7 +8,6 @@ import msgspec
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
 from gatemark.core.exits import ExitCode
-from gatemark.flow.house import House
 from gatemark.ledger.store import (
     StoreCopy,
     StoreInfo,
@@ -19,6 +18,7 @@ from gatemark.ledger.store import (
     store_info,
     upgrade_store,
 )
+from gatemark.workspace import Workspace
 
 
 @click.group("store")
@@ -40,7 +40,7 @@ def info_command(store: str, json: bool) -> None:
       gatemark store info
       gatemark store info --store postgresql://gatemark@db.example/gatemark --json
     """
-    found = store_info(House(store=store))
+    found = store_info(Workspace(store=store))
     if json:
         print_json(msgspec.to_builtins(found))
     else:
@@ -77,7 +77,7 @@ def upgrade_command(
     """
     request = UpgradeRequest(backup=backup, no_backup=no_backup, dry_run=dry_run)
     with running_count("events checked") as progress:
-        done = upgrade_store(House(store=store), request, progress)
+        done = upgrade_store(Workspace(store=store), request, progress)
     if json:
         print_json(msgspec.to_builtins(done))
     else:
@@ -107,7 +107,7 @@ def backup_command(file: str, store: str, json: bool) -> None:
       gatemark store backup team.tar.zst --store postgresql://gatemark@db.example/gatemark
     """
     with running_count("events checked") as progress:
-        done = back_up_store(House(store=store), file, progress)
+        done = back_up_store(Workspace(store=store), file, progress)
     _show_copy(done, f"backed up {done.place} to {done.file}", json=json)
 
 
@@ -129,7 +129,7 @@ def restore_command(file: str, store: str, json: bool) -> None:
       gatemark store restore store.tar.zst --store postgresql://gatemark@db.example/gatemark
     """
     with running_count("events checked") as progress:
-        done = restore_store(House(store=store), file, progress)
+        done = restore_store(Workspace(store=store), file, progress)
     _show_copy(done, f"restored {done.place} from {done.file}", json=json)
     if done.state == "too_old" and not json:
         click.echo('run "gatemark store upgrade" before you use it (it makes a backup first)')

@@ -16,12 +16,12 @@ from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import Ticked
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode
 from gatemark.drift.stores.memories import Act as KeptAct
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import Acted, Command, Demote, PauseVersion, RollBack, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.workspace import Workspace
 
 BATCH: Final = 500
 
@@ -45,7 +45,7 @@ class Acts(msgspec.Struct, frozen=True):
     to_tell: frozenset[str]
 
 
-def act_on(house: House, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> Acts:
+def act_on(house: Workspace, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> Acts:
     """Do about each episode what the policy says for the stage of its asset, once."""
     # A probe that died may have closed episodes without saying so.
     ended = {episode.id: episode for episode in (*house.memories.untold(), *ticked.closed)}
@@ -77,7 +77,7 @@ def act_on(house: House, policy: DriftPolicy, ticked: Ticked, *, now: datetime) 
 
 
 def tell_levels(
-    house: House,
+    house: Workspace,
     signals: Sequence[DriftSignal],
     before: Mapping[tuple[str, str, str], str],
     kinds: Mapping[str, AssetKind | None],
@@ -116,13 +116,13 @@ def episode_payload(episode: Episode) -> dict[str, Any]:
     }
 
 
-def _tell(house: House, episode: Episode, now: datetime) -> Done:
+def _tell(house: Workspace, episode: Episode, now: datetime) -> Done:
     draft = _draft(episode, event_moment(house, now), episode_payload(episode))
     (event,) = house.events.append([draft])
     return _kept(house, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
 
 
-def _tell_closed(house: House, episode: Episode, now: datetime) -> Done:
+def _tell_closed(house: Workspace, episode: Episode, now: datetime) -> Done:
     over = msgspec.structs.replace(episode, level="OK")
     because = episode.closed_because or "it is over"
     payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
@@ -144,7 +144,7 @@ def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, Any]) 
 
 
 def _move(
-    house: House,
+    house: Workspace,
     episode: Episode,
     wanted: Act,
     stand: Standing,
@@ -212,7 +212,7 @@ def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) ->
 
 
 def _kept(
-    house: House,
+    house: Workspace,
     episode: Episode,
     name: str,
     outcome: str,
@@ -233,7 +233,7 @@ def _kept(
     return _done(episode, name, outcome, events)
 
 
-def event_moment(house: House, now: datetime) -> datetime:
+def event_moment(house: Workspace, now: datetime) -> datetime:
     """Now, or the last event's moment where our clock is behind the ledger."""
     head = house.events.head()
     last = [event.at for event, _ in house.events.events(head.seq - 1)] if head.seq else []

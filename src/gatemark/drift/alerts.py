@@ -20,7 +20,7 @@ from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.stores.alerts import GIVEN_UP
 from gatemark.drift.stores.memories import Act
 from gatemark.evidence.settings_file import read_settings
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 HEAD: Final = "gatemark_alerts"
 MOST_MISSING: Final = 2
@@ -53,7 +53,7 @@ def read_alert_plan(path: str) -> AlertPlan:
 
 
 def queue_alerts(
-    house: House,
+    house: Workspace,
     plan: AlertPlan,
     policy: DriftPolicy,
     found: Acts,
@@ -102,7 +102,7 @@ def _windows_without(stand: Standing, watch: Watch | None, now: datetime) -> int
     return int((now - stand.since).total_seconds()) // length
 
 
-def send_pending(house: House, plan: AlertPlan) -> tuple[Delivered, ...]:
+def send_pending(house: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]:
     """Hand everything that waits to its sink; what does not arrive waits for the next time.
 
     A sink that failed once is not tried again in the same tick, so that it costs its time once.
@@ -126,7 +126,7 @@ def send_pending(house: House, plan: AlertPlan) -> tuple[Delivered, ...]:
     return tuple(delivered)
 
 
-def queue_one(house: House, plan: AlertPlan, alert: Alert) -> None:
+def queue_one(house: Workspace, plan: AlertPlan, alert: Alert) -> None:
     """Keep an alert for the sinks that want it."""
     wanted = [sink.name for sink in plan.sinks if sink.takes(alert)]
     if wanted:

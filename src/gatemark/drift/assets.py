@@ -11,7 +11,6 @@ from gatemark.core.change import AssetKind
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import Rearming
 from gatemark.drift.signal import Episode
-from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import ASSET_REGISTERED
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.model.events import KIND_OF, VersionMoved
@@ -19,6 +18,7 @@ from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.stages import CANARY
 from gatemark.lifecycle.model.state import Place, Track
 from gatemark.lifecycle.state_cache import read_state, recorded
+from gatemark.workspace import Workspace
 
 _STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
@@ -33,7 +33,7 @@ class Standing(msgspec.Struct, frozen=True):
     is_registered: bool = False
 
 
-def registered_kinds(house: House, asset: str | None = None) -> dict[str, AssetKind | None]:
+def registered_kinds(house: Workspace, asset: str | None = None) -> dict[str, AssetKind | None]:
     """The kind of every registered asset, or of one."""
     kinds: dict[str, AssetKind | None] = {}
     for event, payload in house.events.events(kind=ASSET_REGISTERED, subject=asset):
@@ -42,7 +42,7 @@ def registered_kinds(house: House, asset: str | None = None) -> dict[str, AssetK
     return kinds
 
 
-def standing(house: House, asset: str) -> Standing:
+def standing(house: Workspace, asset: str) -> Standing:
     """The stage of an asset: of its canary if one runs, else of what serves, else of its shadow."""
     known = read_state(house, asset).asset
     place = known.place(PRODUCTION)
@@ -62,7 +62,7 @@ def standing(house: House, asset: str) -> Standing:
 class Served:
     """Which candidate of an asset served when, by its digest; of every asset, looked up once."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
         self._registered = registered_kinds(house)
         for event, payload in house.events.events(kind=KIND_OF[VersionMoved]):
@@ -90,7 +90,7 @@ class Served:
         return False
 
 
-def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:
+def latest_stage(house: Workspace, asset: str) -> tuple[str | None, str | None]:
     """Version and stage that drift acts on, or of the version that moved last."""
     found = standing(house, asset)
     tracks = read_state(house, asset).asset.place(PRODUCTION).tracks
@@ -100,7 +100,7 @@ def latest_stage(house: House, asset: str) -> tuple[str | None, str | None]:
     return found.version, found.stage
 
 
-def rearming(house: House, episode: Episode) -> Rearming | None:
+def rearming(house: Workspace, episode: Episode) -> Rearming | None:
     """When the asset of an episode last started anew, as far as the episode is concerned.
 
     Another version took over, or the one that was moved for it came back on a result from after
@@ -143,7 +143,7 @@ def _start(track: Track, place: Place) -> datetime | None:
     return track.since if track.cause in _STARTS else None
 
 
-def _moved_by(house: House, episode: Episode) -> frozenset[str]:
+def _moved_by(house: Workspace, episode: Episode) -> frozenset[str]:
     """The versions that lost their stage for an episode."""
     numbers = {seq for one in house.memories.acts([episode.id]) for seq in one.events}
     moves = house.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
@@ -154,7 +154,7 @@ def _moved_by(house: House, episode: Episode) -> frozenset[str]:
     )
 
 
-def _is_fresh(house: House, episode: Episode, track: Track) -> bool:
+def _is_fresh(house: Workspace, episode: Episode, track: Track) -> bool:
     """Whether a version cites a result from after its episode showed."""
     showed = (episode.breached or episode.opened).end
     known = Citations(house, episode.asset, must_go_on=True)

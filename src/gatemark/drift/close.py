@@ -12,10 +12,10 @@ from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.memories import Act, MemoryRow
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.workspace import Workspace
 
 SHORTEST = 8
 
@@ -29,7 +29,7 @@ class CloseRequest(msgspec.Struct, frozen=True, kw_only=True):
     cite: str | None = None
 
 
-def close_episode(house: House, request: CloseRequest, now: datetime) -> Episode:
+def close_episode(house: Workspace, request: CloseRequest, now: datetime) -> Episode:
     """Close an episode and start a new baseline; a breach needs a fresh result that passed.
 
     This gives no authority back: the asset stays in its stage until it is promoted.
@@ -75,7 +75,7 @@ def close_episode(house: House, request: CloseRequest, now: datetime) -> Episode
     return over
 
 
-def _find(house: House, reference: str) -> Episode:
+def _find(house: Workspace, reference: str) -> Episode:
     wanted = reference.removeprefix("sha256:")
     found = [
         episode
@@ -87,7 +87,7 @@ def _find(house: House, reference: str) -> Episode:
     return found[0]
 
 
-def _checked_citation(house: House, episode: Episode, cite: str | None) -> str | None:
+def _checked_citation(house: Workspace, episode: Episode, cite: str | None) -> str | None:
     if cite is None:
         if episode.level == "BREACH":
             raise RefusedError(
@@ -112,7 +112,7 @@ def _checked_citation(house: House, episode: Episode, cite: str | None) -> str |
     return result.id
 
 
-def _forgotten(house: House, episode: Episode, now: datetime) -> list[MemoryRow]:
+def _forgotten(house: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
     """The memory of the episode's series without it: a baseline that starts now."""
     rows = []
     for series in house.points.series(episode.asset):

@@ -19,7 +19,7 @@ from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.judging.series import Series
 from gatemark.drift.stores.points import Chunk, SqlPoints
 from gatemark.evidence.plugins import detectors
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 
 def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> tuple[Watch, ...]:
@@ -50,7 +50,7 @@ class Gathered(NamedTuple):
 
 
 def gather(
-    house: House,
+    house: Workspace,
     policy: DriftPolicy,
     now: datetime,
     kinds: Mapping[str, AssetKind | None],

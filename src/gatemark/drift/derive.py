@@ -23,8 +23,8 @@ from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.runlog.traces.files import read_run_log
-from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.workspace import Workspace
 
 DEFAULT_WINDOW: Final = "1d"
 DECISIONS: Final = "npu_advisory_decision_v1"
@@ -55,7 +55,7 @@ class Derived(msgspec.Struct, frozen=True):
 
 
 def derive_points(
-    house: House, request: DeriveRequest, choices: ReadingChoices, *, now: datetime
+    house: Workspace, request: DeriveRequest, choices: ReadingChoices, *, now: datetime
 ) -> Derived:
     """Count what is recorded into closed windows and push them; doing it again changes nothing."""
     window_s = seconds_of(request.window)
@@ -76,7 +76,7 @@ def derive_points(
 
 
 def _from_results(
-    house: House, asset: str | None, window_s: int
+    house: Workspace, asset: str | None, window_s: int
 ) -> tuple[list[dict[str, Any]], int]:
     """One point per suite and occasion: a result reached again on another day is another point.
 

@@ -15,17 +15,17 @@ import sqlalchemy as sa
 from gatemark.drift.batches import PointBatch
 from gatemark.drift.stores.batches import has_batches, is_without_points, uncovered_batch
 from gatemark.drift.stores.points import Pusher
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
 from gatemark.ledger.payloads import SYSTEM, DriftRecorded, PointsPushed, as_payload
+from gatemark.workspace import Workspace
 
 MOST_ASSETS: Final = 20
 """How many assets an event of a push names; it says how many there are."""
 
 
 @contextmanager
-def open_push(house: House, now: datetime) -> Iterator[Pusher]:
+def open_push(house: Workspace, now: datetime) -> Iterator[Pusher]:
     """A push of points that the ledger tells of; every way in goes through here."""
     with house.points.pushing(int(now.timestamp()), PushEvents(house, now)) as pusher:
         yield pusher
@@ -34,7 +34,7 @@ def open_push(house: House, now: datetime) -> Iterator[Pusher]:
 class PushEvents:
     """Tells the ledger of one push."""
 
-    def __init__(self, house: House, now: datetime) -> None:
+    def __init__(self, house: Workspace, now: datetime) -> None:
         self._house = house
         self._events = house.store.events
         self._now = now
@@ -79,7 +79,7 @@ class PushEvents:
         )
 
 
-def cover_existing_points(house: House) -> Event | None:
+def cover_existing_points(house: Workspace) -> Event | None:
     """Let the ledger cover points that were pushed before it told of pushes.
 
     For a store that was just brought to layout 0007. Gives the event; None when there is nothing
@@ -90,7 +90,9 @@ def cover_existing_points(house: House) -> Event | None:
         return teller.cover_existing(connection) if has_batches(connection) else None
 
 
-def recording_events(house: House, now: datetime) -> Callable[[sa.Connection, DriftRecorded], None]:
+def recording_events(
+    house: Workspace, now: datetime
+) -> Callable[[sa.Connection, DriftRecorded], None]:
     """What tells the ledger that a probe, or closing an episode, wrote something down."""
 
     def tell(connection: sa.Connection, said: DriftRecorded) -> None:

@@ -27,7 +27,7 @@ from gatemark.drift.judging.tick import Rearming, Ticked, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.signal import DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 ATTEMPTS: Final = 5
 MOST_NAMED: Final = 5
@@ -69,7 +69,7 @@ class Look(NamedTuple):
     again: tuple[Series, ...]
 
 
-def look(house: House, policy: DriftPolicy, now: datetime, asset: str | None = None) -> Look:
+def look(house: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None) -> Look:
     """Judge what is due without writing anything."""
     series = house.points.series(asset)
     kinds = registered_kinds(house, asset)
@@ -102,7 +102,7 @@ def look(house: House, policy: DriftPolicy, now: datetime, asset: str | None = N
 
 
 def probe(
-    house: House,
+    house: Workspace,
     policy: DriftPolicy,
     *,
     now: datetime,
@@ -186,13 +186,13 @@ def _of_cohort(
 
 
 def _starts(
-    house: House, kinds: Mapping[str, AssetKind | None]
+    house: Workspace, kinds: Mapping[str, AssetKind | None]
 ) -> Callable[[Episode], Rearming | None]:
     """When the registered asset of an episode started anew."""
     return lambda episode: rearming(house, episode) if episode.asset in kinds else None
 
 
-def _over(house: House, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
+def _over(house: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
     """The episodes that are over, where windows are judged again that may have opened them."""
     if all(memory.seen for memory in recalled.values()):
         return frozenset()
@@ -242,7 +242,9 @@ def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
     }
 
 
-def _record(house: House, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime) -> None:
+def _record(
+    house: Workspace, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime
+) -> None:
     with house.memories.recording(seen, now, recording_events(house, now)) as recorder:
         recorder.keep_memories(_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))

@@ -26,14 +26,14 @@ from gatemark.evidence.reading_options import ReadingChoices, place, refuse
 from gatemark.evidence.record_reader import Admission
 from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import Progress, whole_file
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60
 """How far ahead of ours a sender's clock may be."""
 
 
 def push_points(
-    house: House,
+    house: Workspace,
     paths: Sequence[str],
     choices: ReadingChoices,
     *,

@@ -15,12 +15,12 @@ from gatemark.drift.episode_check import (
     recorded_findings,
     succession_findings,
 )
-from gatemark.flow.house import House
 from gatemark.ledger.chain import checked
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
 from gatemark.ledger.payloads import DriftRecorded, PointsPushed
 from gatemark.ledger.stored_rows import Finding
+from gatemark.workspace import Workspace
 
 CITED_AT_ONCE: Final = 500
 
@@ -28,7 +28,7 @@ CITED_AT_ONCE: Final = 500
 class DriftTables:
     """Learns what events tell of drift, and then compares the tables."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Workspace) -> None:
         self._house = house
         self._episodes = LedgerEpisodes()
         self._recorded: tuple[int, DriftRecorded] | None = None

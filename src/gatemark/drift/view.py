@@ -19,14 +19,14 @@ from gatemark.drift.judging.tick import tick
 from gatemark.drift.probe import Look, look
 from gatemark.drift.signal import LEVELS
 from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 WINDOWS: Final = 60
 _Key = tuple[int, int, int]
 
 
 def drift_view(
-    house: House, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
+    house: Workspace, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
 ) -> DriftView:
     """Everything about the drift of one asset; its windows are judged anew for the picture."""
     found = look(house, policy, now, asset)
@@ -63,7 +63,7 @@ def drift_view(
 
 
 def _replayed(
-    house: House, policy: DriftPolicy, now: datetime, found: Look, windows: int
+    house: Workspace, policy: DriftPolicy, now: datetime, found: Look, windows: int
 ) -> tuple[SeriesView, ...]:
     """The windows of each series as the policy sees them from one end to the other."""
     wide = msgspec.structs.replace(policy, catch_up=windows)

@@ -15,9 +15,9 @@ from gatemark.core.change import AssetRef
 from gatemark.core.policy import Policy, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.folds.run_exam import Examined
-from gatemark.flow.house import House
 from gatemark.gate.decide import decide
 from gatemark.gate.runtime import runtime_versions
+from gatemark.workspace import Workspace
 
 EXPECTED_IDS: Final = "expected_ids.txt"
 """The name under which a list of pinned ids is kept with a result."""
@@ -38,7 +38,7 @@ class Scored(msgspec.Struct, frozen=True):
 def judge_exam(
     kind: str,
     examined: Examined,
-    house: House,
+    house: Workspace,
     *,
     started_at: datetime,
     waivers: Sequence[Waiver] = (),
@@ -96,7 +96,7 @@ def judge_exam(
     )
 
 
-def keep(scored: Scored, house: House, evidence_paths: Mapping[str, str]) -> int:
+def keep(scored: Scored, house: Workspace, evidence_paths: Mapping[str, str]) -> int:
     """Put a result, its attachments and its evidence into the store; gives its number.
 
     ``evidence_paths`` tells where each evidence file of the result lies on disk.

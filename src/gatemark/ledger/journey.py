@@ -10,7 +10,6 @@ import msgspec
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
-from gatemark.flow.house import House
 from gatemark.ledger.checks.report import Verified
 from gatemark.ledger.checks.tables import FurtherLooks, TableCheck
 from gatemark.ledger.checks.verify import Asked, LedgerCheck
@@ -29,6 +28,7 @@ from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
 from gatemark.lifecycle.ledger_rules import RuleCheck
+from gatemark.workspace import Workspace
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify(
-    house: House, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
+    house: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
 ) -> Verified:
     """Check a store, or an export without any store."""
     store: Store
@@ -92,7 +92,7 @@ def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
             check.troubles.add(seq, "blob", message)
 
 
-def export(house: House, folder: str, key_path: str | None) -> Exported:
+def export(house: Workspace, folder: str, key_path: str | None) -> Exported:
     """Write the ledger into a folder that anyone can check; with a key, freshly signed."""
     store = house.existing_store()
     key = None
@@ -108,7 +108,7 @@ def export(house: House, folder: str, key_path: str | None) -> Exported:
     return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)
 
 
-def erase(house: House, what: str, reason: str) -> Event:
+def erase(house: Workspace, what: str, reason: str) -> Event:
     """Take away a payload (by event number) or a blob (by digest); a tombstone stays for ever."""
     if not reason.strip():
         raise UsageError("an erasure needs a reason")
@@ -123,7 +123,7 @@ def erase(house: House, what: str, reason: str) -> Event:
     return event
 
 
-def _erase_payload(house: House, store: Store, seq: int, reason: str) -> Event:
+def _erase_payload(house: Workspace, store: Store, seq: int, reason: str) -> Event:
     event, payload = event_at(store.events, seq)
     if payload is None:
         return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
@@ -134,7 +134,7 @@ def _erase_payload(house: House, store: Store, seq: int, reason: str) -> Event:
     return store.events.erase_payload(seq, draft)
 
 
-def _erase_blob(house: House, store: Store, digest: str, reason: str) -> Event:
+def _erase_blob(house: Workspace, store: Store, digest: str, reason: str) -> Event:
     told = _tombstone(store, BLOB_ERASED, "digest", digest)
     if not told:
         if not store.blobs.has(digest):
@@ -156,7 +156,7 @@ def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event
     ]
 
 
-def set_clock_back(house: House, reason: str) -> Event:
+def set_clock_back(house: Workspace, reason: str) -> Event:
     """Let times start anew at the present, after a clock that was ahead; shown for ever."""
     if not reason.strip():
         raise UsageError("setting the clock back needs a reason")
@@ -166,7 +166,7 @@ def set_clock_back(house: House, reason: str) -> Event:
 
 
 def log(
-    house: House, *, after: int, kind: str | None, subject: str | None, limit: int
+    house: Workspace, *, after: int, kind: str | None, subject: str | None, limit: int
 ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
     """Events in order, at most so many."""
     found = house.existing_store().events.events(after=after, kind=kind, subject=subject)

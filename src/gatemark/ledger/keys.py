@@ -13,7 +13,6 @@ import msgspec
 
 from gatemark.core.atomic import write_secret, write_whole
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
-from gatemark.flow.house import House
 from gatemark.ledger.chain import checked
 from gatemark.ledger.event import EventDraft, Head
 from gatemark.ledger.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED, LEDGER_OPENED
@@ -23,6 +22,7 @@ from gatemark.ledger.proof import root_from_events
 from gatemark.ledger.signing.checkpoint import Checkpoint, origin_of, read_checkpoint
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring, key_note, rotation_note
 from gatemark.ledger.signing.note import SigningKey, VerifierKey, read_signer, read_verifier
+from gatemark.workspace import Workspace
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096
@@ -37,7 +37,7 @@ class KeyMade(msgspec.Struct, frozen=True):
     seq: int
 
 
-def make_key(house: House, path: Path, name: str | None = None) -> KeyMade:
+def make_key(house: Workspace, path: Path, name: str | None = None) -> KeyMade:
     """Make the first key of a ledger; the private half goes into a file of its own."""
     events = house.events
     origin = ledger_origin(events) or _open_ledger(house)
@@ -49,7 +49,7 @@ def make_key(house: House, path: Path, name: str | None = None) -> KeyMade:
     return _told(house, key, path, EventDraft(KEY_ADDED, *_now(house), payload), head)
 
 
-def rotate_key(house: House, old_path: str, path: Path, name: str | None = None) -> KeyMade:
+def rotate_key(house: Workspace, old_path: str, path: Path, name: str | None = None) -> KeyMade:
     """Let a new key follow the old one, with the word of both."""
     head = house.existing_store().events.head()
     old = signing_key(house, old_path)
@@ -60,7 +60,7 @@ def rotate_key(house: House, old_path: str, path: Path, name: str | None = None)
     return _told(house, key, path, EventDraft(KEY_ROTATED, *_now(house), payload), head)
 
 
-def replace_lost_key(house: House, path: Path, reason: str, name: str | None = None) -> KeyMade:
+def replace_lost_key(house: Workspace, path: Path, reason: str, name: str | None = None) -> KeyMade:
     """Put a new key in place of one that cannot sign any more; shown by every check from now on."""
     if not reason.strip():
         raise UsageError("a key that is replaced without its word needs a reason")
@@ -74,11 +74,11 @@ def replace_lost_key(house: House, path: Path, reason: str, name: str | None = N
     return _told(house, key, path, EventDraft(KEY_REPLACED, *_now(house), payload), head)
 
 
-def _now(house: House) -> tuple[datetime, str, None]:
+def _now(house: Workspace) -> tuple[datetime, str, None]:
     return house.clock(), house.actor, None
 
 
-def _told(house: House, key: SigningKey, path: Path, draft: EventDraft, head: Head) -> KeyMade:
+def _told(house: Workspace, key: SigningKey, path: Path, draft: EventDraft, head: Head) -> KeyMade:
     """Add the event of a key, if the ledger is still as it was looked at."""
     with ExitStack() as unless_told:
         # A key that no event tells of is worth nothing and would only confuse.
@@ -102,7 +102,7 @@ def _public(path: Path) -> Path:
     return path.with_name(path.name + PUBLIC_SUFFIX)
 
 
-def _open_ledger(house: House) -> str:
+def _open_ledger(house: Workspace) -> str:
     """The first event of a ledger that has none; its digest names the ledger."""
     draft = EventDraft(LEDGER_OPENED, house.clock(), house.actor, None, {})
     (event,) = house.events.append((draft,))
@@ -134,7 +134,7 @@ def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Ke
     return ring
 
 
-def signing_key(house: House, path: str) -> SigningKey:
+def signing_key(house: Workspace, path: str) -> SigningKey:
     """The private key in a file, if it is the one that signs for the ledger now."""
     key = read_private_key(path)
     active = keyring_of(house.events).active
@@ -178,7 +178,7 @@ def _text_of(path: str) -> str:
         raise BadInputError(f"{path}: is no key") from error
 
 
-def sign_checkpoint(house: House, key_path: str) -> str:
+def sign_checkpoint(house: Workspace, key_path: str) -> str:
     """Sign how far the ledger goes, and keep the note; users keep a copy elsewhere.
 
     A ledger must never sign two histories: the last checkpoint must be a beginning of this one,

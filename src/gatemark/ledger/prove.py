@@ -10,7 +10,6 @@ from typing import Annotated, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.flow.house import House
 from gatemark.ledger.chain import checked
 from gatemark.ledger.event import Event, event_bytes
 from gatemark.ledger.keys import ledger_origin, read_public_key
@@ -24,6 +23,7 @@ from gatemark.ledger.proof import (
     read_proof,
 )
 from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
+from gatemark.workspace import Workspace
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 
@@ -43,7 +43,7 @@ class GrowthProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hashes: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_HASHES)]
 
 
-def prove(house: House, seq: int, checkpoint_path: str | None) -> Proof:
+def prove(house: Workspace, seq: int, checkpoint_path: str | None) -> Proof:
     """Prove an event by a checkpoint: the given one, or the smallest kept one that covers it."""
     events = house.existing_store().events
     event, _ = event_at(events, seq)
@@ -54,7 +54,7 @@ def prove(house: House, seq: int, checkpoint_path: str | None) -> Proof:
     return Proof(event, text)
 
 
-def prove_growth(house: House, since_path: str, checkpoint_path: str | None) -> GrowthProof:
+def prove_growth(house: Workspace, since_path: str, checkpoint_path: str | None) -> GrowthProof:
     """Prove that a later checkpoint, the newest kept one when none is given, continues one."""
     events = house.existing_store().events
     earlier_note = small_text(since_path)

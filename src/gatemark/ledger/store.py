@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.drift.ledger import cover_existing_points
-from gatemark.flow.house import House
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.backup import BackupReader, Manifest, write_backup
 from gatemark.ledger.stores.chain_check import check_chain
@@ -30,6 +29,7 @@ from gatemark.ledger.stores.upgrade import (
     state_of,
     steps_after,
 )
+from gatemark.workspace import Workspace
 
 ARCHIVE: Final = ".tar.zst"
 _DATABASE_NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -91,7 +91,7 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
     blob_bytes: int
 
 
-def store_info(house: House) -> StoreInfo:
+def store_info(house: Workspace) -> StoreInfo:
     """Look at a store of any layout and change nothing."""
     place = house.existing_place()
     with place.database.snapshot() as connection:
@@ -136,7 +136,7 @@ def _database_bytes(place: StorePlace, connection: sa.Connection) -> int:
 
 
 def upgrade_store(
-    house: House, request: UpgradeRequest, on_progress: Progress = None
+    house: Workspace, request: UpgradeRequest, on_progress: Progress = None
 ) -> StoreUpgrade:
     """Bring a store to the newest layout, with a backup of what it was."""
     if request.backup is not None and request.no_backup:
@@ -221,7 +221,7 @@ def _write_archive(
     return reader.about.layout, manifest
 
 
-def back_up_store(house: House, file: str, on_progress: Progress = None) -> StoreCopy:
+def back_up_store(house: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
     """Write a whole store, of any layout that this build knows, into a new file."""
     target = Path(file)
     _require_archive_name(target)
@@ -230,7 +230,7 @@ def back_up_store(house: House, file: str, on_progress: Progress = None) -> Stor
     return _copy_of(place, file, layout, manifest)
 
 
-def restore_store(house: House, file: str, on_progress: Progress = None) -> StoreCopy:
+def restore_store(house: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
     """Make the store that a backup holds, in a place that holds none."""
     try:
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below, once it is known to be there
@@ -246,12 +246,12 @@ def restore_store(house: House, file: str, on_progress: Progress = None) -> Stor
 
 
 def _restore_folder(
-    house: House, folder: Path, backup: BackupReader, on_progress: Progress
+    house: Workspace, folder: Path, backup: BackupReader, on_progress: Progress
 ) -> Manifest:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder}: is not empty; name another place with --store")
     with replacing_folder(folder) as temporary:
-        place = House(store=str(temporary), clock=house.clock).place()
+        place = Workspace(store=str(temporary), clock=house.clock).place()
         try:
             return restore_backup(backup, place, on_progress)
         finally:

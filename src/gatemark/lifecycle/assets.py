@@ -12,13 +12,13 @@ from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.change import AssetKind, AssetRef
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.strict_json import parse_strictly
-from gatemark.flow.house import House
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
 from gatemark.lifecycle.journey import Acted, AddVersion, SetExam, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
 from gatemark.lifecycle.model.state import State
 from gatemark.lifecycle.state_cache import books_of, read_state
+from gatemark.workspace import Workspace
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SCHEMA_BYTES: Final = 1024 * 1024
@@ -41,7 +41,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def add_version(house: House, new: NewVersion, *, actor: str) -> Acted:
+def add_version(house: Workspace, new: NewVersion, *, actor: str) -> Acted:
     """Draft a version; what it leaves out is taken from the asset as it stands."""
     state = read_state(house, new.ref.asset)
     parent = new.parent or _usual_parent(state, new.ref.version)
@@ -73,7 +73,7 @@ def _usual_parent(state: State, version: str) -> str | None:
     return state.asset.place(PRODUCTION).enabled or (others[-1] if others else None)
 
 
-def _content_digest(house: House, new: NewVersion) -> str:
+def _content_digest(house: Workspace, new: NewVersion) -> str:
     given = [new.digest is not None, new.result is not None, bool(new.files)]
     if sum(given) != 1:
         raise UsageError("say what the version is: --digest, --from RESULT or --file")
@@ -123,7 +123,9 @@ def read_pins(texts: Sequence[str]) -> Pins:
         raise UsageError(f"pins: {error}") from error
 
 
-def _schema_change(house: House, state: State, new: NewVersion, parent: str | None) -> SchemaChange:
+def _schema_change(
+    house: Workspace, state: State, new: NewVersion, parent: str | None
+) -> SchemaChange:
     after = _read_schema(str(new.schema))
     name = house.blobs.put(canonical_bytes(after))
     before = None if parent is None else state.asset.versions.get(parent)
@@ -155,12 +157,12 @@ def _read_schema(name: str) -> Mapping[str, Any]:
     return value
 
 
-def set_exam(house: House, asset: str, path: str, *, actor: str, note: str = "") -> Acted:
+def set_exam(house: Workspace, asset: str, path: str, *, actor: str, note: str = "") -> Acted:
     """Make a pack the full pack of an asset."""
     return act(house, SetExam(actor=actor, asset=asset, exam=exam_of_pack(path), note=note))
 
 
-def version_ref(house: House, ref: VersionRef) -> AssetRef:
+def version_ref(house: Workspace, ref: VersionRef) -> AssetRef:
     """What a result calls a registered version."""
     state = read_state(house, ref.asset)
     version = state.asset.versions.get(ref.version)
@@ -170,7 +172,7 @@ def version_ref(house: House, ref: VersionRef) -> AssetRef:
     return AssetRef(id=f"{ref.asset}/{ref.version}", digest=version.digest)
 
 
-def asset_names(house: House) -> tuple[str, ...]:
+def asset_names(house: Workspace) -> tuple[str, ...]:
     """Every registered asset, by name."""
     house.existing_store()
     return tuple(sorted(books_of(house).names()))

@@ -13,7 +13,6 @@ from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
-from gatemark.flow.house import House
 from gatemark.lifecycle.decisions.canary import next_start
 from gatemark.lifecycle.journey import Acted, PushWindow, act, preview
 from gatemark.lifecycle.model.nouns import (
@@ -26,6 +25,7 @@ from gatemark.lifecycle.model.nouns import (
 from gatemark.lifecycle.model.release_policy import CanaryRules
 from gatemark.lifecycle.model.state import State, share_of
 from gatemark.lifecycle.state_cache import books_of, read_state
+from gatemark.workspace import Workspace
 
 CANARY_SCHEMA: Final = "gatemark.canary/1"
 
@@ -54,7 +54,7 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def push_windows(
-    house: House, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
+    house: Workspace, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
 ) -> tuple[Acted, ...]:
     """Take every window of a file in, oldest first; the same window again changes nothing.
 
@@ -139,7 +139,7 @@ def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetr
     return ArmMetric(metric=name, arm=arm, moments=moments)
 
 
-def canary_state(house: House, asset: str, environment: str = PRODUCTION) -> CanaryState:
+def canary_state(house: Workspace, asset: str, environment: str = PRODUCTION) -> CanaryState:
     """How a running canary or watch stands."""
     house.existing_store()
     with books_of(house).lock:

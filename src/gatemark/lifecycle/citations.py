@@ -10,18 +10,18 @@ from datetime import datetime
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result
-from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.decisions.citation import Cited, SuiteOutcome, short
 from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.state_cache import books_of
+from gatemark.workspace import Workspace
 
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
 
 
-def result_ids(house: House, references: Iterable[str]) -> tuple[str, ...]:
+def result_ids(house: Workspace, references: Iterable[str]) -> tuple[str, ...]:
     """Full ids of results that were named by an id or its first digits."""
     found = []
     for reference in references:
@@ -46,7 +46,7 @@ class Citations(Mapping[str, Cited]):
     for what must not be stopped, going back and telling what may serve.
     """
 
-    def __init__(self, house: House, asset: str, *, must_go_on: bool) -> None:
+    def __init__(self, house: Workspace, asset: str, *, must_go_on: bool) -> None:
         self._house = house
         self._asset = asset
         self._must_go_on = must_go_on
@@ -83,14 +83,14 @@ class Citations(Mapping[str, Cited]):
         return summed_up(result, told_at, blobs)
 
 
-def _get(house: House, result_id: str) -> Result | None:
+def _get(house: Workspace, result_id: str) -> Result | None:
     try:
         return house.results.get(result_id)
     except UsageError:
         return None
 
 
-def _check_evidence(house: House, result: Result) -> None:
+def _check_evidence(house: Workspace, result: Result) -> None:
     erased = erased_evidence(house, result)
     if erased:
         raise RefusedError(
@@ -100,7 +100,7 @@ def _check_evidence(house: House, result: Result) -> None:
     check_blobs(house, result)
 
 
-def erased_evidence(house: House, result: Result) -> dict[str, int]:
+def erased_evidence(house: Workspace, result: Result) -> dict[str, int]:
     """The blobs of a result that were erased, and the events that tell of it."""
     gone = {name for name in blobs_of(result) if not house.blobs.has(name)}
     if not gone:
@@ -119,7 +119,7 @@ def blobs_of(result: Result) -> frozenset[str]:
     return frozenset(names)
 
 
-def check_blobs(house: House, result: Result, erased: Collection[str] = ()) -> None:
+def check_blobs(house: Workspace, result: Result, erased: Collection[str] = ()) -> None:
     """Refuse evidence that is gone, but for what was ``erased``, or that was changed."""
     for name in sorted(blobs_of(result) - set(erased)):
         seen = hashlib.sha256()

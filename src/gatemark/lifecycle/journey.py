@@ -20,7 +20,6 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK
 from gatemark.ledger.payloads import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
@@ -53,6 +52,7 @@ from gatemark.lifecycle.model.person_name import name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
 from gatemark.lifecycle.model.state import HouseRules, State
 from gatemark.lifecycle.state_cache import books_of
+from gatemark.workspace import Workspace
 
 __all__ = [
     "Acted",
@@ -94,7 +94,7 @@ class Acted(msgspec.Struct, frozen=True):
         return bool(self.events)
 
 
-def act(house: House, command: Command) -> Acted:
+def act(house: Workspace, command: Command) -> Acted:
     """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
     now = house.clock()
     asset = _asset_of(command)
@@ -155,7 +155,7 @@ def _refuse_newer_rules(house: HouseRules) -> None:
         )
 
 
-def preview(house: House, command: Command) -> tuple[Fact, ...]:
+def preview(house: Workspace, command: Command) -> tuple[Fact, ...]:
     """What a command would come to now, without writing anything; refuses as ``act`` would."""
     books = books_of(house)
     with books.lock:
@@ -164,7 +164,7 @@ def preview(house: House, command: Command) -> tuple[Fact, ...]:
         return decide(state, _with_evidence(house, command), now).facts
 
 
-def run_due(house: House, asset: str, environment: str) -> tuple[Acted, ...]:
+def run_due(house: Workspace, asset: str, environment: str) -> tuple[Acted, ...]:
     """Let the system do everything that is due for an asset now, one step after the other."""
     done: list[Acted] = []
     while len(done) < MAX_DUE:
@@ -187,7 +187,7 @@ def _asset_of(command: Command) -> str:
         ) from error
 
 
-def _by_the_clock(house: House, state: State, now: datetime) -> State:
+def _by_the_clock(house: Workspace, state: State, now: datetime) -> State:
     """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
     if all(part.last_at is None or part.last_at <= now for part in (state.house, state.asset)):
         return state
@@ -219,7 +219,7 @@ def _in_words(command: Command) -> Command:
     return msgspec.structs.replace(command, **changes)
 
 
-def _with_evidence(house: House, command: Command) -> Command:
+def _with_evidence(house: Workspace, command: Command) -> Command:
     """The command with a way to look up every result that its decision may rest on."""
     if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
         return command

@@ -9,10 +9,10 @@ import yaml
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.flow.house import House
 from gatemark.lifecycle.model.events import HOUSE_SUBJECT
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.workspace import Workspace
 
 MAX_POLICY_BYTES: Final = 1024 * 1024
 
@@ -43,7 +43,7 @@ class PolicyInForce(msgspec.Struct, frozen=True):
     revision: int
 
 
-def policy_in_force(house: House) -> PolicyInForce:
+def policy_in_force(house: Workspace) -> PolicyInForce:
     """The policy that stands, every default written out."""
     house.existing_store()
     rules = read_state(house, HOUSE_SUBJECT).house

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 
-from gatemark.flow.house import DEFAULT_STORE, House
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.decisions.assignment import Assignment
 from gatemark.lifecycle.decisions.assignment import assign as assign_key
@@ -15,11 +14,12 @@ from gatemark.lifecycle.decisions.route import Route, route_of
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.state import State
 from gatemark.lifecycle.state_cache import books_of
+from gatemark.workspace import DEFAULT_STORE, Workspace
 
 __all__ = ["Route", "assign", "route"]
 
 
-def route(house: House, asset: str, environment: str = PRODUCTION) -> Route:
+def route(house: Workspace, asset: str, environment: str = PRODUCTION) -> Route:
     """What to use now. A version whose results are gone, changed or not passed is left out."""
     house.existing_store()
     books = books_of(house)
@@ -28,7 +28,7 @@ def route(house: House, asset: str, environment: str = PRODUCTION) -> Route:
         return route_of(state, environment, _validity(house, state, environment), house.clock())
 
 
-def _validity(house: House, state: State, environment: str) -> Callable[[str], bool]:
+def _validity(house: Workspace, state: State, environment: str) -> Callable[[str], bool]:
     evidence = Citations(house, state.asset.name, must_go_on=True)
 
     def is_valid(version: str) -> bool:
@@ -40,8 +40,8 @@ def _validity(house: House, state: State, environment: str) -> Callable[[str], b
 
 
 @lru_cache(maxsize=64)
-def _house(store: str) -> House:
-    return House(store=store)
+def _house(store: str) -> Workspace:
+    return Workspace(store=store)
 
 
 _routes: dict[tuple[str, str, str], tuple[int, Route]] = {}

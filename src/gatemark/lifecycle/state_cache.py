@@ -13,7 +13,6 @@ import msgspec
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.formats import FORMAT, check_payload_format, newer_format
 from gatemark.core.stored import convert_stored
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event, Head
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
 from gatemark.ledger.payloads import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
@@ -21,6 +20,7 @@ from gatemark.ledger.port import EventStore
 from gatemark.lifecycle.model.events import HOUSE_SUBJECT, KINDS, Recorded, subject_of
 from gatemark.lifecycle.model.fold import advance, fold
 from gatemark.lifecycle.model.state import Asset, HouseRules, State
+from gatemark.workspace import Workspace
 
 
 def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None:
@@ -187,11 +187,11 @@ class Books:
             raise IntegrityError(f"{where} cannot be read: {error}") from error
 
 
-_OPEN: WeakKeyDictionary[House, Books] = WeakKeyDictionary()
+_OPEN: WeakKeyDictionary[Workspace, Books] = WeakKeyDictionary()
 _OPENING = threading.Lock()
 
 
-def books_of(house: House) -> Books:
+def books_of(house: Workspace) -> Books:
     """The books of a house, kept for as long as it stands."""
     with _OPENING:
         if house not in _OPEN:
@@ -199,7 +199,7 @@ def books_of(house: House) -> Books:
         return _OPEN[house]
 
 
-def read_state(house: House, asset: str) -> State:
+def read_state(house: Workspace, asset: str) -> State:
     """The state of an asset by now."""
     return books_of(house).read(asset)
 

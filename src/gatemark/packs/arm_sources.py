@@ -17,12 +17,12 @@ from gatemark.core.result import Result
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.source import inspect_source, split_sources
-from gatemark.flow.house import House
 from gatemark.packs.pack import Pack
 from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.targets.port import Target
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.spec import TargetSpec, build, parse_spec
+from gatemark.workspace import Workspace
 
 RECORDED = TargetSpec(recorded="a stored result")
 
@@ -64,7 +64,7 @@ def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: i
     )
 
 
-def reopen_arm(result: Result, arm: str, house: House) -> ArmSource:
+def reopen_arm(result: Result, arm: str, house: Workspace) -> ArmSource:
     """An arm of a stored result, answering from its evidence; refuses a result without it."""
     reference = result.candidate if arm == "candidate" else result.baseline
     stored = {blob.name: blob for blob in result.blobs if blob.name.endswith(f".{arm}.jsonl")}

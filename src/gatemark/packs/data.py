@@ -11,7 +11,7 @@ from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
 from gatemark.evidence.rows import Snapshot
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack
-from gatemark.probes import load_probes
+from gatemark.packs.probes import load_probes
 
 BUILTIN = "builtin:"
 

@@ -25,15 +25,15 @@ from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
-from gatemark.flow.house import House
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.data import OpenPack
 from gatemark.packs.pack import SuiteSpec
+from gatemark.workspace import Workspace
 
 CANDIDATE, BASELINE = "candidate", "baseline"
 RECORDS: Final = "records"
 
-Sitting = Callable[[House, dict[str, Any], Mapping[str, str], ReadingChoices], Examined]
+Sitting = Callable[[Workspace, dict[str, Any], Mapping[str, str], ReadingChoices], Examined]
 """Sits one exam over files that are named by their role."""
 
 _SITTINGS: Final = {
@@ -154,7 +154,7 @@ def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
-def sit_suite(house: House, suite: SuiteSpec, files: SuiteFiles) -> SatSuite:
+def sit_suite(house: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SatSuite:
     """Sit one suite's exam over the evidence of every arm there is."""
     _exam_plugin(suite)
     sitting, choices = _sitting(suite.kind), ReadingChoices()
@@ -189,7 +189,7 @@ def _sitting(kind: str) -> Sitting:
 
 def _sit_records(
     kind: str,
-    house: House,
+    house: Workspace,
     options: dict[str, Any],
     files: Mapping[str, str],
     choices: ReadingChoices,

@@ -16,7 +16,9 @@ SKIPPED = {"__init__.py", "make_data.py", "__pycache__"}
 
 def write_starter(folder: Path) -> tuple[Path, ...]:
     """Copy the starter's files; an existing file is never touched."""
-    wanted = [(folder / name, source) for name, source in _starter_files(files("gatemark.starter"))]
+    wanted = [
+        (folder / name, source) for name, source in _starter_files(files("gatemark.packs.starter"))
+    ]
     present = [str(target) for target, _ in wanted if target.exists()]
     if present:
         raise RefusedError(f"{present[0]} is already there; choose an empty folder")

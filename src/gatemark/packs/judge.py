@@ -23,7 +23,6 @@ from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.core.verdict import Bench, Finding, Verdict
 from gatemark.evidence.rows import Snapshot
-from gatemark.flow.house import House
 from gatemark.gate.decide import decide, refuse_strays
 from gatemark.gate.judge import MAY_BE_CHANCE
 from gatemark.gate.runtime import runtime_versions
@@ -47,6 +46,7 @@ from gatemark.packs.policy import (
 from gatemark.packs.qualification import SuiteLicence, licence_rule, with_licence
 from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.proportion import two_sided_z
+from gatemark.workspace import Workspace
 
 Arm = Mapping[str, tuple[Answer, ...]]
 
@@ -332,7 +332,7 @@ def _rounded(number: Measurement) -> float | None:
 def result_of(
     opened: OpenPack,
     judged: Judged,
-    house: House,
+    house: Workspace,
     *,
     candidate: AssetRef,
     baseline: AssetRef | None,

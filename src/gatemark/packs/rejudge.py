@@ -17,7 +17,6 @@ from gatemark.core.result import Result
 from gatemark.evidence.dataset import read_dataset
 from gatemark.evidence.plugins import scorers
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
-from gatemark.flow.house import House
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import scorer_of, suite_plugin, with_replies
@@ -38,6 +37,7 @@ from gatemark.packs.sample_lines import read_sample_lines, sample_of
 from gatemark.scorers.judge import JudgeOptions
 from gatemark.scorers.scorer import Scorable
 from gatemark.targets.recorded import UNSCORED
+from gatemark.workspace import Workspace
 
 PACK_BLOB: Final = "pack.json"
 ROWS_SUFFIX: Final = ".rows.jsonl"
@@ -139,7 +139,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SatS
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = sit_suite(House(jobs=1), suite, files)
+                sat[suite.id] = sit_suite(Workspace(jobs=1), suite, files)
     return sat
 
 

@@ -24,7 +24,6 @@ from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Result
-from gatemark.flow.house import House
 from gatemark.packs.arm_sources import ArmSource, open_arm, open_recording, reopen_arm
 from gatemark.packs.arms import ArmAnswers, OnProgress, answer_all, scoring_of
 from gatemark.packs.data import OpenPack, open_pack
@@ -43,6 +42,7 @@ from gatemark.packs.judge import check_rules
 from gatemark.packs.qualification import SuiteLicence, labels_in, license_judges
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import PackRun, seal_run
+from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
 SET_ASIDE = ".interrupted"
@@ -64,7 +64,7 @@ class RunChoices(msgspec.Struct, frozen=True):
 
 
 def run_pack(
-    house: House,
+    house: Workspace,
     path: str,
     choices: RunChoices,
     *,
@@ -109,7 +109,9 @@ def run_pack(
     return result
 
 
-def rejudge(house: House, reference: str, path: str, *, waivers: Sequence[Waiver] = ()) -> Result:
+def rejudge(
+    house: Workspace, reference: str, path: str, *, waivers: Sequence[Waiver] = ()
+) -> Result:
     """Judge the recorded evidence of a result by another pack, without calling any target."""
     started_at = house.clock()
     earlier = house.existing_results().get(reference)
@@ -144,7 +146,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 def _finished(
-    house: House,
+    house: Workspace,
     session: _Session,
     exams: dict[str, SatSuite],
     *,
@@ -165,12 +167,14 @@ def _finished(
     return seal_run(house, run, waivers=waivers, started_at=started_at)
 
 
-def _sit(house: House, opened: OpenPack, files: Mapping[str, SuiteFiles]) -> dict[str, SatSuite]:
+def _sit(
+    house: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
+) -> dict[str, SatSuite]:
     return {name: sit_suite(house, opened.pack.suite(name), files[name]) for name in files}
 
 
 def _exam_files(
-    house: House, opened: OpenPack, choices: RunChoices, folder: Path
+    house: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
 ) -> dict[str, SuiteFiles]:
     """The evidence that the pack names; a result as baseline brings its own."""
     files = files_of_pack(opened)
@@ -184,7 +188,7 @@ def _exam_files(
 
 
 def _kept_files(
-    house: House, opened: OpenPack, earlier: Result, folder: Path
+    house: Workspace, opened: OpenPack, earlier: Result, folder: Path
 ) -> dict[str, SuiteFiles]:
     """The evidence that a result keeps for the suites of a pack."""
     files = {}
@@ -255,7 +259,7 @@ def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, Any]
     return choices.baseline or ("none" if targets is None else targets.baseline)
 
 
-def _open_arms(house: House, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
+def _open_arms(house: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
     pack, folder = opened.pack, opened.folder
     if pack.targets is None:
         if choices.candidate is not None or isinstance(choices.baseline, Mapping):

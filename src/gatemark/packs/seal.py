@@ -15,7 +15,6 @@ from gatemark.core.change import AssetRef
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.policy import Waiver
 from gatemark.core.result import Blob, Cost, Result
-from gatemark.flow.house import House
 from gatemark.packs.arm_sources import ArmSource
 from gatemark.packs.arms import ArmAnswers, scoring_of
 from gatemark.packs.data import OpenPack
@@ -24,6 +23,7 @@ from gatemark.packs.grading import LICENCE, replies_name
 from gatemark.packs.judge import Gathered, judge_pack, result_of
 from gatemark.packs.qualification import SuiteLicence
 from gatemark.packs.rejudge import kept_definition
+from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
 EVIDENCE_TYPE = "application/octet-stream"
@@ -65,7 +65,7 @@ class PackRun(msgspec.Struct, frozen=True):
 
 
 def seal_run(
-    house: House, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
+    house: Workspace, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
 ) -> Result:
     """Judge a run, seal the result, and keep it with all that it rests on."""
     written = run.written()

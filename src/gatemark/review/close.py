@@ -24,7 +24,6 @@ from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.item_counts import with_items
 from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
@@ -57,6 +56,7 @@ from gatemark.review.unblind import (
     gold_records,
     unblind,
 )
+from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"
 CLOSERS: Final = ("pack_owner", "evaluator")
@@ -106,7 +106,7 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
     ballots_digest: str
 
 
-def close_review(house: House, request: CloseReview) -> ReviewOutcome:
+def close_review(house: Workspace, request: CloseReview) -> ReviewOutcome:
     """End a review and judge it; a closed one is only judged again."""
     stored = house.reviews.get(request.review)
     plan = stored.plan
@@ -128,7 +128,7 @@ def close_review(house: House, request: CloseReview) -> ReviewOutcome:
     return review_outcome(house, request.review)
 
 
-def review_outcome(house: House, name: str, *, may_seal: bool = True) -> ReviewOutcome:
+def review_outcome(house: Workspace, name: str, *, may_seal: bool = True) -> ReviewOutcome:
     """The outcome of a closed review, from what is kept.
 
     Who only looks seals nothing; a result that is not in the store is then left out.
@@ -174,7 +174,7 @@ def review_outcome(house: House, name: str, *, may_seal: bool = True) -> ReviewO
     )
 
 
-def export_votes(house: House, name: str, candidate: str | None = None) -> bytes:
+def export_votes(house: Workspace, name: str, candidate: str | None = None) -> bytes:
     """The opened votes against the baseline as ``gatemark.vote/1`` lines."""
     stored = house.reviews.get(name)
     if stored.closing is None:
@@ -188,7 +188,7 @@ def export_votes(house: House, name: str, candidate: str | None = None) -> bytes
     return _vote_lines(_open(house, stored).between(wanted, stored.plan.baseline))
 
 
-def running_numbers(house: House, stored: StoredReview) -> dict[str, Any]:
+def running_numbers(house: Workspace, stored: StoredReview) -> dict[str, Any]:
     """What the votes say so far, for reviews that allow looking."""
     opened = _open(house, stored)
     found: dict[str, Any] = {}
@@ -198,7 +198,7 @@ def running_numbers(house: House, stored: StoredReview) -> dict[str, Any]:
     return found
 
 
-def _end(house: House, stored: StoredReview, request: CloseReview) -> None:
+def _end(house: Workspace, stored: StoredReview, request: CloseReview) -> None:
     name = stored.plan.name
     now = house.clock()
 
@@ -216,7 +216,7 @@ def _end(house: House, stored: StoredReview, request: CloseReview) -> None:
     house.reviews.close(name, Closing(house.actor, now, request.early or ""), tell)
 
 
-def _require_closer(house: House, stored: StoredReview) -> None:
+def _require_closer(house: Workspace, stored: StoredReview) -> None:
     """Whoever made a review may end it, and people who own or run evaluations."""
     if house.actor == stored.created_by:
         return
@@ -228,7 +228,7 @@ def _require_closer(house: House, stored: StoredReview) -> None:
         )
 
 
-def _open(house: House, stored: StoredReview) -> Opened:
+def _open(house: Workspace, stored: StoredReview) -> Opened:
     name = stored.plan.name
     check_key(house.reviews.sealed(stored), stored.key, _committed(house, name))
     pairs = dict(enumerate(map(read_pair, house.reviews.documents(name)), start=1))
@@ -239,7 +239,7 @@ def _open(house: House, stored: StoredReview) -> Opened:
     return Opened(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
 
 
-def _check_ballots(house: House, name: str, cast: Sequence[CastVote]) -> None:
+def _check_ballots(house: Workspace, name: str, cast: Sequence[CastVote]) -> None:
     """Refuse votes that are not the ones that a review was closed with."""
     for event, payload in house.events.events(subject=subject_of_review(name)):
         if event.kind == REVIEW_UNBLINDED and payload is not None:
@@ -252,7 +252,7 @@ def _check_ballots(house: House, name: str, cast: Sequence[CastVote]) -> None:
     raise IntegrityError(f"the ledger does not tell that review {name} was closed")
 
 
-def _committed(house: House, name: str) -> str:
+def _committed(house: Workspace, name: str) -> str:
     """The commitment as the ledger has it: a row beside it could have been changed."""
     for event, payload in house.events.events(subject=subject_of_review(name)):
         if event.kind == REVIEW_CREATED and payload is not None:
@@ -278,7 +278,7 @@ def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
 
 
 def _examine(
-    house: House, opened: Opened, votes: Sequence[OpenVote], folder: Path | None = None
+    house: Workspace, opened: Opened, votes: Sequence[OpenVote], folder: Path | None = None
 ) -> Examined:
     """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
     plan = opened.stored.plan
@@ -325,7 +325,7 @@ def _kept(opened: Opened) -> dict[str, bytes]:
     return {SITTING: sitting, EXPECTED_IDS: pinned.encode()}
 
 
-def _judge(house: House, opened: Opened, candidate: str, *, may_seal: bool) -> CandidateOutcome:
+def _judge(house: Workspace, opened: Opened, candidate: str, *, may_seal: bool) -> CandidateOutcome:
     plan = opened.stored.plan
     votes = opened.between(candidate, plan.baseline)
     if not votes:
@@ -368,7 +368,7 @@ def _judge(house: House, opened: Opened, candidate: str, *, may_seal: bool) -> C
     )
 
 
-def _is_kept(house: House, result_id: str) -> bool:
+def _is_kept(house: Workspace, result_id: str) -> bool:
     """Whether the very same judgement is sealed already; asking again must write nothing."""
     try:
         house.results.get(result_id)

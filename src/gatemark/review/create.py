@@ -22,7 +22,6 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
 from gatemark.lifecycle.assets import version_ref
@@ -49,6 +48,7 @@ from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, token
 from gatemark.review.stores.reviews import Show, StoredReview
 from gatemark.review.tells import find_tells
 from gatemark.review.unblind import CastVote, check_answer, undecided
+from gatemark.workspace import Workspace
 
 __all__ = [
     "Answered",
@@ -131,7 +131,7 @@ class SavedVote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create_review(
-    house: House,
+    house: Workspace,
     request: CreateReview,
     choices: ReadingChoices | None = None,
     *,
@@ -182,7 +182,7 @@ def create_review(
     return created
 
 
-def next_pair(house: House, name: str, reviewer: str) -> ShownPair | None:
+def next_pair(house: Workspace, name: str, reviewer: str) -> ShownPair | None:
     """The pair before a reviewer: the one not answered yet, or a fresh one; None at the end."""
     stored = open_review(house, name)
     _require_reviewer(house, stored, reviewer)
@@ -205,14 +205,14 @@ def next_pair(house: House, name: str, reviewer: str) -> ShownPair | None:
     return None if show is None else _shown(house, stored, show)
 
 
-def shown_pair(house: House, name: str, reviewer: str, shown_token: str) -> ShownPair:
+def shown_pair(house: Workspace, name: str, reviewer: str, shown_token: str) -> ShownPair:
     """A pair that a reviewer has seen before, to look at it again."""
     stored = open_review(house, name)
     _require_reviewer(house, stored, reviewer)
     return _shown(house, stored, _find_show(house, name, reviewer, shown_token))
 
 
-def cast_vote(house: House, request: VoteRequest) -> SavedVote:
+def cast_vote(house: Workspace, request: VoteRequest) -> SavedVote:
     """Keep a vote, a changed vote or a skip; only pairs that were shown can be voted on."""
     name, reason = request.review, request.reason
     stored = open_review(house, name)
@@ -224,7 +224,7 @@ def cast_vote(house: House, request: VoteRequest) -> SavedVote:
     return SavedVote(review=name, token=show.token, answered=request.answered, version=version)
 
 
-def open_review(house: House, name: str) -> StoredReview:
+def open_review(house: Workspace, name: str) -> StoredReview:
     """A review that can still be voted in."""
     stored = house.reviews.get(name)
     if stored.closing is not None:
@@ -232,7 +232,7 @@ def open_review(house: House, name: str) -> StoredReview:
     return stored
 
 
-def tell_ledger(house: House, connection: sa.Connection, draft: EventDraft) -> None:
+def tell_ledger(house: Workspace, connection: sa.Connection, draft: EventDraft) -> None:
     """Add an event in a transaction that writes something else too."""
     house.store.events.add(connection, lambda _: [draft])
 
@@ -242,7 +242,7 @@ def subject_of_review(name: str) -> str:
     return f"review:{name}"
 
 
-def lookers(house: House, name: str) -> frozenset[str]:
+def lookers(house: Workspace, name: str) -> frozenset[str]:
     """Who has seen numbers of a review before its end."""
     subject = subject_of_review(name)
     return frozenset(
@@ -253,13 +253,13 @@ def lookers(house: House, name: str) -> frozenset[str]:
 
 
 def _event(
-    house: House, kind: str, name: str, payload: Mapping[str, Any], *, at: datetime
+    house: Workspace, kind: str, name: str, payload: Mapping[str, Any], *, at: datetime
 ) -> EventDraft:
     return EventDraft(kind, at, house.actor, subject_of_review(name), payload)
 
 
 def _arms(
-    house: House, request: CreateReview, choices: ReadingChoices
+    house: Workspace, request: CreateReview, choices: ReadingChoices
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """The answers of every arm, and what a sealed result says the arms are."""
     plan = request.plan
@@ -277,7 +277,9 @@ def _arms(
     return {arm: read_answers(request.files[arm], choices) for arm in plan.arms}, {}
 
 
-def _with_assets(house: House, request: CreateReview, known: Mapping[str, AssetRef]) -> ReviewPlan:
+def _with_assets(
+    house: Workspace, request: CreateReview, known: Mapping[str, AssetRef]
+) -> ReviewPlan:
     """The plan with the versions that its arms are; the ledger must know those that are named."""
     named = {arm: version_ref(house, parse_version_ref(a)) for arm, a in request.assets.items()}
     for arm, said in named.items():
@@ -295,7 +297,7 @@ def _facts(created: ReviewCreated, matched: Matched) -> dict[str, Any]:
     return {"left_out": created.left_out, "left_out_items": listed, "tells": list(created.tells)}
 
 
-def _require_reviewer(house: House, stored: StoredReview, reviewer: str) -> None:
+def _require_reviewer(house: Workspace, stored: StoredReview, reviewer: str) -> None:
     try:
         msgspec.convert(reviewer, Actor)
     except msgspec.ValidationError as error:
@@ -309,14 +311,14 @@ def _require_reviewer(house: House, stored: StoredReview, reviewer: str) -> None
         )
 
 
-def _find_show(house: House, name: str, reviewer: str, shown_token: str) -> Show:
+def _find_show(house: Workspace, name: str, reviewer: str, shown_token: str) -> Show:
     for show in house.reviews.shows(name, reviewer):
         if secrets.compare_digest(show.token.encode(), shown_token.encode()):
             return show
     raise UnknownNameError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
 
 
-def _shown(house: House, stored: StoredReview, show: Show) -> ShownPair:
+def _shown(house: Workspace, stored: StoredReview, show: Show) -> ShownPair:
     pair = house.reviews.pair(stored.plan.name, show.number)
     first, second = pair.answers
     seen = house.reviews.shows(stored.plan.name, show.reviewer)

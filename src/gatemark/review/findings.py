@@ -14,13 +14,13 @@ from gatemark.evidence.folds.run_exam import exam_job
 from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.gate.judge import judge
 from gatemark.review.agreement import shared_ratings
 from gatemark.review.create import lookers
 from gatemark.review.plan import Pair
 from gatemark.review.stores.reviews import StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
+from gatemark.workspace import Workspace
 
 AGREEMENT: Final = "agreement"
 AGREEMENT_RULES: Final = ("agreement.pa", "agreement.kappa")
@@ -200,7 +200,7 @@ def ranking(opened: Opened) -> dict[str, Any]:
 
 
 def caveats(
-    house: House,
+    house: Workspace,
     opened: Opened,
     spread: VoteSpread,
     couples: Sequence[PairAgreement],

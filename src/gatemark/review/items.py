@@ -18,11 +18,11 @@ from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, refuse
 from gatemark.evidence.source import Source, inspect_source
 from gatemark.evidence.whole_file import admitted_batches, whole_file
-from gatemark.flow.house import House
 from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, Pair
 from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 from gatemark.samples.read_samples import is_own_file
+from gatemark.workspace import Workspace
 
 SAME: Final = "same"
 MAX_SEARCHED: Final = 500
@@ -79,7 +79,7 @@ def _foreign(source: Source, choices: ReadingChoices) -> Imported:
 
 
 def sealed_answers(
-    house: House, reference: str, suite: str | None
+    house: Workspace, reference: str, suite: str | None
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """Both arms' answers to one suite of a pack run, and what the sealed result says they are."""
     result = house.results.get(reference)
@@ -108,7 +108,7 @@ def sealed_answers(
     return arms, {arm: ref for arm, ref in about.items() if ref is not None}
 
 
-def newest_result(house: House, pack: str) -> str:
+def newest_result(house: Workspace, pack: str) -> str:
     """The newest sealed result of a pack."""
     before, seen = None, 0
     while seen < MAX_SEARCHED and (lines := house.results.lines(SEARCHED_AT_ONCE, before)):

@@ -19,7 +19,6 @@ from gatemark.core.errors import (
 from gatemark.core.measurement import Measurement
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.decisions.people import require_role
@@ -41,6 +40,7 @@ from gatemark.review.labelling import (
     settle,
 )
 from gatemark.review.plan import check_words
+from gatemark.workspace import Workspace
 
 __all__ = [
     "AcceptLabels",
@@ -99,7 +99,7 @@ class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create_labels(
-    house: House, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
+    house: Workspace, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
 ) -> int:
     """Make a set of the samples of a file; gives the number of items."""
     answers = read_answers(path, choices or ReadingChoices())
@@ -118,7 +118,7 @@ def create_labels(
     return len(items)
 
 
-def next_sample(house: House, name: str, reviewer: str) -> LabelItem | None:
+def next_sample(house: Workspace, name: str, reviewer: str) -> LabelItem | None:
     """The next sample before a reviewer; what others said is not told."""
     plan = house.labels.get(name)
     _require_reviewer(plan, reviewer)
@@ -127,7 +127,7 @@ def next_sample(house: House, name: str, reviewer: str) -> LabelItem | None:
     return None if number is None else house.labels.item(name, number)
 
 
-def give_label(house: House, request: GiveLabel) -> int:
+def give_label(house: Workspace, request: GiveLabel) -> int:
     """Keep a label, or a changed one; gives its version."""
     plan = house.labels.get(request.labels)
     _require_reviewer(plan, request.reviewer)
@@ -139,7 +139,7 @@ def give_label(house: House, request: GiveLabel) -> int:
     return house.labels.mark(request.labels, mark, house.clock())
 
 
-def label_status(house: House, name: str) -> LabelStatus:
+def label_status(house: Workspace, name: str) -> LabelStatus:
     """How far a set is, and how well people agree."""
     plan = house.labels.get(name)
     ids = house.labels.ids(name)
@@ -165,7 +165,7 @@ def label_status(house: House, name: str) -> LabelStatus:
     )
 
 
-def accept_labels(house: House, request: AcceptLabels) -> Accepted:
+def accept_labels(house: Workspace, request: AcceptLabels) -> Accepted:
     """Accept what is agreed upon; only a pack_owner may, and not alone about own labels."""
     name = request.labels
     plan = house.labels.get(name)
@@ -224,7 +224,7 @@ def accept_labels(house: House, request: AcceptLabels) -> Accepted:
     )
 
 
-def accepted_rows(house: House, name: str) -> bytes:
+def accepted_rows(house: Workspace, name: str) -> bytes:
     """The accepted labels as a data set, checked against what the ledger says was accepted."""
     plan = house.labels.get(name)
     accepted = house.labels.accepted(name)
@@ -270,7 +270,7 @@ def _agreement(marks: list[Mark]) -> tuple[Measurement, ...]:
     return measure.finish(measure.step(measure.zero(), rows))
 
 
-def _number(house: House, name: str, item: str) -> int:
+def _number(house: Workspace, name: str, item: str) -> int:
     ids = house.labels.ids(name)
     if item not in ids:
         raise UnknownNameError(f"{name} has no item {item!r}")

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
 from gatemark.review.create import subject_of_review, undecided_pairs
 from gatemark.review.queue import is_complete, missing_counts
 from gatemark.review.stores.reviews import StoredReview
+from gatemark.workspace import Workspace
 
 
 class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
     hidden_because: str | None
 
 
-def review_status(house: House, name: str, looker: str | None = None) -> ReviewStatus:
+def review_status(house: Workspace, name: str, looker: str | None = None) -> ReviewStatus:
     """How far a review is; ``looker`` asks for the numbers, which the ledger notes."""
     stored = house.reviews.get(name)
     plan = stored.plan
@@ -69,7 +69,7 @@ def review_status(house: House, name: str, looker: str | None = None) -> ReviewS
 
 
 def _numbers(
-    house: House, stored: StoredReview, looker: str | None
+    house: Workspace, stored: StoredReview, looker: str | None
 ) -> tuple[dict[str, Any] | None, str | None]:
     plan = stored.plan
     if stored.closing is not None:

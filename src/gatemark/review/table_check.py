@@ -8,7 +8,6 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
@@ -26,6 +25,7 @@ from gatemark.review.sealed_rows import (
     review_findings,
     sealed_vote_findings,
 )
+from gatemark.workspace import Workspace
 
 MOST_NAMED: Final = 5
 SHORT: Final = 19
@@ -34,7 +34,7 @@ SHORT: Final = 19
 class ReviewTables:
     """Learns what events tell of reviews and labels, and then compares the tables."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Workspace) -> None:
         self._house = house
         self._reviews: dict[str, ReviewEvents] = {}
         self._labels: dict[str, list[LedgerFact]] = {}

@@ -10,9 +10,9 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.evidence.dataset import draw
+from gatemark.evidence.hygiene.personal import personal_data
+from gatemark.evidence.hygiene.secrets import secret_kinds
 from gatemark.evidence.rows import Row, freeze
-from gatemark.hygiene.personal import personal_data
-from gatemark.hygiene.secrets import secret_kinds
 from gatemark.packs.pack import Sampling
 from gatemark.samples.importer import ForeignSample
 

@@ -22,7 +22,6 @@ from gatemark.drift.alert import Alert, AlertPlan, alert_id
 from gatemark.drift.alerts import Delivered, queue_one, send_pending
 from gatemark.drift.signal import Level
 from gatemark.evidence.settings_file import read_settings
-from gatemark.flow.house import House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
 from gatemark.ledger.payloads import SYSTEM
@@ -40,6 +39,7 @@ from gatemark.schedule.cadence import (
     triggered,
 )
 from gatemark.schedule.stores import Run, RunState
+from gatemark.workspace import Workspace
 
 HEAD: Final = "gatemark_schedules"
 GRACE_S: Final = 60
@@ -110,7 +110,7 @@ def read_plan(path: str | None) -> Plan:
     return Plan((*plan.schedules, *kept))
 
 
-def list_schedules(house: House, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
+def list_schedules(house: Workspace, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
     seen = house.schedule_runs.known_since([one.id for one in plan.schedules], now)
     lines = []
@@ -134,7 +134,7 @@ def list_schedules(house: House, plan: Plan, now: datetime) -> tuple[ScheduleLin
     return tuple(lines)
 
 
-def due_now(house: House, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
+def due_now(house: Workspace, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
     """What is due, missed or expired; only looks."""
     triggers = house.schedule_runs.triggers(now)
     found: list[Occasion] = []
@@ -149,7 +149,7 @@ def due_now(house: House, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
 
 
 def tick_schedules(
-    house: House,
+    house: Workspace,
     plan: Plan,
     *,
     now: datetime,
@@ -199,18 +199,18 @@ def tick_schedules(
 
 
 def fire(
-    house: House, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
+    house: Workspace, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
 ) -> bool:
     """Tell the schedules that something happened; False when they know."""
     return house.schedule_runs.add_trigger(Trigger(kind, identity, now, asset))
 
 
-def recent_runs(house: House, limit: int, schedule: str | None = None) -> list[Run]:
+def recent_runs(house: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
     """What became of the latest occasions."""
     return house.schedule_runs.runs(limit, schedule)
 
 
-def note_changes(house: House, now: datetime) -> int:
+def note_changes(house: Workspace, now: datetime) -> int:
     """Every version that was registered is a change that full packs wait for."""
     added = 0
     for event, payload in house.events.events(kind=ASSET_REGISTERED):
@@ -221,7 +221,9 @@ def note_changes(house: House, now: datetime) -> int:
     return added
 
 
-def _tell_overdue(house: House, plan: Plan, now: datetime, alerts: AlertPlan) -> tuple[str, ...]:
+def _tell_overdue(
+    house: Workspace, plan: Plan, now: datetime, alerts: AlertPlan
+) -> tuple[str, ...]:
     """Raise a warning, once, for each schedule that has not been run for too long."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
     seen = house.schedule_runs.first_seen([schedule.id for schedule in active], now)
@@ -252,7 +254,7 @@ def _tell_overdue(house: House, plan: Plan, now: datetime, alerts: AlertPlan) ->
     return tuple(found)
 
 
-def _runner(house: House, alerts_file: str | None) -> Runner:
+def _runner(house: Workspace, alerts_file: str | None) -> Runner:
     settings = {"GATEMARK_STORE": house.address}
     if alerts_file is not None and PROBE_ALERTS not in os.environ:
         settings[PROBE_ALERTS] = str(Path(alerts_file).resolve())

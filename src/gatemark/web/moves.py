@@ -12,7 +12,6 @@ import msgspec
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
-from gatemark.flow.house import House
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.journey import (
     Acted,
@@ -29,12 +28,13 @@ from gatemark.lifecycle.journey import (
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.web.areas.overview import Ballot, asset_etag, vote
 from gatemark.web.problems import Problem
+from gatemark.workspace import Workspace
 
 _TAG: Final = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"\Z')
 
 
 def locked(
-    house: House, asset: str, tag: str | None, do: Callable[[int], Acted], *, needs: bool = True
+    house: Workspace, asset: str, tag: str | None, do: Callable[[int], Acted], *, needs: bool = True
 ) -> Acted:
     """Do something to an asset that nobody changed since it was looked at.
 
@@ -58,7 +58,7 @@ def locked(
         raise
 
 
-def _changed(house: House, asset: str) -> Problem:
+def _changed(house: Workspace, asset: str) -> Problem:
     headers: dict[str, str] = {}
     try:
         headers = {"ETag": asset_etag(house, asset)}
@@ -97,7 +97,7 @@ FREE: Final = frozenset({"demote", "rollback", "pause"})
 """Verbs that take authority away: no lock may stop them."""
 
 
-def move(house: House, identity: Identity, verb: str, wish: Wish, tag: str | None) -> Acted:
+def move(house: Workspace, identity: Identity, verb: str, wish: Wish, tag: str | None) -> Acted:
     """Carry out what somebody wants of a version."""
     build = _VERBS[verb]
     asset_etag(house, wish.asset)
@@ -115,7 +115,7 @@ def move(house: House, identity: Identity, verb: str, wish: Wish, tag: str | Non
     return locked(house, wish.asset, tag, do, needs=verb not in FREE)
 
 
-def _promote(house: House, wish: Wish, common: dict[str, Any]) -> Command:
+def _promote(house: Workspace, wish: Wish, common: dict[str, Any]) -> Command:
     to = "canary_1" if wish.to == "canary" else wish.to
     if wish.incident and to != "enabled":
         raise UsageError("breaking the glass only enables")
@@ -128,13 +128,13 @@ def _promote(house: House, wish: Wish, common: dict[str, Any]) -> Command:
     )
 
 
-def _demote(_: House, wish: Wish, common: dict[str, Any]) -> Command:
+def _demote(_: Workspace, wish: Wish, common: dict[str, Any]) -> Command:
     if not wish.note.strip():
         raise UsageError("say why it is demoted")
     return Demote(version=wish.version, to=wish.to or "demoted", **common)  # type: ignore[arg-type]
 
 
-def _waive(house: House, wish: Wish, common: dict[str, Any]) -> Command:
+def _waive(house: Workspace, wish: Wish, common: dict[str, Any]) -> Command:
     expires_at = house.clock() + timedelta(days=wish.days or 0)
     return Waive(version=_version(wish), gate=wish.gate, expires_at=expires_at, **common)  # type: ignore[arg-type]
 
@@ -145,7 +145,7 @@ def _version(wish: Wish) -> str:
     return wish.version
 
 
-_VERBS: Final[dict[str, Callable[[House, Wish, dict[str, Any]], Command]]] = {
+_VERBS: Final[dict[str, Callable[[Workspace, Wish, dict[str, Any]], Command]]] = {
     "promote": _promote,
     "demote": _demote,
     "rollback": lambda _, wish, common: RollBack(version=wish.version, to=wish.to, **common),
@@ -159,7 +159,7 @@ _VERBS: Final[dict[str, Callable[[House, Wish, dict[str, Any]], Command]]] = {
 VERBS: Final = tuple(_VERBS)
 
 
-def cast_vote(house: House, identity: Identity, ballot: Ballot, tag: str | None) -> Acted:
+def cast_vote(house: Workspace, identity: Identity, ballot: Ballot, tag: str | None) -> Acted:
     """Vote on a step; only on what was looked at."""
     full = msgspec.structs.replace(ballot, result_ids=result_ids(house, ballot.result_ids))
     return locked(house, ballot.asset, tag, lambda expected: vote(house, identity, full, expected))

@@ -12,10 +12,10 @@ import uvicorn
 from gatemark.accounts.journey import first_link, link_for
 from gatemark.accounts.oidc import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
-from gatemark.flow.house import House
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings, check_settings
+from gatemark.workspace import Workspace
 
 MAX_CONNECTIONS = 1_000
 
@@ -25,7 +25,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     check_settings(settings)
     if settings.oidc is not None:
         read_sign_in_way(settings.oidc)
-    house = House(store=store)
+    house = Workspace(store=store)
     listener = _listen(settings)
     try:
         # A store that this build cannot use must stop the start, not the first request.
@@ -34,7 +34,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         listener.close()
         raise
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
-    app = create_app(settings, lambda person: House(store=store, actor=person))
+    app = create_app(settings, lambda person: Workspace(store=store, actor=person))
     say(f"Gatemark serves {house.address} at {settings.base_url}")
     if secret is not None:
         say(f"First sign-in, works once, for a day: {settings.base_url}/join/{secret}")
@@ -68,7 +68,7 @@ def print_link(
     settings: ServerSettings, store: str, person: str, say: Callable[[str], object]
 ) -> int:
     """A link to a new password for somebody, for whoever holds the store."""
-    house = House(store=store)
+    house = Workspace(store=store)
     house.existing_store()
     say(f"{settings.base_url}/join/{link_for(house, person)}")
     return 0

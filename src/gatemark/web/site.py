@@ -22,13 +22,13 @@ from gatemark.accounts.journey import (
 )
 from gatemark.accounts.oidc import read_sign_in_way
 from gatemark.core.errors import NotAllowedError
-from gatemark.flow.house import House
 from gatemark.web.areas.runs import RunBoard
 from gatemark.web.guards import SAFE
 from gatemark.web.limiter import Limiter
 from gatemark.web.problems import Problem
 from gatemark.web.settings import ServerSettings
 from gatemark.web.workspaces import Houses, OpenHouse
+from gatemark.workspace import Workspace
 
 FORM_FIELD: Final = "form_mark"
 MARK_HEADER: Final = "x-csrf-token"
@@ -56,7 +56,7 @@ class Site:
         return "__Host-gatemark" if self.settings.is_https else "gatemark"
 
     @property
-    def house(self) -> House:
+    def house(self) -> Workspace:
         """The house of this thread."""
         return self.houses.mine
 
@@ -78,7 +78,7 @@ class Site:
             self._kept[key] = made
         return made
 
-    def house_of(self, person: str) -> House:
+    def house_of(self, person: str) -> Workspace:
         """A house in which somebody acts by name."""
         return self._open_house(person)
 

@@ -7,15 +7,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
-OpenHouse = Callable[[str | None], House]
+OpenHouse = Callable[[str | None], Workspace]
 
 
 class _Lease:
     """A house in the hands of one thread; it goes when the thread does."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Workspace) -> None:
         self.house = house
 
 
@@ -27,11 +27,11 @@ class Houses:
 
     def __init__(self, open_house: OpenHouse) -> None:
         self._open_house = open_house
-        self._idle: deque[House] = deque()
+        self._idle: deque[Workspace] = deque()
         self._mine = threading.local()
 
     @property
-    def mine(self) -> House:
+    def mine(self) -> Workspace:
         """The house of this thread: what it has read of the ledger is nobody else's to change."""
         lease: _Lease | None = getattr(self._mine, "lease", None)
         if lease is None:
@@ -39,14 +39,14 @@ class Houses:
             weakref.finalize(lease, self._idle.append, lease.house).atexit = False
         return lease.house
 
-    def prepare(self, count: int, make_ready: Callable[[House], object]) -> None:
+    def prepare(self, count: int, make_ready: Callable[[Workspace], object]) -> None:
         """Open houses before anybody waits for them."""
         for _ in range(count):
             house = self._open_house(None)
             make_ready(house)
             self._idle.append(house)
 
-    def _taken(self) -> House:
+    def _taken(self) -> Workspace:
         try:
             return self._idle.pop()
         except IndexError:

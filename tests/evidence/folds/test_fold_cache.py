@@ -14,7 +14,7 @@ from gatemark.evidence.folds.fold_cache import FactsKeeper, Stamp, settled_stamp
 from gatemark.evidence.folds.fold_files import Keeping
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.advisory.journey import examine_advisory
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 LATER = datetime.now(UTC) + timedelta(hours=1)
 
@@ -51,7 +51,7 @@ class Desk:
         keeping = Keeping(FactsKeeper(self.folder), lambda: self.now, trusted=trusted)
         choices = more.pop("choices", ReadingChoices())
         examined = examine_advisory(
-            House(jobs=1), [str(path) for path in paths], choices, keeping=keeping, **more
+            Workspace(jobs=1), [str(path) for path in paths], choices, keeping=keeping, **more
         )
         return msgspec.json.encode((examined.report, examined.evidence))
 

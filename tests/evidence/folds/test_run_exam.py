@@ -19,9 +19,9 @@ from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.records import Pair
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import judge_exam
-from gatemark.testing.suites import check_exam
+from gatemark.testing.exams import check_exam
+from gatemark.workspace import Workspace
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 
@@ -99,9 +99,9 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
 
 def test_sealing_is_deterministic_and_one_changed_field_is_found(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", pairs(200))
-    house = House(store="unused", actor="tester")
+    house = Workspace(store="unused", actor="tester")
     moment = house.clock()
-    fixed = House(store="unused", actor="tester", clock=lambda: moment)
+    fixed = Workspace(store="unused", actor="tester", clock=lambda: moment)
     one, two = (
         judge_exam("agreement", sat(path), fixed, started_at=moment).result for _ in range(2)
     )
@@ -153,7 +153,7 @@ def test_dropping_a_pinned_row_never_makes_a_pass(
         LocalEngine(1),
         expected_ids=frozenset(row["qid"] for row in rows),
     )
-    house = House(store="unused", actor="tester")
+    house = Workspace(store="unused", actor="tester")
     result = judge_exam("agreement", examined, house, started_at=house.clock()).result
     assert result.verdict != "pass"
 

@@ -19,7 +19,7 @@ from gatemark.exams.advisory.categories import (
 )
 from gatemark.exams.advisory.decision import CLOSED_FLAGS
 from gatemark.exams.advisory.stability import PastRun
-from gatemark.testing.suites import check_exam
+from gatemark.testing.exams import check_exam
 
 from .decisions import (
     ACTION,

@@ -10,9 +10,9 @@ import pytest
 from gatemark.core.exam import Closing
 from gatemark.core.figure import Table
 from gatemark.core.policy import Waiver
+from gatemark.evidence.hygiene.private_text import PrivateTextRules
 from gatemark.exams.advisory.policy import loosened
 from gatemark.gate.decide import decide
-from gatemark.hygiene.private_text import PrivateTextRules
 
 from .decisions import (
     LANE,

@@ -18,7 +18,7 @@ from gatemark.exams.overhead.exam import OverheadExam, WindowPair
 from gatemark.exams.overhead.policy import Options
 from gatemark.exams.overhead.run_exam import examine_overhead
 from gatemark.exams.overhead.views import SHOWN_BINS
-from gatemark.testing.suites import check_exam
+from gatemark.testing.exams import check_exam
 
 from .arms import count_arm, loss_arm
 

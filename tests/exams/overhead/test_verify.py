@@ -25,7 +25,7 @@ from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.exams.overhead.verify import CHECKS, VerifyRequest, verify_overhead
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
 
@@ -302,7 +302,7 @@ def test_no_value_of_a_report_can_be_changed_or_left_out_unnoticed(
 
     def exit_code(document: Any) -> int:
         path.write_text(json.dumps(document))
-        return verify_overhead(House(), request, ReadingChoices()).exit_code
+        return verify_overhead(Workspace(), request, ReadingChoices()).exit_code
 
     assert exit_code(report) == 0
     places = [

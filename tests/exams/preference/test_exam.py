@@ -13,7 +13,7 @@ import pytest
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.plugins import measures, schemas
 from gatemark.exams.preference.exam import SUITE, Options
-from gatemark.testing.suites import check_exam
+from gatemark.testing.exams import check_exam
 
 Run = Callable[..., Any]
 

@@ -18,7 +18,7 @@ from gatemark.exams.runlog.exam import Options, RunlogExam
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
 from gatemark.exams.runlog.rows import METRICS, SCORES
 from gatemark.gate.decide import decide
-from gatemark.testing.suites import check_exam
+from gatemark.testing.exams import check_exam
 
 from .toys import decision, event, flush, log, measure, usage
 

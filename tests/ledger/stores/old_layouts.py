@@ -12,11 +12,11 @@ from tests.ledger.samples import ATTACHMENT, EVIDENCE, draft, result
 
 import gatemark.ledger.migrations
 from gatemark.core.canonical import canonical_bytes
-from gatemark.flow.house import DATABASE, House
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.tables import METADATA, RESULTS
+from gatemark.workspace import DATABASE, Workspace
 
 SEALED = (result("a", with_blobs=True), result("b", verdict="fail"), result("c"))
 NOTES = 5
@@ -35,7 +35,7 @@ def alembic_config(connection: sa.Connection | None = None) -> Config:
 
 def make_empty_store(address: str, layout: str) -> StorePlace:
     """A store of a layout that holds nothing, in a folder or a PostgreSQL schema."""
-    place = House(store=address).place()
+    place = Workspace(store=address).place()
     with place.database.writing() as connection:
         command.upgrade(alembic_config(connection), layout)
     return place
@@ -132,7 +132,7 @@ def store_rows(address: str) -> Rows:
 
 def layout_found(address: str) -> str | None:
     """The layout of a store by its address."""
-    place = House(store=address).place()
+    place = Workspace(store=address).place()
     try:
         return place.database.layout()
     finally:
@@ -141,7 +141,7 @@ def layout_found(address: str) -> str | None:
 
 def set_layout(address: str, layout: str) -> None:
     """Let a store say that it has another layout."""
-    place = House(store=address).place()
+    place = Workspace(store=address).place()
     with place.database.writing() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = :n"), {"n": layout})
     place.database.close()

@@ -20,11 +20,11 @@ from tests.ledger.listed import write_everything
 from tests.ledger.samples import ATTACHMENT, EVIDENCE, MOMENT, result
 
 from gatemark.core.errors import IntegrityError
-from gatemark.flow.house import DATABASE, House
 from gatemark.ledger.stores import table_rows
 from gatemark.ledger.stores.archive import TRAILER_BYTES, ArchiveReader, ArchiveWriter
 from gatemark.ledger.stores.backup import BackupReader
 from gatemark.ledger.stores.upgrade import LAYOUTS, NEWEST, USABLE
+from gatemark.workspace import DATABASE, Workspace
 
 from .old_layouts import SEALED, Rows, layout_found, make_old_store, set_layout, store_rows
 
@@ -78,7 +78,7 @@ def test_a_store_comes_back_whole_wherever_it_goes(
     address = new_place(first)
     make_old_store(address, NEWEST, everywhere=True)
     before = contents_of(address)
-    head = House(store=address).existing_store().events.head()
+    head = Workspace(store=address).existing_store().events.head()
     for number, kind in enumerate(others):
         file = tmp_path / f"{number}.tar.zst"
         ran = gatemark("store", "backup", file, "--store", address)
@@ -89,7 +89,7 @@ def test_a_store_comes_back_whole_wherever_it_goes(
         assert (ran.json["events"], ran.json["results"], ran.json["blobs"]) == (9, 3, 2)
         assert (ran.json["layout"], ran.json["state"]) == (NEWEST, "newest")
         assert contents_of(address) == before
-    house = House(store=address, clock=lambda: MOMENT)
+    house = Workspace(store=address, clock=lambda: MOMENT)
     assert house.events.head() == head
     assert house.blobs.get(SEALED[0].blobs[0].digest) == ATTACHMENT
     assert house.existing_store().events.missing_guards() == []
@@ -294,10 +294,10 @@ def test_a_place_that_is_taken_is_left_alone(
     (tmp_path / "other" / "notes.txt").write_text("mine")
     assert gatemark("store", "restore", archive, "--store", tmp_path / "other").code == 1
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["notes.txt"]
-    House(store=postgres_url).store.close()
+    Workspace(store=postgres_url).store.close()
     ran = gatemark("store", "restore", archive, "--store", postgres_url)
     assert (ran.code, "holds a store already; name another place" in ran.err) == (1, True)
-    assert House(store=postgres_url).existing_store().events.head().seq == 0
+    assert Workspace(store=postgres_url).existing_store().events.head().seq == 0
     (tmp_path / "empty").mkdir()
     assert gatemark("store", "restore", archive, "--store", tmp_path / "empty").code == 0
 
@@ -452,7 +452,7 @@ def test_what_follows_the_end_is_refused(archive: Path) -> None:
 def test_a_table_with_a_column_that_no_layout_has_is_not_dropped_silently(
     gatemark: Run, tmp_path: Path, postgres_url: str
 ) -> None:
-    House(store=postgres_url).store.close()
+    Workspace(store=postgres_url).store.close()
     with psycopg.connect(postgres_url) as connection:
         connection.execute("ALTER TABLE people ADD COLUMN nickname text")
     ran = gatemark("store", "backup", tmp_path / "b.tar.zst", "--store", postgres_url)
@@ -467,7 +467,7 @@ def test_a_table_with_a_column_that_no_layout_has_is_not_dropped_silently(
 def test_other_tables_in_the_same_schema_are_not_backed_up(
     gatemark: Run, tmp_path: Path, postgres_url: str
 ) -> None:
-    House(store=postgres_url).store.close()
+    Workspace(store=postgres_url).store.close()
     with psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE foreign_things (secret text)")
     file = tmp_path / "b.tar.zst"

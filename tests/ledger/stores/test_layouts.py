@@ -20,7 +20,6 @@ from tests.ledger.samples import MOMENT, result
 import gatemark as package
 from gatemark import __version__
 from gatemark.core.errors import BadInputError, NewerFormatError
-from gatemark.flow.house import DATABASE, House
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores.upgrade import (
     LAYOUTS,
@@ -31,6 +30,7 @@ from gatemark.ledger.stores.upgrade import (
     state_of,
     steps_after,
 )
+from gatemark.workspace import DATABASE, Workspace
 
 from .old_layouts import (
     alembic_config,
@@ -85,7 +85,7 @@ def test_an_older_store_is_refused_and_left_as_it_is(address: str, layout: str) 
     make_old_store(address, layout)
     rows = store_rows(address)
     files = files_of(Path(address)) if "://" not in address else {}
-    for opened in (House(store=address).existing_store, lambda: House(store=address).store):
+    for opened in (Workspace(store=address).existing_store, lambda: Workspace(store=address).store):
         with pytest.raises(BadInputError) as caught:
             opened()
         told = f": has layout {layout}, this build needs 0006 or newer: run "
@@ -100,7 +100,7 @@ def test_an_older_store_is_refused_and_left_as_it_is(address: str, layout: str) 
 
 def test_a_usable_store_is_opened_as_it_is_and_can_be_written(address: str) -> None:
     make_old_store(address, OLDEST_USABLE)
-    house = House(store=address, clock=lambda: MOMENT)
+    house = Workspace(store=address, clock=lambda: MOMENT)
     assert house.existing_store().layout == OLDEST_USABLE
     assert len(house.results.lines(9)) == 3
     house.results.append(result("d"))
@@ -131,10 +131,10 @@ def test_the_server_works_on_a_usable_store_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_newer_store_is_refused_by_its_layout_and_not_called_broken(address: str) -> None:
-    House(store=address).store.close()
+    Workspace(store=address).store.close()
     set_layout(address, "0999")
     with pytest.raises(NewerFormatError) as caught:
-        House(store=address).existing_store()
+        Workspace(store=address).existing_store()
     told = (
         f"has layout 0999, which this build ({__version__}, layouts up to {NEWEST}) does not know"
     )
@@ -144,10 +144,10 @@ def test_a_newer_store_is_refused_by_its_layout_and_not_called_broken(address: s
 
 
 def test_the_database_of_another_program_is_not_called_newer(address: str) -> None:
-    House(store=address).store.close()
+    Workspace(store=address).store.close()
     set_layout(address, "ae1027a6acf")
     with pytest.raises(BadInputError, match="does the database belong to another program"):
-        House(store=address).store.events.head()
+        Workspace(store=address).store.events.head()
 
 
 def test_looking_makes_no_store_in_a_database_without_one(gatemark: Run, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_looking_makes_no_store_in_a_database_without_one(gatemark: Run, tmp_pat
 def held(tmp_path: Path, gatemark: Run) -> tuple[Path, str]:
     """A store that was closed, with a result and an asset, and the id of the result."""
     folder = tmp_path / "store"
-    house = House(store=str(folder))
+    house = Workspace(store=str(folder))
     house.blobs.put(b"evidence")
     sealed = result("a")
     house.results.append(sealed)
@@ -219,7 +219,7 @@ def test_who_writes_gets_a_write_ahead_log(held: tuple[Path, str]) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode=DELETE")
     connection.close()
-    house = House(store=str(held[0]))
+    house = Workspace(store=str(held[0]))
     assert house.events.head().seq > 1
     assert path.read_bytes()[18:20] == b"\1\1", "version numbers of the file format: no log"
     house.events.append([EventDraft("noted", house.clock(), "a", None, {})])
@@ -231,7 +231,7 @@ def test_who_writes_gets_a_write_ahead_log(held: tuple[Path, str]) -> None:
 def test_every_command_ends_the_same_way_on_a_layout_it_cannot_use(
     gatemark: Run, address: str, tmp_path: Path, found: str
 ) -> None:
-    House(store=address).store.close()
+    Workspace(store=address).store.close()
     set_layout(address, found)
     assert gatemark("init", tmp_path / "pack").code == 0
     rows = store_rows(address)

@@ -20,11 +20,11 @@ import sqlalchemy as sa
 
 import gatemark as package
 from gatemark.core.errors import IntegrityError
-from gatemark.flow.house import DATABASE, House
 from gatemark.ledger import store as flow
 from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_store
 from gatemark.ledger.stores import sql
 from gatemark.ledger.stores.upgrade import LAYOUTS, NEWEST, steps_after
+from gatemark.workspace import DATABASE, Workspace
 
 from .old_layouts import NOTES, SEALED, layout_found, make_old_store, rows_of, store_rows
 
@@ -58,7 +58,7 @@ def test_a_store_of_any_layout_is_upgraded_and_its_backup_has_every_row(
     assert told == f"backup in {backup}"
     change = f"upgraded {folder / DATABASE} from layout {layout} to {NEWEST}"
     assert done == f"{change} ({', '.join(steps_after(layout))})"
-    events = House(store=str(folder)).existing_store().events.head().seq
+    events = Workspace(store=str(folder)).existing_store().events.head().seq
     assert events >= (len(SEALED) if layout == "0001" else EVENTS)
     assert checked.startswith(f"checked the chain of {events} events; ")
     assert backup.name.startswith(f"{DATABASE}.backup-{layout}-2")
@@ -72,7 +72,7 @@ def test_a_store_of_any_layout_is_upgraded_and_its_backup_has_every_row(
         assert len(found) == len(rows) or table in {"events", "payloads", "nodes"}, table
     assert layout_found(str(folder)) == NEWEST
     assert gatemark("ledger", "verify", "--store", folder).code == 0
-    assert [line.title for line in House(store=str(folder)).results.lines(9)] == ["c", "b", "a"]
+    assert [line.title for line in Workspace(store=str(folder)).results.lines(9)] == ["c", "b", "a"]
 
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     ran = gatemark("store", "upgrade", "--store", folder)
@@ -187,10 +187,10 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
     monkeypatch.setattr(sql, "migrate", migrate_and_fail)
     request = UpgradeRequest(backup=str(tmp_path / "b.tar.zst"))
     with pytest.raises(IntegrityError, match="the power went"):
-        upgrade_store(House(store=address), request)
+        upgrade_store(Workspace(store=address), request)
     assert (layout_found(address), store_rows(address)) == ("0003", before)
     monkeypatch.undo()
-    assert upgrade_store(House(store=address), UpgradeRequest(no_backup=True)).is_done
+    assert upgrade_store(Workspace(store=address), UpgradeRequest(no_backup=True)).is_done
 
 
 def test_a_migration_that_loses_rows_of_the_ledger_is_not_committed(
@@ -208,7 +208,7 @@ def test_a_migration_that_loses_rows_of_the_ledger_is_not_committed(
 
     monkeypatch.setattr(sql, "migrate", careless)
     with pytest.raises(IntegrityError, match="the upgrade would lose rows of results"):
-        upgrade_store(House(store=folder), UpgradeRequest())
+        upgrade_store(Workspace(store=folder), UpgradeRequest())
     assert (layout_found(folder), store_rows(folder)) == ("0005", before)
 
 
@@ -286,7 +286,7 @@ def test_of_two_upgrades_at_once_one_does_it_and_the_other_says_so(
 
     def upgrade(number: int) -> StoreUpgrade:
         request = UpgradeRequest(backup=str(tmp_path / f"{number}.tar.zst"))
-        return upgrade_store(House(store=address), request)
+        return upgrade_store(Workspace(store=address), request)
 
     monkeypatch.setattr(flow, "upgrade_database", wait_and_upgrade)
     with ThreadPoolExecutor(2) as threads:

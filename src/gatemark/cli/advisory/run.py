@@ -17,7 +17,7 @@ from gatemark.exams.advisory.decision import FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.journey import dry_run
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
 from gatemark.exams.advisory.message import render_markdown
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 
 @click.command("run")
@@ -104,7 +104,7 @@ def run_command(**flags: Any) -> int:
     # What a Python service prints must not get between a script and the JSON document.
     with told_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(
-            House(jobs=1),
+            Workspace(jobs=1),
             choices,
             Path(flags["out"]),
             random_bytes=secrets.token_bytes,

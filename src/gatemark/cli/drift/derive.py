@@ -12,7 +12,7 @@ from gatemark.cli.options import json_option, max_errors_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.drift.derive import DEFAULT_WINDOW, default_request, derive_points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 
 @click.command("derive")
@@ -48,7 +48,7 @@ def derive_command(**flags: Any) -> None:
       gatemark drift derive --run-log runs/V0.jsonl.gz --asset summariser
       gatemark drift derive --decisions decisions.jsonl
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     now: datetime = flags["now"] or house.clock()
     request = default_request(
         flags["run_logs"],

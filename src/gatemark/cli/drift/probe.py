@@ -18,7 +18,7 @@ from gatemark.drift.probe import Probe
 from gatemark.drift.probe import probe as run_probe
 from gatemark.drift.signal import ALARMS, UNJUDGED
 from gatemark.drift.views.text import action_lines, level_line, signal_table
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 ROWS = 40
@@ -41,10 +41,10 @@ def policy_options(function: F) -> F:
     )(function)
 
 
-def house_at(flags: dict[str, Any]) -> tuple[House, datetime]:
+def house_at(flags: dict[str, Any]) -> tuple[Workspace, datetime]:
     """The house with its clock at the moment a user asked for, and that moment."""
-    now: datetime = flags["now"] or House().clock()
-    house = House(store=flags["store"], clock=lambda: now)
+    now: datetime = flags["now"] or Workspace().clock()
+    house = Workspace(store=flags["store"], clock=lambda: now)
     house.existing_store()
     return house, now
 

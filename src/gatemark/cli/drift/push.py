@@ -12,7 +12,7 @@ from gatemark.cli.options import json_option, max_errors_option, store_option
 from gatemark.cli.screen import byte_progress, print_json
 from gatemark.drift.push import push_points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 
 @click.command("push")
@@ -41,8 +41,8 @@ def push_command(**flags: Any) -> None:
       gatemark drift push points.jsonl
       gatemark drift push - < points.jsonl
     """
-    now: datetime = flags["now"] or House().clock()
-    house = House(store=flags["store"], clock=lambda: now)
+    now: datetime = flags["now"] or Workspace().clock()
+    house = Workspace(store=flags["store"], clock=lambda: now)
     choices = ReadingChoices(
         check_duplicate_keys=flags["duplicate_key_check"], max_errors=flags["max_errors"]
     )

@@ -11,10 +11,10 @@ from gatemark.cli.ledger.keys import checkpoint, keygen, rotate
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
 from gatemark.core.errors import UsageError
-from gatemark.flow.house import House
 from gatemark.ledger.checks.text import verified_text
 from gatemark.ledger.journey import VerifyRequest, erase, export, log, set_clock_back, verify
 from gatemark.ledger.prove import check_proof, prove, prove_growth
+from gatemark.workspace import Workspace
 
 
 @click.group("ledger")
@@ -61,7 +61,7 @@ def verify_command(**flags: Any) -> int:
         rescore=flags["rescore"],
     )
     with running_count("events checked") as progress:
-        report = verify(House(store=flags["store"]), request, progress)
+        report = verify(Workspace(store=flags["store"]), request, progress)
     if flags["json"]:
         print_json(msgspec.to_builtins(report))
     else:
@@ -86,7 +86,7 @@ def export_command(folder: str, signing_key: str | None, store: str, json: bool)
     Example:
       gatemark ledger export exported --signing-key ledger.key
     """
-    done = export(House(store=store), folder, signing_key)
+    done = export(Workspace(store=store), folder, signing_key)
     if json:
         print_json(msgspec.to_builtins(done))
         return
@@ -119,7 +119,7 @@ def prove_command(**flags: Any) -> None:
     if flags["check"] is not None:
         click.echo(check_proof(flags["check"], flags["keys"]))
         return
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     proof: Any
     if flags["since"] is not None:
         proof = prove_growth(house, flags["since"], flags["checkpoint"])
@@ -142,7 +142,7 @@ def erase_command(what: str, reason: str, store: str) -> None:
     Example:
       gatemark ledger erase 12 --reason "request 4711: person asked to be forgotten"
     """
-    event = erase(House(store=store), what, reason)
+    event = erase(Workspace(store=store), what, reason)
     click.echo(f"erased {what}; event {event.seq} tells of it")
 
 
@@ -161,7 +161,7 @@ def log_command(**flags: Any) -> None:
       gatemark ledger log --subject support-triage
       gatemark ledger log --kind transition --json
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     found = log(
         house,
         after=flags["after"],
@@ -192,7 +192,7 @@ def clock_back_command(reason: str, store: str) -> None:
     Example:
       gatemark ledger clock-back --reason "host b was two days ahead"
     """
-    event = set_clock_back(House(store=store), reason)
+    event = set_clock_back(Workspace(store=store), reason)
     click.echo(f"event {event.seq}: times go on from {event.at.isoformat()}")
 
 

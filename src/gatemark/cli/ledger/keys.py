@@ -11,7 +11,6 @@ import msgspec
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
-from gatemark.flow.house import House
 from gatemark.ledger.keys import (
     KeyMade,
     make_key,
@@ -20,6 +19,7 @@ from gatemark.ledger.keys import (
     sign_checkpoint,
 )
 from gatemark.report.outputs import write_text
+from gatemark.workspace import Workspace
 
 
 def _show(made: KeyMade, *, json: bool) -> None:
@@ -46,7 +46,7 @@ def keygen(file: str, name: str | None, store: str, json: bool) -> None:
     Example:
       gatemark ledger keygen ledger.key
     """
-    _show(make_key(House(store=store), Path(file), name), json=json)
+    _show(make_key(Workspace(store=store), Path(file), name), json=json)
 
 
 @click.command("rotate")
@@ -69,7 +69,7 @@ def rotate(file: str, **flags: Any) -> None:
     """
     if (flags["signing_key"] is None) == (flags["lost"] is None):
         raise UsageError("give --signing-key, or --lost with a reason")
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     if flags["lost"] is None:
         made = rotate_key(house, flags["signing_key"], Path(file), flags["name"])
     else:
@@ -91,7 +91,7 @@ def checkpoint(signing_key: str, output: str | None, store: str) -> None:
     Example:
       gatemark ledger checkpoint --signing-key ledger.key -o checkpoint.txt
     """
-    note = sign_checkpoint(House(store=store), signing_key)
+    note = sign_checkpoint(Workspace(store=store), signing_key)
     if output is None:
         click.echo(note, nl=False)
     else:

@@ -19,7 +19,6 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.change import AssetKind
 from gatemark.core.readable_json import json_file
-from gatemark.flow.house import House
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
 from gatemark.lifecycle.journey import PauseVersion, ReportService, ResumeVersion, Waive, act
 from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
@@ -28,6 +27,7 @@ from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
 from gatemark.report.formats import load_renderer
 from gatemark.report.outputs import check_extensions, write_documents
+from gatemark.workspace import Workspace
 
 
 @click.group("asset")
@@ -108,7 +108,7 @@ def list_assets(store: str, json: bool) -> None:
     Example:
       gatemark asset list
     """
-    rows = asset_rows(House(store=store), asset_names(House(store=store)))
+    rows = asset_rows(Workspace(store=store), asset_names(Workspace(store=store)))
     if json:
         print_json([msgspec.to_builtins(row) for row in rows])
         return
@@ -131,7 +131,7 @@ def show(asset: str, environment: str, store: str, json: bool) -> None:
     Example:
       gatemark asset show triage
     """
-    card = asset_card(House(store=store), asset, environment)
+    card = asset_card(Workspace(store=store), asset, environment)
     if json:
         print_json(msgspec.to_builtins(card))
     else:
@@ -167,7 +167,7 @@ def history(**flags: Any) -> None:
     """
     check_extensions(flags["output"], (".json", ".html"))
     found = asset_history(
-        House(store=flags["store"]), flags["asset"], at=flags["at"], limit=flags["limit"]
+        Workspace(store=flags["store"]), flags["asset"], at=flags["at"], limit=flags["limit"]
     )
     write_documents(
         flags["output"],

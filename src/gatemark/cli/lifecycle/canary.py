@@ -17,11 +17,11 @@ from gatemark.cli.lifecycle.options import (
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.house import House
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.canary import canary_state, push_windows
 from gatemark.lifecycle.journey import run_due
 from gatemark.lifecycle.routing import assign
+from gatemark.workspace import Workspace
 
 
 @click.group("canary")
@@ -72,7 +72,7 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     Example:
       gatemark canary tick
     """
-    house = House(store=store) if now is None else House(store=store, clock=lambda: now)
+    house = Workspace(store=store) if now is None else Workspace(store=store, clock=lambda: now)
     house.existing_store()
     names = [asset] if asset is not None else list(asset_names(house))
     done = [acted for name in names for acted in run_due(house, name, environment)]
@@ -94,7 +94,7 @@ def show(asset: str, environment: str, store: str, json: bool) -> None:
     Example:
       gatemark canary show triage
     """
-    state = canary_state(House(store=store), asset, environment)
+    state = canary_state(Workspace(store=store), asset, environment)
     if json:
         print_json(msgspec.to_builtins(state))
         return

@@ -13,10 +13,10 @@ from gatemark.cli.lifecycle.options import (
     show_acted,
 )
 from gatemark.core.errors import UsageError
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import Demote, RollBack, act
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route
+from gatemark.workspace import Workspace
 
 
 def _asset_and_version(text: str) -> tuple[str, str | None]:
@@ -26,7 +26,7 @@ def _asset_and_version(text: str) -> tuple[str, str | None]:
     return ref.asset, ref.version
 
 
-def _tell_live(house: House, flags: dict[str, Any], asset: str) -> None:
+def _tell_live(house: Workspace, flags: dict[str, Any], asset: str) -> None:
     """Say what serves now; that nothing does must not go unseen."""
     now = route(house, asset, flags["environment"])
     if now.primary is None:

@@ -10,11 +10,11 @@ import click
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
-from gatemark.flow.house import House
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import Acted
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.views.format_events import document_of, lines_of
+from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,11 +68,11 @@ def cite_option(function: F) -> F:
     )(function)
 
 
-def acting_house(flags: dict[str, Any], *, must_exist: bool = True) -> House:
+def acting_house(flags: dict[str, Any], *, must_exist: bool = True) -> Workspace:
     """The house of a command that changes something, with whoever acts."""
     if flags["actor"] == SYSTEM:
         raise UsageError(f"nobody can act as {SYSTEM!r}: that is what Gatemark does by itself")
-    house = House(store=flags["store"], actor=flags["actor"])
+    house = Workspace(store=flags["store"], actor=flags["actor"])
     if must_exist:
         house.existing_store()
     return house

@@ -10,10 +10,10 @@ import msgspec
 from gatemark.cli.lifecycle.options import acting_house, acting_options, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import AdoptPolicy, act
 from gatemark.lifecycle.policy_file import policy_text, read_release_policy
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.workspace import Workspace
 
 
 @click.group("policy")
@@ -33,7 +33,7 @@ def show(store: str, json: bool) -> None:
     Example:
       gatemark policy show > release.yaml
     """
-    house = House(store=store)
+    house = Workspace(store=store)
     house.existing_store()
     rules = read_state(house, "*").house
     if json:

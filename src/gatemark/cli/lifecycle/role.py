@@ -9,10 +9,10 @@ import click
 from gatemark.cli.lifecycle.options import acting_house, acting_options, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import GrantRoles, act
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.workspace import Workspace
 
 ROLES = [role for role in get_args(Role) if role != "system"]
 
@@ -54,7 +54,7 @@ def list_roles(store: str, json: bool) -> None:
     Example:
       gatemark role list
     """
-    house = House(store=store)
+    house = Workspace(store=store)
     house.existing_store()
     roles = read_state(house, "*").house.roles
     if json:

@@ -11,8 +11,8 @@ from gatemark.cli.lifecycle.options import environment_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
-from gatemark.flow.house import House
 from gatemark.lifecycle.routing import route
+from gatemark.workspace import Workspace
 
 
 @click.command("route")
@@ -30,7 +30,7 @@ def route_command(**flags: Any) -> int:
     Example:
       gatemark route triage --json
     """
-    found = route(House(store=flags["store"]), flags["asset"], flags["environment"])
+    found = route(Workspace(store=flags["store"]), flags["asset"], flags["environment"])
     if flags["json"]:
         print_json(msgspec.to_builtins(found))
         return ExitCode.PASS if found.primary is not None else ExitCode.FAIL

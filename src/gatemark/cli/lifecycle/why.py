@@ -12,12 +12,12 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
 from gatemark.core.readable_json import json_file
-from gatemark.flow.house import House
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.views.text import why_text
 from gatemark.lifecycle.views.why import why
 from gatemark.report.formats import load_renderer
 from gatemark.report.outputs import check_extensions, write_documents
+from gatemark.workspace import Workspace
 
 
 @click.command("why")
@@ -44,7 +44,7 @@ def why_command(**flags: Any) -> int:
     """
     ref = parse_version_ref(flags["version"])
     check_extensions(flags["output"], (".json", ".html"))
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     house.existing_store()
     found = why(house, ref, flags["environment"])
     write_documents(

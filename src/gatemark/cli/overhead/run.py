@@ -12,8 +12,8 @@ from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.score.overhead import policy_options, policy_request, tell
 from gatemark.cli.screen import count_progress
 from gatemark.exams.overhead.run import run_overhead
-from gatemark.flow.house import House
 from gatemark.report.outputs import check_extensions, check_formats
+from gatemark.workspace import Workspace
 
 
 @click.command("run")
@@ -45,7 +45,7 @@ def run(**flags: Any) -> int:
     # What a target prints must not mix with the one document on standard output.
     with count_progress("running") as progress, redirect_stdout(sys.stderr):
         ran = run_overhead(
-            House(store=flags["store"]),
+            Workspace(store=flags["store"]),
             flags["config"],
             policy_request(flags),
             out=flags["out"],

@@ -12,10 +12,10 @@ from gatemark.core.readable_json import json_file
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.exams.overhead.verify import Verified, VerifyRequest, verify_overhead
-from gatemark.flow.house import House
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS, one_line
 from gatemark.scorers.scorer import shown
+from gatemark.workspace import Workspace
 
 
 @click.command("verify")
@@ -63,7 +63,7 @@ def verify(**flags: Any) -> int:
         policy=PolicyRequest(profile=flags["profile"], file=flags["policy"]),
         accept_overrides=flags["accept_overrides"],
     )
-    verified = verify_overhead(House(), request, ReadingChoices(max_errors=flags["max_errors"]))
+    verified = verify_overhead(Workspace(), request, ReadingChoices(max_errors=flags["max_errors"]))
     write_documents(
         flags["output"],
         {".json": lambda: json_file(verified)},

@@ -17,7 +17,6 @@ from gatemark.cli.review.vote import next_command, vote
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.review.create import (
     CreateReview,
     ReviewCreated,
@@ -25,6 +24,7 @@ from gatemark.review.create import (
     create_review,
 )
 from gatemark.review.status import ReviewStatus, review_status
+from gatemark.workspace import Workspace
 
 
 @click.group("review")
@@ -167,7 +167,7 @@ def status(**flags: Any) -> None:
       gatemark review status letters
       gatemark review status letters --look --actor ada
     """
-    house = House(store=flags["store"], actor=flags["actor"])
+    house = Workspace(store=flags["store"], actor=flags["actor"])
     house.existing_store()
     found = review_status(house, flags["name"], house.actor if flags["look"] else None)
     if flags["json"]:

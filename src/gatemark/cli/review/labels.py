@@ -12,7 +12,6 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.review.vote import shown_text
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
-from gatemark.flow.house import House
 from gatemark.report.outputs import write_text
 from gatemark.report.words import number
 from gatemark.review.labels import (
@@ -26,6 +25,7 @@ from gatemark.review.labels import (
     label_status,
     next_sample,
 )
+from gatemark.workspace import Workspace
 
 actor_option = click.option("--actor", metavar="NAME", envvar="GATEMARK_ACTOR", help="Who acts.")
 
@@ -148,7 +148,7 @@ def status(**flags: Any) -> None:
     Example:
       gatemark review labels status tone
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     house.existing_store()
     found = label_status(house, flags["name"])
     if flags["json"]:
@@ -207,7 +207,7 @@ def export(**flags: Any) -> None:
     Example:
       gatemark review labels export tone -o labels.jsonl
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     house.existing_store()
     rows = accepted_rows(house, flags["name"])
     if flags["output"] is None:

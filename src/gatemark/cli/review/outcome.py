@@ -10,7 +10,6 @@ from gatemark.cli.lifecycle.options import acting_house
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.verdict import EXIT_BY_OUTCOME
-from gatemark.flow.house import House
 from gatemark.report.outputs import write_text
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.review.close import (
@@ -20,6 +19,7 @@ from gatemark.review.close import (
     close_review,
     export_votes,
 )
+from gatemark.workspace import Workspace
 
 
 @click.command("close")
@@ -65,7 +65,7 @@ def export(**flags: Any) -> None:
       gatemark review export letters -o votes.jsonl
       gatemark review export letters | gatemark score preference -
     """
-    house = House(store=flags["store"])
+    house = Workspace(store=flags["store"])
     house.existing_store()
     lines = export_votes(house, flags["name"], flags["candidate"])
     if flags["output"] is None:

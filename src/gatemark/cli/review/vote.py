@@ -11,7 +11,6 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.readable_json import json_text
-from gatemark.flow.house import House
 from gatemark.review.create import (
     Answered,
     ShownPair,
@@ -19,6 +18,7 @@ from gatemark.review.create import (
     cast_vote,
     next_pair,
 )
+from gatemark.workspace import Workspace
 
 KEYS: Final = {"1": "a", "2": "b", "3": "both_good", "4": "both_bad", "s": "skip"}
 WORDS: Final = {
@@ -97,7 +97,7 @@ def vote(**flags: Any) -> None:
         click.echo(f"kept: {WORDS[answer]} (version {saved.version})")
 
 
-def _walk(house: House, name: str) -> None:
+def _walk(house: Workspace, name: str) -> None:
     kept = 0
     while (pair := next_pair(house, name, house.actor)) is not None:
         _show(pair)
@@ -115,7 +115,7 @@ def _walk(house: House, name: str) -> None:
     click.echo(f"kept {kept} answers")
 
 
-def _request(house: House, name: str, token: str, answer: str, reason: str) -> VoteRequest:
+def _request(house: Workspace, name: str, token: str, answer: str, reason: str) -> VoteRequest:
     return VoteRequest(
         review=name,
         reviewer=house.actor,

@@ -15,7 +15,7 @@ from gatemark.core.exits import ExitCode
 from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, calibrate
 from gatemark.exams.runlog.make_traces import read_case_list
 from gatemark.exams.runlog.replay.chunk_files import write_chunk_report
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 
 @click.command("calibrate")
@@ -75,7 +75,7 @@ def calibrate_command(**flags: Any) -> int:
         code_commit=flags["code_commit"],
     )
     with count_progress("policies") as progress:
-        place, found = calibrate(House(jobs=flags["jobs"]).engine, request, progress)
+        place, found = calibrate(Workspace(jobs=flags["jobs"]).engine, request, progress)
     choice = found.choice
     if flags["json"]:
         print_json(

@@ -26,10 +26,10 @@ from gatemark.cli.screen import count_progress, print_json, wants_color
 from gatemark.core.errors import UsageError
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import keep
 from gatemark.report.outputs import check_formats, write_attachments, write_reports
 from gatemark.report.terminal import first_table, verdict_table
+from gatemark.workspace import Workspace
 
 
 class Gate(click.ParamType[tuple[str, float]]):
@@ -179,7 +179,7 @@ def metrics_command(**flags: Any) -> int:
         timeline_case=flags["timeline"],
         max_errors=flags["max_errors"],
     )
-    house = House(store=flags["store"], jobs=flags["jobs"])
+    house = Workspace(store=flags["store"], jobs=flags["jobs"])
     with count_progress("measuring cases") as progress:
         scored = score_runlog(house, request, progress)
     write_reports(scored.result, flags["output"], summary=scored.summary)

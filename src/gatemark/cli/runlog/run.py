@@ -15,7 +15,7 @@ from gatemark.core.exits import ExitCode
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
 from gatemark.exams.runlog.replay.models import model_choice
 from gatemark.exams.runlog.replay.run import RunDone, RunRequest, run_cases
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 MODEL_HELP = "rules, a recording (.jsonl), or the settings of a target (.yaml)."
 
@@ -126,7 +126,7 @@ def _run(flags: dict[str, Any]) -> RunDone:
         allow_commit_mismatch=flags["allow_commit_mismatch"],
     )
     with count_progress("cases") as progress:
-        return run_cases(House(jobs=flags["jobs"]).engine, request, progress)
+        return run_cases(Workspace(jobs=flags["jobs"]).engine, request, progress)
 
 
 def _tell(done: RunDone) -> None:

@@ -16,8 +16,8 @@ from gatemark.cli.runlog.options import (
 )
 from gatemark.cli.screen import count_progress, print_json
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
-from gatemark.flow.house import House
 from gatemark.report.outputs import write_attachments
+from gatemark.workspace import Workspace
 
 
 @click.command("stoplists")
@@ -70,7 +70,7 @@ def stoplists_command(**flags: Any) -> int:
         commit=flags["commit"],
     )
     with count_progress("reading traces") as progress:
-        made = make_stoplists(House(jobs=flags["jobs"]), request, progress)
+        made = make_stoplists(Workspace(jobs=flags["jobs"]), request, progress)
     written = write_attachments(flags["out"], made.files)
     if flags["json"]:
         print_json(

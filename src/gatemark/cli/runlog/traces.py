@@ -19,7 +19,7 @@ from gatemark.exams.runlog.make_traces import (
     read_case_list,
     read_synthetic_settings,
 )
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 
 @click.command("traces")
@@ -96,7 +96,7 @@ def traces_command(**flags: Any) -> None:
         created_at=flags["created_at"],
     )
     with count_progress("traces") as progress:
-        made = make_traces(House(jobs=flags["jobs"]).engine, request, progress)
+        made = make_traces(Workspace(jobs=flags["jobs"]).engine, request, progress)
     if flags["json"]:
         print_json(msgspec.to_builtins(made))
         return

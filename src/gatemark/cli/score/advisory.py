@@ -17,9 +17,9 @@ from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import reading_choices
 from gatemark.exams.advisory.journey import AdvisoryRequest, score_advisory, write_summaries
-from gatemark.flow.house import House
 from gatemark.gate.waivers import read_waivers
 from gatemark.report.outputs import check_formats, write_reports
+from gatemark.workspace import Workspace
 
 
 @click.command("advisory")
@@ -57,7 +57,7 @@ def advisory(**flags: Any) -> int:
     A pass makes lanes candidates for discussion. It grants nothing.
     """
     check_formats(flags["output"])
-    house = House(store=flags["store"], jobs=flags["jobs"])
+    house = Workspace(store=flags["store"], jobs=flags["jobs"])
     request = AdvisoryRequest(
         paths=tuple(flags["files"]),
         policy=flags["policy"],

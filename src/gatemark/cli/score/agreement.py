@@ -19,10 +19,10 @@ from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import OnUnpaired, reading_choices
 from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR, score_agreement
-from gatemark.flow.house import House
 from gatemark.gate.waivers import read_waivers
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
+from gatemark.workspace import Workspace
 
 SHARE = FiniteRange(0, 1)
 
@@ -128,7 +128,7 @@ def agreement(**flags: Any) -> int:
     inputs = (flags["pairs"], *judgements.values(), flags["waivers"], flags["expected_ids"])
     check_formats(flags["output"], inputs=inputs, folder=flags["out"])
     choices = reading_choices(flags)
-    house = House(store=flags["store"], jobs=flags["jobs"], engine=flags["engine"])
+    house = Workspace(store=flags["store"], jobs=flags["jobs"], engine=flags["engine"])
     with byte_progress("scoring") as progress:
         scored = score_agreement(
             house,

@@ -19,9 +19,9 @@ from gatemark.exams.calibration.journey import (
     CalibrationScore,
     score_calibration,
 )
-from gatemark.flow.house import House
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
+from gatemark.workspace import Workspace
 
 SHARE = FiniteRange(0, 1)
 
@@ -74,7 +74,7 @@ def calibration(**flags: Any) -> int:
     )
     with byte_progress("scoring") as progress:
         scored = score_calibration(
-            House(), request, ReadingChoices(max_errors=flags["max_errors"]), progress
+            Workspace(), request, ReadingChoices(max_errors=flags["max_errors"]), progress
         )
     write_documents(
         flags["output"],

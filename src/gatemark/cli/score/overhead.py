@@ -20,7 +20,6 @@ from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.journey import compat_document, score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import Scored
 from gatemark.report.outputs import (
     check_extensions,
@@ -29,6 +28,7 @@ from gatemark.report.outputs import (
     write_reports,
 )
 from gatemark.report.terminal import verdict_table
+from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,7 +109,7 @@ def overhead(**flags: Any) -> int:
     paths = {role: flags[role] for role in ("bare", "guarded", "noise", "costs")}
     with byte_progress("scoring") as progress:
         scored = score_overhead(
-            House(store=flags["store"]),
+            Workspace(store=flags["store"]),
             paths,
             policy_request(flags),
             ReadingChoices(max_errors=flags["max_errors"]),

@@ -17,9 +17,9 @@ from gatemark.exams.preference.journey import (
     PreferenceScore,
     score_preference,
 )
-from gatemark.flow.house import House
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
+from gatemark.workspace import Workspace
 
 
 @click.command("preference")
@@ -70,7 +70,7 @@ def preference(**flags: Any) -> int:
     )
     with byte_progress("scoring") as progress:
         scored = score_preference(
-            request, House(jobs=1), ReadingChoices(max_errors=flags["max_errors"]), progress
+            request, Workspace(jobs=1), ReadingChoices(max_errors=flags["max_errors"]), progress
         )
     write_documents(
         flags["output"],

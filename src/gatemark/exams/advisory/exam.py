@@ -17,6 +17,7 @@ from gatemark.core.policy import Policy, Rule
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
+from gatemark.evidence.hygiene.private_text import PrivateTextScan
 from gatemark.exams.advisory.categories import bucket_of, lane_name
 from gatemark.exams.advisory.facts import Collector
 from gatemark.exams.advisory.findings import Findings, found_in
@@ -29,7 +30,6 @@ from gatemark.exams.advisory.state import State, merged, note, settle
 from gatemark.exams.advisory.summary import facts_document, summary_document
 from gatemark.exams.advisory.tally import ALL, has_doubts, tallied
 from gatemark.exams.advisory.views import exhibits
-from gatemark.hygiene.private_text import PrivateTextScan
 
 FACTS_VERSION: Final = 2
 """Changes whenever a state of the same records would hold something else."""

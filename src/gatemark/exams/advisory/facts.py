@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from gatemark.evidence.hygiene.private_text import PrivateTextScan
 from gatemark.exams.advisory.decision import ID_PATTERN
 from gatemark.exams.advisory.decision_rules import (
     authority_breaches,
@@ -19,7 +20,6 @@ from gatemark.exams.advisory.decision_rules import (
     side_effect_breaches,
 )
 from gatemark.exams.advisory.profile import PRIVACY, Fact, Survey, survey
-from gatemark.hygiene.private_text import PrivateTextScan
 
 RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
 

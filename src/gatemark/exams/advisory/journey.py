@@ -22,8 +22,8 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
 from gatemark.exams.advisory.message import render_markdown
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy, read_history
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.workspace import Workspace
 
 DECISIONS = "decisions"
 
@@ -45,7 +45,7 @@ class AdvisoryRequest(msgspec.Struct, frozen=True):
 
 
 def examine_advisory(
-    house: House,
+    house: Workspace,
     paths: Sequence[str],
     choices: ReadingChoices,
     *,
@@ -77,7 +77,7 @@ def _options(
 
 
 def sit_advisory(
-    house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
 ) -> Examined:
     """Sit the exam for a pack, over one file of decision records."""
     if set(files) != {DECISIONS}:
@@ -88,7 +88,7 @@ def sit_advisory(
 
 
 def score_advisory(
-    house: House,
+    house: Workspace,
     request: AdvisoryRequest,
     choices: ReadingChoices,
     *,

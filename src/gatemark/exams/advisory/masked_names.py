@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gatemark.evidence.hygiene.private_text import PrivateTextScan
 from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.facts import LaneKey
 from gatemark.exams.advisory.tally import Group, Tally, added
-from gatemark.hygiene.private_text import PrivateTextScan
 
 
 class ShownNames:

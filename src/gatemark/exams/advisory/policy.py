@@ -15,9 +15,9 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.hygiene.private_text import PrivateTextRules
 from gatemark.exams.advisory.categories import BUCKET_RULES, Edges, Taxonomy
 from gatemark.exams.advisory.decision import LABEL_PATTERN, NAME_PATTERN
-from gatemark.hygiene.private_text import PrivateTextRules
 
 COMPARABLE_MIN: Final = 30
 PLACEHOLDERS: Final = frozenset(

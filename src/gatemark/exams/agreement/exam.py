@@ -17,6 +17,7 @@ from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
+from gatemark.evidence.hygiene.personal import personal_data, suspicious
 from gatemark.exams.agreement.arbitration import (
     CLEAR,
     NicPolicy,
@@ -26,7 +27,6 @@ from gatemark.exams.agreement.arbitration import (
 )
 from gatemark.exams.agreement.join import FIRST, SECOND, join_judgements
 from gatemark.exams.agreement.views import summary_document
-from gatemark.hygiene.personal import personal_data, suspicious
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 TSV_NAME = "consistency_disagreements.tsv"

@@ -14,14 +14,14 @@ from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
 from gatemark.exams.agreement.two_files import examine_joined
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.workspace import Workspace
 
 PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
 
 
 def sit_agreement(
-    house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
 ) -> Examined:
     """Sit the exam over one file of pairs, or over one file of judgements per validator."""
     job = exam_job("agreement", options, choices)
@@ -36,7 +36,7 @@ def sit_agreement(
 
 
 def score_agreement(
-    house: House,
+    house: Workspace,
     options: dict[str, Any],
     choices: ReadingChoices,
     *,

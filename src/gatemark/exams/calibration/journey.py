@@ -23,11 +23,11 @@ from gatemark.evidence.plugins import measures, schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import Progress, admitted_batches
-from gatemark.flow.house import House
 from gatemark.gate.decide import decide
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.samples.pairing import score_names
 from gatemark.samples.read_samples import is_own_file
+from gatemark.workspace import Workspace
 
 DEFAULT_BINS: Final = 15
 DEFAULT_SEED: Final = 19
@@ -97,7 +97,7 @@ class CalibrationScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def score_calibration(
-    house: House,
+    house: Workspace,
     request: CalibrationRequest,
     choices: ReadingChoices,
     on_progress: Progress | None = None,
@@ -246,7 +246,7 @@ def _gates(request: CalibrationRequest) -> dict[str, float]:
 
 
 def _judged(
-    house: House,
+    house: Workspace,
     request: CalibrationRequest,
     found: Any,
     received: int,

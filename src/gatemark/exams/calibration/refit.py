@@ -22,7 +22,6 @@ from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.calibration.journey import Confidences, read_confidences
-from gatemark.flow.house import House
 from gatemark.lifecycle.journey import AddVersion, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.state_cache import read_state
@@ -35,6 +34,7 @@ from gatemark.statistics.confidence.recalibration import (
     TemperatureMap,
     judge_refit,
 )
+from gatemark.workspace import Workspace
 
 MAP_SCHEMA: Final = "gatemark.calibration_map/1"
 MAP_FILE: Final = "calibration_map.json"
@@ -92,7 +92,7 @@ class Refitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refit_calibration(
-    house: House, request: RefitRequest, choices: ReadingChoices, *, actor: str
+    house: Workspace, request: RefitRequest, choices: ReadingChoices, *, actor: str
 ) -> Refitted:
     """Fit on one half, check on the other; only what helps becomes a map and a version."""
     read = read_confidences(request.path, choices, score=request.score)
@@ -182,7 +182,7 @@ def _write(request: RefitRequest, made: CalibrationMap) -> str | None:
     return str(target)
 
 
-def _draft(house: House, request: RefitRequest, made: CalibrationMap, actor: str) -> str:
+def _draft(house: Workspace, request: RefitRequest, made: CalibrationMap, actor: str) -> str:
     """A draft version: its parent's content and pins, with this map as its calibrator."""
     ref = request.version
     if ref is None:

@@ -11,13 +11,13 @@ from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import ARM_FILES, Progress, examine_overhead
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import Scored, judge_exam, keep
 from gatemark.scorers.scorer import shown
+from gatemark.workspace import Workspace
 
 
 def score_overhead(
-    house: House,
+    house: Workspace,
     paths: Mapping[str, str | None],
     request: PolicyRequest,
     choices: ReadingChoices,

@@ -23,8 +23,8 @@ from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.exams.overhead.journey import score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.targets.port import ArmName, Counts, Loss, Seeds
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import Scored
+from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.targets.runner import OverheadRun, PassRun
@@ -65,7 +65,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def run_overhead(
-    house: House,
+    house: Workspace,
     config_path: str,
     request: PolicyRequest,
     *,

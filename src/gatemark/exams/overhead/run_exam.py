@@ -17,7 +17,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN, inspect_source
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.exams.overhead.arm_files import read_arm
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.arms import Arm, Role
@@ -66,7 +66,7 @@ def examine_overhead(
 
 
 def sit_overhead(
-    _house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    _house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
 ) -> Examined:
     """Sit the exam for a pack."""
     return examine_overhead(files, options, choices)

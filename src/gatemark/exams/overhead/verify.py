@@ -24,8 +24,8 @@ from gatemark.evidence.source import inspect_source
 from gatemark.evidence.strict_json import parse_strictly, shown
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import examine_overhead
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import judge_exam
+from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.document import OverheadReport
@@ -126,7 +126,7 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     accept_overrides: bool = False
 
 
-def verify_overhead(house: House, request: VerifyRequest, choices: ReadingChoices) -> Verified:
+def verify_overhead(house: Workspace, request: VerifyRequest, choices: ReadingChoices) -> Verified:
     """Compute a report anew and list every disagreement."""
     document = _read(request.report)
     # Step 1.
@@ -211,7 +211,7 @@ def _beside(request: VerifyRequest, name: str, wanted: str | None) -> str | None
 
 
 def _options(
-    house: House, request: VerifyRequest, stored: OverheadReport
+    house: Workspace, request: VerifyRequest, stored: OverheadReport
 ) -> tuple[dict[str, Any], list[Disagreement]]:
     """The options to recompute with, and what is wrong with the report's own."""
     if request.policy.file is not None or request.policy.profile is not None:

@@ -11,7 +11,7 @@ from gatemark.core.verdict import Outcome
 from gatemark.evidence.folds.fold_files import Progress
 from gatemark.evidence.folds.run_exam import exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"
 MIN_DECISIVE: Final = 20
@@ -60,7 +60,7 @@ class PreferenceScore(msgspec.Struct, frozen=True, kw_only=True):
 
 def score_preference(
     request: PreferenceRequest,
-    house: House,
+    house: Workspace,
     choices: ReadingChoices,
     on_progress: Progress | None = None,
 ) -> PreferenceScore:

@@ -21,7 +21,7 @@ from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
 from gatemark.exams.runlog.traces.text import canonical_text
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 FEW_TRACES = 50
 
@@ -62,7 +62,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def make_stoplists(
-    house: House, request: StoplistRequest, on_progress: Progress | None = None
+    house: Workspace, request: StoplistRequest, on_progress: Progress | None = None
 ) -> StoplistsMade:
     """Count in how many traces each concept occurs, with every stoplist off."""
     if request.extractor.stoplists is not None:

@@ -19,7 +19,7 @@ from gatemark.evidence.source import Source
 from gatemark.evidence.tagged_union_reader import read_tagged
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 METRICS: Final = "metrics"
 
@@ -48,7 +48,7 @@ def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
 
 
 def sit_runlog(
-    _house: House, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    _house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
 ) -> Examined:
     """Sit the exam for a pack, over one file of per-case metrics."""
     if set(files) != {METRICS}:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
-from gatemark.flow.house import House
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.verify import LedgerCheck
@@ -29,6 +28,7 @@ from gatemark.ledger.event_kinds import (
 from gatemark.ledger.listed import column_differences
 from gatemark.ledger.stored_rows import Finding, finding
 from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
+from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
     from gatemark.drift.table_check import DriftTables
@@ -49,7 +49,7 @@ class TableCheck:
     caveats: Final = ()
     unjudged: Final = ()
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Workspace) -> None:
         self._house = house
         self._is_whole = False
         self._last = 0

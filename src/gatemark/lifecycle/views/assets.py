@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gatemark.core.errors import UnknownNameError
-from gatemark.flow.house import House
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.state import State
 from gatemark.lifecycle.state_cache import books_of, read_state
 from gatemark.lifecycle.views.views import AssetCard, AssetRow, VersionLine
+from gatemark.workspace import Workspace
 
 
-def asset_card(house: House, asset: str, environment: str = PRODUCTION) -> AssetCard:
+def asset_card(house: Workspace, asset: str, environment: str = PRODUCTION) -> AssetCard:
     """The versions of one asset."""
     house.existing_store()
     with books_of(house).lock:
@@ -57,7 +57,7 @@ def _line(state: State, environment: str, name: str) -> VersionLine:
     )
 
 
-def asset_rows(house: House, names: Sequence[str]) -> tuple[AssetRow, ...]:
+def asset_rows(house: Workspace, names: Sequence[str]) -> tuple[AssetRow, ...]:
     """One row per asset and environment it is in."""
     with books_of(house).lock:
         return tuple(row for name in names for row in _rows(read_state(house, name), name))

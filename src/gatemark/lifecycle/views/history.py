@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from gatemark.core.errors import UnknownNameError
-from gatemark.flow.house import House
 from gatemark.lifecycle.model.events import (
     HOUSE_SUBJECT,
     KINDS,
@@ -30,6 +29,7 @@ from gatemark.lifecycle.model.fold import fold
 from gatemark.lifecycle.model.state import State, share_of
 from gatemark.lifecycle.state_cache import recorded
 from gatemark.lifecycle.views.views import History, HistoryLine, Live, Segment, Tone
+from gatemark.workspace import Workspace
 
 MAX_LINES: Final = 1_000
 _UNSEEN: Final = frozenset({"canary_window", "service_reported"})
@@ -38,7 +38,7 @@ _FALLS: Final = frozenset({"demote", "rollback"})
 
 
 def asset_history(
-    house: House, asset: str, *, at: datetime | None = None, limit: int = MAX_LINES
+    house: Workspace, asset: str, *, at: datetime | None = None, limit: int = MAX_LINES
 ) -> History:
     """Everything that happened to an asset, newest first, and what is or was live at a moment."""
     now = house.clock()
@@ -62,7 +62,7 @@ def asset_history(
     )
 
 
-def asset_lines(house: House, asset: str) -> list[Recorded]:
+def asset_lines(house: Workspace, asset: str) -> list[Recorded]:
     """The events about an asset in order; measurements are left where they are."""
     store = house.existing_store().events
     return [
@@ -73,7 +73,7 @@ def asset_lines(house: House, asset: str) -> list[Recorded]:
     ]
 
 
-def house_lines(house: House) -> list[Recorded]:
+def house_lines(house: Workspace) -> list[Recorded]:
     """The events about roles and the release policy, in order."""
     store = house.existing_store().events
     return [

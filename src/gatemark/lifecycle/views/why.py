@@ -7,7 +7,6 @@ from datetime import datetime
 
 from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.result import Result
-from gatemark.flow.house import House
 from gatemark.lifecycle.citations import check_blobs, erased_evidence
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.model.events import ApprovalGiven, GateOverridden, Recorded, VersionMoved
@@ -18,9 +17,10 @@ from gatemark.lifecycle.model.state import Glass, State, Track
 from gatemark.lifecycle.state_cache import books_of
 from gatemark.lifecycle.views.history import approvers, asset_lines, house_lines
 from gatemark.lifecycle.views.views import Citation, Step, Vote, Why
+from gatemark.workspace import Workspace
 
 
-def why(house: House, ref: VersionRef, environment: str = PRODUCTION) -> Why:
+def why(house: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
     """Everything that the current stage of a version rests on, looked at again now."""
     lines = asset_lines(house, ref.asset)
     state = fold(ref.asset, sorted([*house_lines(house), *lines], key=lambda line: line.seq))
@@ -90,7 +90,7 @@ def _climb(lines: Sequence[Recorded], environment: str, version: str) -> tuple[S
     return tuple(steps)
 
 
-def _citation(house: House, state: State, ref: VersionRef, result_id: str) -> Citation:
+def _citation(house: Workspace, state: State, ref: VersionRef, result_id: str) -> Citation:
     try:
         result = house.results.get(result_id)
     except UsageError:

@@ -19,9 +19,9 @@ from gatemark.attribution.review import (
     review_attribution,
     sealed_attribution,
 )
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
+from gatemark.workspace import Workspace
 
 __all__ = ["ReviewedAttribution", "accepted_items", "sealed_attribution"]
 
@@ -59,7 +59,7 @@ class AttributionCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attribution_list(
-    house: House, *, before: int | None = None, limit: int = 50
+    house: Workspace, *, before: int | None = None, limit: int = 50
 ) -> AttributionList:
     """Attributions whose events have smaller numbers than ``before``, the newest first."""
     older = [one for one in _sealed(house) if before is None or one[0].seq < before]
@@ -70,7 +70,7 @@ def attribution_list(
 
 
 def waiting_attributions(
-    house: House, identity: Identity, limit: int
+    house: Workspace, identity: Identity, limit: int
 ) -> tuple[AttributionLine, ...]:
     """Of the newest attributions, those with a proposal that somebody may judge."""
     if not any(set(roles) & set(identity.roles) for roles in JUDGES.values()):
@@ -83,7 +83,7 @@ def waiting_attributions(
     )
 
 
-def attribution_card(house: House, identity: Identity, reference: str) -> AttributionCard:
+def attribution_card(house: Workspace, identity: Identity, reference: str) -> AttributionCard:
     """One attribution, as somebody sees it."""
     found = sealed_attribution(house, reference)
     open_kinds = [one.kind for one in found.attribution.proposals if one.kind not in found.said]
@@ -95,7 +95,7 @@ def attribution_card(house: House, identity: Identity, reference: str) -> Attrib
 
 
 def judge_proposals(
-    house: House,
+    house: Workspace,
     identity: Identity,
     reference: str,
     verdicts: Mapping[ProposalKind, Verdict],
@@ -112,7 +112,7 @@ def judge_proposals(
     return attribution_card(house, identity, reference)
 
 
-def _sealed(house: House) -> list[tuple[Event, Mapping[str, Any]]]:
+def _sealed(house: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
     """The newest first; what was sealed again counts where it was sealed last."""
     found = {
         payload["attribution"]: (event, payload)
@@ -122,7 +122,7 @@ def _sealed(house: House) -> list[tuple[Event, Mapping[str, Any]]]:
     return sorted(found.values(), key=lambda one: one[0].seq, reverse=True)
 
 
-def _judged(house: House) -> dict[str, set[str]]:
+def _judged(house: Workspace) -> dict[str, set[str]]:
     judged: dict[str, set[str]] = {}
     for _, payload in house.events.events(kind=ATTRIBUTION_REVIEWED):
         if payload is not None:

@@ -15,10 +15,10 @@ from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.push import push_points
 from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import Acted, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role
+from gatemark.workspace import Workspace
 
 __all__ = ["Pushed", "hand_in_points", "hand_in_windows", "let_due_happen", "settle_episode"]
 
@@ -50,7 +50,7 @@ def _require(identity: Identity, allowed: frozenset[Role], what: str) -> None:
 
 
 def hand_in_windows(
-    house: House,
+    house: Workspace,
     identity: Identity,
     asset: str,
     records: Sequence[Any],
@@ -61,7 +61,7 @@ def hand_in_windows(
         return push_windows(house, asset, path, actor=identity.person, environment=environment)
 
 
-def hand_in_points(house: House, identity: Identity, records: Sequence[Any]) -> Pushed:
+def hand_in_points(house: Workspace, identity: Identity, records: Sequence[Any]) -> Pushed:
     """Points of watched metrics (gatemark.point/1): all of them, or none when one is wrong."""
     _require(identity, MEASURING, "push points")
     with _file_of(records) as path:
@@ -70,7 +70,7 @@ def hand_in_points(house: House, identity: Identity, records: Sequence[Any]) -> 
 
 
 def let_due_happen(
-    house: House, identity: Identity, asset: str, environment: str = PRODUCTION
+    house: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
 ) -> tuple[Acted, ...]:
     """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""
     _require(identity, MEASURING, "let happen what is due")
@@ -78,7 +78,7 @@ def let_due_happen(
 
 
 def settle_episode(
-    house: House, identity: Identity, episode: str, reason: str, cite: str | None
+    house: Workspace, identity: Identity, episode: str, reason: str, cite: str | None
 ) -> str:
     """Close a drift episode in person; gives its whole name. Gives no authority back."""
     _require(identity, SETTLING, "close an episode")

@@ -10,7 +10,6 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
-from gatemark.flow.house import House
 from gatemark.review.labelling import Acceptance, LabelItem, Mark, propose
 from gatemark.review.labels import (
     Accepted,
@@ -25,6 +24,7 @@ from gatemark.review.labels import (
 )
 from gatemark.web.areas.reviews import JUDGES, names_after, require_judge, require_maker, spoken
 from gatemark.web.areas.temp_files import files_of
+from gatemark.workspace import Workspace
 
 OWNER: Final = "pack_owner"
 SAMPLES: Final = "samples"
@@ -122,7 +122,7 @@ class LabelsMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def label_list(
-    house: House, identity: Identity, *, after: str | None = None, limit: int = 50
+    house: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> LabelList:
     """Label sets older than one, the newest first."""
     shown, more = names_after(house.labels.names(), after, limit, "label set")
@@ -132,14 +132,14 @@ def label_list(
     )
 
 
-def waiting_labels(house: House, identity: Identity, limit: int) -> tuple[LabelLine, ...]:
+def waiting_labels(house: Workspace, identity: Identity, limit: int) -> tuple[LabelLine, ...]:
     """Of the newest label sets, those that wait for somebody."""
     names = house.labels.names()[:limit]
     lines = (_line(house, identity, house.labels.get(name)) for name in names)
     return tuple(line for line in lines if line.waits)
 
 
-def label_card(house: House, identity: Identity, name: str) -> LabelCard:
+def label_card(house: Workspace, identity: Identity, name: str) -> LabelCard:
     """What somebody may know of a label set."""
     plan = house.labels.get(name)
     status = label_status(house, name)
@@ -157,7 +157,7 @@ def label_card(house: House, identity: Identity, name: str) -> LabelCard:
     )
 
 
-def label_desk(house: House, identity: Identity, name: str) -> LabelDesk:
+def label_desk(house: Workspace, identity: Identity, name: str) -> LabelDesk:
     """The next sample of whoever is signed in."""
     plan = house.labels.get(name)
     require_judge(identity, plan.reviewers)
@@ -167,7 +167,7 @@ def label_desk(house: House, identity: Identity, name: str) -> LabelDesk:
 
 
 def label(
-    house: House, identity: Identity, name: str, item: str, said: tuple[str, str]
+    house: Workspace, identity: Identity, name: str, item: str, said: tuple[str, str]
 ) -> GivenLabel:
     """Keep a label of whoever is signed in."""
     plan = house.labels.get(name)
@@ -181,7 +181,7 @@ def label(
 
 
 def make_labels(
-    house: House, identity: Identity, fields: dict[str, Any], samples: str
+    house: Workspace, identity: Identity, fields: dict[str, Any], samples: str
 ) -> LabelsMade:
     """Make a label set of some samples by name of whoever is signed in."""
     require_maker(identity, "make a label set")
@@ -194,14 +194,14 @@ def make_labels(
     return LabelsMade(labels=plan.name, items=count, plan_digest=plan.digest)
 
 
-def accept(house: House, identity: Identity, name: str, chosen: dict[str, str]) -> Accepted:
+def accept(house: Workspace, identity: Identity, name: str, chosen: dict[str, str]) -> Accepted:
     """Accept agreed labels, and some by choice, by name of whoever is signed in."""
     request = AcceptLabels(labels=name, chosen=chosen)
     return accept_labels(house.acting_as(identity.person), request)
 
 
 def label_rows(
-    house: House, identity: Identity, name: str, *, after: int = 0, limit: int = 50
+    house: Workspace, identity: Identity, name: str, *, after: int = 0, limit: int = 50
 ) -> LabelRows:
     """Items with their versions: an owner sees everybody's, others only their own."""
     plan = house.labels.get(name)
@@ -243,7 +243,7 @@ def _told(mark: Mark, at: datetime) -> MarkLine:
     )
 
 
-def _line(house: House, identity: Identity, plan: LabelPlan) -> LabelLine:
+def _line(house: Workspace, identity: Identity, plan: LabelPlan) -> LabelLine:
     name, person = plan.name, identity.person
     numbers = list(house.labels.ids(name).values())
     marks = house.labels.marks(name)

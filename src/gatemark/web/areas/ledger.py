@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from gatemark.accounts.journey import Identity, tell
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (
     CHECKPOINT_ASKED,
@@ -21,6 +20,7 @@ from gatemark.ledger.keys import sign_checkpoint
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import books_of
 from gatemark.web.areas.views import CheckpointView, EventPage, EventView, LedgerHead
+from gatemark.workspace import Workspace
 
 MAX_PAGE: Final = 200
 SIGNING: Final[frozenset[Role]] = frozenset({"admin", "auditor"})
@@ -28,7 +28,7 @@ BLINDING: Final = {REVIEW_CREATED: ("tells",), REVIEW_LOOKED_AT: ("numbers",)}
 """What would help to guess who is who, as long as people vote."""
 
 
-def ledger_head(house: House) -> LedgerHead:
+def ledger_head(house: Workspace) -> LedgerHead:
     """The last event and every kept checkpoint, the newest first."""
     events = house.existing_store().events
     head = books_of(house).head()
@@ -46,7 +46,7 @@ def may_sign(identity: Identity) -> bool:
     return bool(SIGNING & set(identity.roles))
 
 
-def make_checkpoint(house: House, identity: Identity, key: str | None) -> CheckpointView:
+def make_checkpoint(house: Workspace, identity: Identity, key: str | None) -> CheckpointView:
     """Sign a checkpoint with the key that the server was given, and tell who asked for it."""
     if not may_sign(identity):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to sign a checkpoint")
@@ -59,7 +59,7 @@ def make_checkpoint(house: House, identity: Identity, key: str | None) -> Checkp
 
 
 def event_page(
-    house: House,
+    house: Workspace,
     *,
     before: int | None = None,
     kind: str | None = None,
@@ -97,7 +97,7 @@ def event_page(
     return EventPage(items=items, next=str(items[-1].seq) if more and items else None)
 
 
-def _kept_back(house: House, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
+def _kept_back(house: Workspace, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
     """The fields of each event that wait until its review is closed."""
     subjects = {event.subject for event in events if event.kind in BLINDING}
     closed = {

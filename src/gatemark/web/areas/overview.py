@@ -10,7 +10,6 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
 from gatemark.core.stored import convert_stored
-from gatemark.flow.house import House
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed
@@ -36,6 +35,7 @@ from gatemark.web.areas.views import (
     StepVote,
     Task,
 )
+from gatemark.workspace import Workspace
 
 PAGE: Final = 100
 DESK: Final = 10
@@ -44,7 +44,9 @@ _SKIPPED: Final = frozenset({"retired", "superseded"})
 _HANDS: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 
 
-def overview(house: House, identity: Identity, *, after: str = "", limit: int = PAGE) -> Overview:
+def overview(
+    house: Workspace, identity: Identity, *, after: str = "", limit: int = PAGE
+) -> Overview:
     """Assets by name after one, and everything that waits for this person."""
     names = asset_names(house)
     shown = [name for name in names if name > after][:limit]
@@ -58,7 +60,7 @@ def overview(house: House, identity: Identity, *, after: str = "", limit: int = 
     )
 
 
-def _desk(house: House, identity: Identity) -> tuple[DeskTask, ...]:
+def _desk(house: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
     reviews = [
         DeskTask(
             kind="review",
@@ -92,7 +94,7 @@ def _desk(house: House, identity: Identity) -> tuple[DeskTask, ...]:
     return (*reviews, *labels, *attributions)
 
 
-def _stage_row(house: House, row: AssetRow) -> StageRow:
+def _stage_row(house: Workspace, row: AssetRow) -> StageRow:
     place = read_state(house, row.asset).asset.place(row.environment)
     stages: dict[str, list[str]] = {}
     for track in place.tracks.values():
@@ -121,7 +123,7 @@ def _column(stage: Stage) -> str:
     return "canary" if stage.startswith("canary_") else stage
 
 
-def _tasks(house: House, identity: Identity, asset: str) -> Iterator[Task]:
+def _tasks(house: Workspace, identity: Identity, asset: str) -> Iterator[Task]:
     state = read_state(house, asset)
     roles = set(identity.roles)
     for environment, place in sorted(state.asset.places.items()):
@@ -176,7 +178,7 @@ def etag_of(state: State) -> str:
     return f'"{state.asset.revision}.{state.house.revision}"'
 
 
-def asset_etag(house: House, asset: str) -> str:
+def asset_etag(house: Workspace, asset: str) -> str:
     """The lock of an asset."""
     state = read_state(house, asset)
     if not state.asset.versions:
@@ -184,7 +186,9 @@ def asset_etag(house: House, asset: str) -> str:
     return etag_of(state)
 
 
-def open_steps(house: House, identity: Identity, asset: str | None = None) -> tuple[OpenStep, ...]:
+def open_steps(
+    house: Workspace, identity: Identity, asset: str | None = None
+) -> tuple[OpenStep, ...]:
     """Every step that is up for a vote, with what a vote would be bound to."""
     names = asset_names(house) if asset is None else (asset,)
     found = []
@@ -198,7 +202,7 @@ def open_steps(house: House, identity: Identity, asset: str | None = None) -> tu
     return tuple(found)
 
 
-def open_step(house: House, identity: Identity, asset: str, version: str) -> OpenStep:
+def open_step(house: Workspace, identity: Identity, asset: str, version: str) -> OpenStep:
     """The step of one version in production that is up for a vote."""
     for step in open_steps(house, identity, asset):
         if (step.version, step.environment) == (version, PRODUCTION):
@@ -207,7 +211,7 @@ def open_step(house: House, identity: Identity, asset: str, version: str) -> Ope
 
 
 def _open_step(
-    house: House, identity: Identity, state: State, environment: str, version: str
+    house: Workspace, identity: Identity, state: State, environment: str, version: str
 ) -> OpenStep:
     asset, now = state.asset, house.clock()
     place = asset.place(environment)
@@ -255,7 +259,7 @@ def _open_step(
     )
 
 
-def sealed_results(house: House, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
+def sealed_results(house: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
     """Every event that tells of a result about an asset."""
     events = house.events.events(kind=RESULT_SEALED, subject=asset)
     return tuple((event, convert_stored(payload, ResultSealed)) for event, payload in events)
@@ -294,7 +298,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
-def vote(house: House, identity: Identity, ballot: Ballot, expected: int) -> Acted:
+def vote(house: Workspace, identity: Identity, ballot: Ballot, expected: int) -> Acted:
     """Vote in person, with a comment, on exactly what was seen."""
     if not ballot.note.strip():
         raise InvalidValueError("a vote needs a comment that says what it rests on")

@@ -10,7 +10,6 @@ from gatemark.core.canonical import DIGEST_PREFIX, same_digest
 from gatemark.core.errors import GatemarkError, IntegrityError, InvalidValueError, UnknownNameError
 from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, verify_seal
-from gatemark.flow.house import House
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.packs.exam_suites import CANDIDATE
 from gatemark.packs.sample_lines import read_sample_lines
@@ -24,13 +23,14 @@ from gatemark.web.areas.views import (
     ResultPage,
     ResultSummary,
 )
+from gatemark.workspace import Workspace
 
 MAX_ITEMS: Final = 200
 MAX_SAMPLE_BYTES: Final = 64 * 1024 * 1024
 _BAD: Final = ("fail", "inconclusive")
 
 
-def result_page(house: House, *, before: int | None, limit: int) -> ResultPage:
+def result_page(house: Workspace, *, before: int | None, limit: int) -> ResultPage:
     """Some results, the newest first."""
     found = house.existing_results().lines(limit + 1, before)
     shown = found[:limit]
@@ -49,12 +49,12 @@ def result_page(house: House, *, before: int | None, limit: int) -> ResultPage:
     )
 
 
-def get_result(house: House, reference: str) -> Result:
+def get_result(house: Workspace, reference: str) -> Result:
     """One result by its id or the first digits of it."""
     return house.existing_results().get(reference)
 
 
-def blob_pieces(house: House, reference: str, digest: str) -> Iterator[bytes]:
+def blob_pieces(house: Workspace, reference: str, digest: str) -> Iterator[bytes]:
     """The bytes of a file that a result keeps; of no other file."""
     result = get_result(house, reference)
     kept = {blob.digest for blob in result.blobs}
@@ -65,7 +65,7 @@ def blob_pieces(house: House, reference: str, digest: str) -> Iterator[bytes]:
     return house.blobs.pieces(digest)
 
 
-def check_result(house: House, reference: str) -> ResultCheck:
+def check_result(house: Workspace, reference: str) -> ResultCheck:
     """Look at a result again: its seal, every file it rests on, and the events that tell of it."""
     now = house.clock()
     try:
@@ -87,7 +87,7 @@ def _checked_seal(result: Result) -> CheckLine:
     return CheckLine(what="seal", holds=True, detail="content and occasion give id and stamp")
 
 
-def _checked_blob(house: House, name: str, digest: str) -> CheckLine:
+def _checked_blob(house: Workspace, name: str, digest: str) -> CheckLine:
     seen = hashlib.sha256()
     try:
         for piece in house.blobs.pieces(digest):
@@ -99,7 +99,7 @@ def _checked_blob(house: House, name: str, digest: str) -> CheckLine:
     return CheckLine(what=name, holds=holds, detail=detail)
 
 
-def _checked_event(house: House, result: Result) -> CheckLine:
+def _checked_event(house: Workspace, result: Result) -> CheckLine:
     subject = result.candidate.id.partition("/")[0] if result.candidate else None
     try:
         events = house.events.events(kind=RESULT_SEALED, subject=subject)
@@ -115,7 +115,7 @@ def _checked_event(house: House, result: Result) -> CheckLine:
     return CheckLine(what="ledger", holds=True, detail=f"event {stamps[0]} tells of it")
 
 
-def compare_results(house: House, before: str, after: str) -> ResultDelta:
+def compare_results(house: Workspace, before: str, after: str) -> ResultDelta:
     """Two results side by side: measures, rules, and items that changed."""
     old, new = get_result(house, before), get_result(house, after)
     caveats = []
@@ -196,7 +196,7 @@ def _finding_deltas(old: Result, new: Result) -> Iterator[FindingDelta]:
 
 
 def _item_changes(
-    house: House, old: Result, new: Result
+    house: Workspace, old: Result, new: Result
 ) -> tuple[list[ItemChange], list[ItemChange], int]:
     """Items that the candidates answered worse and better, the largest change first."""
     before, after = _scores(house, old), _scores(house, new)
@@ -211,7 +211,7 @@ def _item_changes(
     return lost, [one for one in changes if one.after > one.before], len(shared)
 
 
-def _scores(house: House, result: Result) -> dict[tuple[str, str], float]:
+def _scores(house: Workspace, result: Result) -> dict[tuple[str, str], float]:
     """The mean score of each item that the candidate answered; an error counts as 0."""
     totals: dict[tuple[str, str], list[float]] = {}
     for blob in result.blobs:

@@ -15,7 +15,6 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review
 from gatemark.review.create import (
     Answered,
@@ -37,6 +36,7 @@ from gatemark.review.status import review_status
 from gatemark.review.stores.reviews import StoredReview
 from gatemark.web.areas.runs import RUNNERS
 from gatemark.web.areas.temp_files import files_of
+from gatemark.workspace import Workspace
 
 JUDGES: Final = frozenset(
     {"author", "evaluator", "pack_owner", "approver", "security_approver", "operator"}
@@ -141,7 +141,7 @@ class ReviewWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def review_list(
-    house: House, identity: Identity, *, after: str | None = None, limit: int = 50
+    house: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> ReviewList:
     """Reviews older than one, the newest first."""
     shown, more = names_after(house.reviews.names(), after, limit, "review")
@@ -162,14 +162,14 @@ def names_after(
     return shown, shown[-1] if shown and shown[-1] != names[-1] else None
 
 
-def waiting_reviews(house: House, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
+def waiting_reviews(house: Workspace, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
     """Of the newest open reviews, those that wait for somebody."""
     names = house.reviews.open_names()[:limit]
     lines = (_line(house, identity, house.reviews.get(name)) for name in names)
     return tuple(line for line in lines if line.mine.waits)
 
 
-def review_card(house: House, identity: Identity, name: str) -> ReviewCard:
+def review_card(house: Workspace, identity: Identity, name: str) -> ReviewCard:
     """What everybody may know of a review."""
     stored = house.reviews.get(name)
     plan = stored.plan
@@ -194,7 +194,7 @@ def review_card(house: House, identity: Identity, name: str) -> ReviewCard:
     )
 
 
-def desk(house: House, identity: Identity, name: str, shown_token: str | None = None) -> Desk:
+def desk(house: Workspace, identity: Identity, name: str, shown_token: str | None = None) -> Desk:
     """The pair before a reviewer, or one that was there before."""
     stored = house.reviews.get(name)
     require_judge(identity, stored.plan.reviewers, stored.plan.arbiter)
@@ -216,7 +216,7 @@ def desk(house: House, identity: Identity, name: str, shown_token: str | None = 
 
 
 def vote(
-    house: House, identity: Identity, name: str, shown_token: str, said: tuple[Answered, str]
+    house: Workspace, identity: Identity, name: str, shown_token: str, said: tuple[Answered, str]
 ) -> SavedVote:
     """Keep a vote of whoever is signed in; nobody votes for anybody else."""
     plan = house.reviews.get(name).plan
@@ -232,7 +232,7 @@ def vote(
     return cast_vote(house, request)
 
 
-def look(house: House, identity: Identity, name: str) -> Look:
+def look(house: Workspace, identity: Identity, name: str) -> Look:
     """The numbers so far, where the e-process allows to look; who looks cannot vote any more."""
     house.reviews.get(name)
     if not JUDGES & set(identity.roles):
@@ -243,7 +243,7 @@ def look(house: House, identity: Identity, name: str) -> Look:
     return Look(review=name, numbers=status.numbers)
 
 
-def make_review(house: House, identity: Identity, wish: ReviewWish) -> ReviewCreated:
+def make_review(house: Workspace, identity: Identity, wish: ReviewWish) -> ReviewCreated:
     """Make a review by name of whoever is signed in."""
     require_maker(identity, "make a review")
     try:
@@ -267,7 +267,7 @@ def make_review(house: House, identity: Identity, wish: ReviewWish) -> ReviewCre
 
 
 def end_review(
-    house: House, identity: Identity, name: str, early: str | None = None
+    house: Workspace, identity: Identity, name: str, early: str | None = None
 ) -> ReviewOutcome:
     """Close a review: the key goes into the ledger under the name of whoever closes."""
     stored = house.reviews.get(name)
@@ -278,7 +278,7 @@ def end_review(
     return close_review(house.acting_as(identity.person), request)
 
 
-def sealed_key(house: House, name: str) -> SealedKey:
+def sealed_key(house: Workspace, name: str) -> SealedKey:
     """The key of a closed review; while it is open nobody gets it, whoever asks."""
     stored = house.reviews.get(name)
     if stored.closing is None:
@@ -317,7 +317,7 @@ def _may_close(identity: Identity, stored: StoredReview) -> bool:
     return identity.person == stored.created_by or bool(set(CLOSERS) & set(identity.roles))
 
 
-def _line(house: House, identity: Identity, stored: StoredReview) -> ReviewLine:
+def _line(house: Workspace, identity: Identity, stored: StoredReview) -> ReviewLine:
     plan, closing = stored.plan, stored.closing
     standings = house.reviews.standings(plan.name)
     pairs = sum(not pair.is_gold for pair in standings)
@@ -339,7 +339,7 @@ def _line(house: House, identity: Identity, stored: StoredReview) -> ReviewLine:
 
 
 def _mine(
-    house: House, identity: Identity, stored: StoredReview, standings: list[Standing]
+    house: Workspace, identity: Identity, stored: StoredReview, standings: list[Standing]
 ) -> Mine:
     plan, person = stored.plan, identity.person
     shows = house.reviews.shows(plan.name, person)
@@ -366,7 +366,7 @@ def _mine(
     )
 
 
-def _why_not(house: House, identity: Identity, stored: StoredReview) -> str | None:
+def _why_not(house: Workspace, identity: Identity, stored: StoredReview) -> str | None:
     plan, person = stored.plan, identity.person
     is_named = person in {*plan.reviewers, plan.arbiter}
     if stored.closing is not None:

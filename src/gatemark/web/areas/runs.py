@@ -27,9 +27,9 @@ from gatemark.core.errors import (
     RefusedError,
     UnknownNameError,
 )
-from gatemark.flow.house import House
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.packs.run import RunChoices, run_pack
+from gatemark.workspace import Workspace
 
 RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
 MAX_WAITING: Final = 20
@@ -80,7 +80,11 @@ class RunBoard:
     """The runs of one server."""
 
     def __init__(
-        self, open_house: Callable[[str | None], House], packs: Sequence[str], *, workers: int = 1
+        self,
+        open_house: Callable[[str | None], Workspace],
+        packs: Sequence[str],
+        *,
+        workers: int = 1,
     ) -> None:
         self._open_house = open_house
         self._folders = [Path(folder).resolve() for folder in packs]
@@ -109,7 +113,7 @@ class RunBoard:
         return next(folder / pack for folder in self._folders if (folder / pack).is_file())
 
     def start(
-        self, house: House, identity: Identity, pack: str, limit: int | None = None
+        self, house: Workspace, identity: Identity, pack: str, limit: int | None = None
     ) -> PageRun:
         """Let a pack run; who may is an evaluator, an author or a pack owner."""
         self._path(pack)
@@ -136,7 +140,7 @@ class RunBoard:
         self._submit(run, resume=False)
         return run
 
-    def resume(self, house: House, identity: Identity, identity_of_run: str) -> PageRun:
+    def resume(self, house: Workspace, identity: Identity, identity_of_run: str) -> PageRun:
         """Go on with a run that was interrupted; what was answered is not asked again."""
         self._require(identity)
         run = self.get(house, identity_of_run)
@@ -147,14 +151,14 @@ class RunBoard:
         self._submit(run, resume=True)
         return self.get(house, run.id)
 
-    def get(self, house: House, identity: str) -> PageRun:
+    def get(self, house: Workspace, identity: str) -> PageRun:
         """One run as the store knows it."""
         run = house.page_runs.get(identity)
         if run is None:
             raise UnknownNameError(f"there is no run {identity}")
         return run
 
-    def latest(self, house: House, limit: int = 50) -> tuple[PageRun, ...]:
+    def latest(self, house: Workspace, limit: int = 50) -> tuple[PageRun, ...]:
         """The newest runs first."""
         return house.page_runs.latest(limit)
 
@@ -163,7 +167,7 @@ class RunBoard:
         told = self._told.get(identity)
         return () if told is None else told.after(after)
 
-    def settle(self, house: House) -> int:
+    def settle(self, house: Workspace) -> int:
         """Mark the runs of servers that are gone; called when a server starts and now and then."""
         now = house.clock()
         return house.page_runs.interrupt(now - SILENT, now)

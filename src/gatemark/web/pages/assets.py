@@ -12,7 +12,6 @@ from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import drift_context
 from gatemark.drift.views.views import DriftView
-from gatemark.flow.house import House
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, Gate, VersionRef, parse_version_ref
@@ -27,6 +26,7 @@ from gatemark.web.areas.overview import asset_etag, offered_results, sealed_resu
 from gatemark.web.moves import VERBS, Wish, locked, move
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of
+from gatemark.workspace import Workspace
 
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
@@ -53,7 +53,7 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     return page(request, "asset.html", identity, {**context, **more})
 
 
-def asset_context(house: House, asset: str, environment: str) -> dict[str, Any]:
+def asset_context(house: Workspace, asset: str, environment: str) -> dict[str, Any]:
     """What the page of an asset is filled with."""
     tag = asset_etag(house, asset)
     card = asset_card(house, asset, environment)
@@ -89,19 +89,19 @@ def asset_context(house: House, asset: str, environment: str) -> dict[str, Any]:
     }
 
 
-def _canary(house: House, asset: str, environment: str) -> CanaryState | None:
+def _canary(house: Workspace, asset: str, environment: str) -> CanaryState | None:
     try:
         return canary_state(house, asset, environment)
     except UnknownNameError:
         return None
 
 
-def _drift_context(house: House, asset: str, policy: Any) -> dict[str, Any] | None:
+def _drift_context(house: Workspace, asset: str, policy: Any) -> dict[str, Any] | None:
     view = _drift(house, asset, policy)
     return None if view is None else drift_context(view)
 
 
-def _drift(house: House, asset: str, policy: Any) -> DriftView | None:
+def _drift(house: Workspace, asset: str, policy: Any) -> DriftView | None:
     try:
         return drift_view(house, policy, asset, house.clock())
     except UsageError:

@@ -16,7 +16,7 @@ import msgspec
 from gatemark.exams.advisory.decision_rules import CONTRADICTIONS
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices, DryRun, run_advisory
 from gatemark.exams.advisory.gateway.server import Gateway
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 MARKER = "the lighthouse keeper counted seventeen herons before breakfast"
 FIXTURES = [
@@ -74,7 +74,7 @@ def counted() -> Callable[[int], bytes]:
 
 def run(fixtures: Path | str, *services: str, **choices: Any) -> tuple[DryRun, ...]:
     runs = run_advisory(
-        House(clock=ticking()),
+        Workspace(clock=ticking()),
         AdvisoryChoices(
             services=services,
             fixtures=str(fixtures),

@@ -10,7 +10,7 @@ import pytest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.advisory.dry_run.journey import Judged, dry_run, overall
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 from .rigs import FIXTURES, ON_CPU, saying, service, ticking, write_fixtures
 
@@ -61,7 +61,7 @@ def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def judge(fixtures: Path, *services: str, out: str = "out", **choices: Any) -> Judged:
     return dry_run(
-        House(clock=ticking(), jobs=1),
+        Workspace(clock=ticking(), jobs=1),
         AdvisoryChoices(
             services=services,
             fixtures=str(fixtures),

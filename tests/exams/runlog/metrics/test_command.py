@@ -15,7 +15,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.runlog.read_rows import examine_metrics_files
 from gatemark.exams.runlog.records import names
-from gatemark.flow.house import House
+from gatemark.workspace import Workspace
 
 Metrics = Callable[..., Any]
 
@@ -613,9 +613,9 @@ def test_sealed_metrics_can_be_shown_again(
 
 
 def test_a_few_cases_are_not_worth_a_second_process_unless_a_user_says_so() -> None:
-    assert House().engine_for(3, few=20).jobs == 1
-    assert House(jobs=2).engine_for(3, few=20).jobs == 2
-    assert House(jobs=2).engine_for(20, few=20).jobs == 2
+    assert Workspace().engine_for(3, few=20).jobs == 1
+    assert Workspace(jobs=2).engine_for(3, few=20).jobs == 2
+    assert Workspace(jobs=2).engine_for(20, few=20).jobs == 2
 
 
 def test_a_log_of_before_1_5_is_refused_because_nothing_ties_it_to_its_trace(

@@ -37,8 +37,8 @@ from gatemark.exams.advisory.dry_run.run import (
 )
 from gatemark.exams.advisory.journey import examine_advisory, write_summaries
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import judge_exam
+from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
@@ -52,7 +52,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 def dry_run(
-    house: House,
+    house: Workspace,
     choices: AdvisoryChoices,
     out: Path,
     *,
@@ -82,7 +82,7 @@ def dry_run(
 
 
 def _judged(
-    house: House,
+    house: Workspace,
     run: DryRun,
     out: Path,
     policy: Mapping[str, Any] | None,

@@ -31,9 +31,9 @@ from gatemark.exams.advisory.fixtures.fixture import FixtureSet
 from gatemark.exams.advisory.fixtures.lanes import service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, reference_for
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
-from gatemark.flow.house import House
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Target
+from gatemark.workspace import Workspace
 
 DEFAULT_RUNS: Final = 3
 OnProgress = Callable[[int, int], None]
@@ -90,7 +90,7 @@ class DryRuns(msgspec.Struct, frozen=True):
 
 
 def run_advisory(
-    house: House,
+    house: Workspace,
     choices: AdvisoryChoices,
     *,
     random_bytes: RandomBytes,
@@ -138,7 +138,7 @@ def _open(choices: AdvisoryChoices) -> _Plan:
 
 
 async def _all_runs(
-    house: House,
+    house: Workspace,
     choices: AdvisoryChoices,
     plan: _Plan,
     random_bytes: RandomBytes,
@@ -177,7 +177,7 @@ class _Teller:
 
 
 def _questions(
-    house: House, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
+    house: Workspace, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
 ) -> tuple[str, list[Question]]:
     """A fresh run id, and a question per fixture of a served lane, or per lane for health."""
     run_id = new_ulid(house.clock(), random_bytes)
@@ -219,7 +219,7 @@ def _questions(
 
 
 async def _one_run(
-    house: House,
+    house: Workspace,
     choices: AdvisoryChoices,
     plan: _Plan,
     targets: Mapping[str, Target],

@@ -53,8 +53,8 @@ from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
-from gatemark.flow.house import House
 from gatemark.gate.judge_exam import Scored, judge_exam
+from gatemark.workspace import Workspace
 
 PER_CASE_FILE = "per_case.metrics.jsonl"
 AGGREGATE_FILE = "aggregate.metrics.json"
@@ -108,7 +108,7 @@ class _Inputs(NamedTuple):
 
 
 def score_runlog(
-    house: House, request: MetricsRequest, on_progress: Progress | None = None
+    house: Workspace, request: MetricsRequest, on_progress: Progress | None = None
 ) -> Scored:
     """Measure run logs and judge the measurements."""
     started_at = house.clock()
@@ -119,7 +119,7 @@ def score_runlog(
 
 
 def examine_runlog(
-    house: House, request: MetricsRequest, on_progress: Progress | None = None
+    house: Workspace, request: MetricsRequest, on_progress: Progress | None = None
 ) -> Examined:
     """Sit the run-log exam on run logs, traces and their manifest."""
     refuse_no_moment(request.computed_at, "--computed-at")

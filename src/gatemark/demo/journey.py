@@ -12,10 +12,10 @@ import msgspec
 from gatemark.core.result import Result
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.journey import score_agreement
-from gatemark.flow.house import House
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.outputs import write_attachments, write_reports
+from gatemark.workspace import Workspace
 
 PAIRS = {
     "baseline": "Hotel help desk, prompt 6 (baseline)",
@@ -35,13 +35,13 @@ class DemoStep(msgspec.Struct, frozen=True):
 def run_demo(folder: Path) -> Iterator[DemoStep]:
     """Two exams; each has a baseline that passes and a candidate that fails as planted."""
     folder.mkdir(parents=True, exist_ok=True)
-    house = House(store=str(folder / "store"), actor="demo")
+    house = Workspace(store=str(folder / "store"), actor="demo")
     for arm in PAIRS:
         yield _agreement(house, folder, arm)
     yield from _packs(house, folder)
 
 
-def _agreement(house: House, folder: Path, arm: str) -> DemoStep:
+def _agreement(house: Workspace, folder: Path, arm: str) -> DemoStep:
     name = f"pairs_{arm}.jsonl"
     _unpack(name, folder / name)
     scored = score_agreement(
@@ -51,7 +51,7 @@ def _agreement(house: House, folder: Path, arm: str) -> DemoStep:
     return _step(folder, arm, "pass" if arm == "baseline" else "fail", scored.result)
 
 
-def _packs(house: House, folder: Path) -> Iterator[DemoStep]:
+def _packs(house: Workspace, folder: Path) -> Iterator[DemoStep]:
     pack = folder / "pack"
     shutil.rmtree(pack, ignore_errors=True)
     write_starter(pack)
@@ -66,7 +66,7 @@ def _packs(house: House, folder: Path) -> Iterator[DemoStep]:
 
 
 def _unpack(name: str, target: Path) -> None:
-    with as_file(files("gatemark.demo_data") / name) as bundled:
+    with as_file(files("gatemark.demo") / name) as bundled:
         shutil.copyfile(bundled, target)
 
 

@@ -1,4 +1,4 @@
-"""The documentation against the program: ``python -m gatemark.testing.docs_check [--write]``.
+"""The documentation against the program: ``python tools/check_docs.py [--write]``.
 
 Run from the root of the repository. Prints one line per problem and exits 1 when there is any;
 ``--write`` first writes the pages that are made from the program.
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from docs_pages.commands import commands_page
+from docs_pages.detectors import detectors_page
+from docs_pages.formats import formats_page
+from docs_pages.links import link_problems
+from docs_pages.plugins import measures_page, schemas_page, suites_page
 from gatemark.cli.main import VERBS
 from gatemark.core.atomic import write_whole
 from gatemark.core.exits import ExitCode
 from gatemark.evidence.plugins import detectors, measures, schemas, suites
 from gatemark.gate import decide
-from gatemark.testing.docs_commands import commands_page
-from gatemark.testing.docs_detectors import detectors_page
-from gatemark.testing.docs_formats import formats_page
-from gatemark.testing.docs_links import link_problems
-from gatemark.testing.docs_plugins import measures_page, schemas_page, suites_page
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/commands.md": commands_page,
@@ -35,7 +35,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
 COMMANDS: Final = "docs/reference/commands.md"
 GATE: Final = "docs/explanation/gate.md"
 DECISIONS: Final = "docs/adr"
-_WRITE: Final = "python -m gatemark.testing.docs_check --write"
+_WRITE: Final = "python tools/check_docs.py --write"
 _STEP: Final = re.compile(r"^\((\d+)\)", re.MULTILINE)
 _STEP_HEADING: Final = re.compile(r"^## \((\d+)\)", re.MULTILINE)
 _STEP_COMMENT: Final = re.compile(r"^\s*# Step (\d+)\.", re.MULTILINE)

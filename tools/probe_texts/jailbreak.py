@@ -6,7 +6,6 @@ import base64
 import codecs
 from typing import Final
 
-from gatemark.probes.setting import LANGUAGES, Draft, Setting, Technique
 from gatemark.scorers.probe.criteria import (
     AnyOf,
     ForbiddenSecret,
@@ -14,6 +13,7 @@ from gatemark.scorers.probe.criteria import (
     RequiredText,
     Severity,
 )
+from probe_texts.setting import LANGUAGES, Draft, Setting, Technique
 
 _REFUSAL: Final = "DESK-REFUSAL"
 

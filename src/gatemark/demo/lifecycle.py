@@ -18,7 +18,6 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
-from gatemark.flow.house import House
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import canary_state, push_windows
 from gatemark.lifecycle.journey import Acted, Approve, Command, GrantRoles, Promote, act, run_due
@@ -28,6 +27,7 @@ from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.why import why
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
+from gatemark.workspace import Workspace
 
 ASSET: Final = "parcel-mail"
 ANN: Final = "ann"
@@ -68,7 +68,7 @@ class Stagehand:
     def __init__(self, folder: Path, now: datetime) -> None:
         self.clock = DemoClock(now - timedelta(hours=36))
         self.folder = folder
-        self.house = House(store=str(folder / "lifecycle-store"), actor=ANN, clock=self.clock)
+        self.house = Workspace(store=str(folder / "lifecycle-store"), actor=ANN, clock=self.clock)
         self.pack = folder / "lifecycle-pack"
         shutil.rmtree(folder / "lifecycle-store", ignore_errors=True)
         shutil.rmtree(self.pack, ignore_errors=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gatemark.probes.scenarios import Term
-from gatemark.probes.setting import Draft, Setting, Technique, an, fact_line
 from gatemark.scorers.probe.criteria import ForbiddenAssertion, Passage, Severity, Triple
+from probe_texts.scenarios import Term
+from probe_texts.setting import Draft, Setting, Technique, an, fact_line
 
 
 def _draft(

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.probes.scenarios import Fact, Scenario, Term
 from gatemark.scorers.probe.criteria import Criterion, Passage, Severity, Triple
+from probe_texts.scenarios import Fact, Scenario, Term
 
 LANGUAGES: Final = ("de", "es", "fr", "it")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.flow.demo_drift import demo_drift
-from gatemark.flow.house import House
+from gatemark.demo.drift import demo_drift
 from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.workspace import Workspace
 
 
 @pytest.mark.slow
@@ -20,5 +20,5 @@ def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
     assert "only a fresh full-pack result leads back" in steps[6].line
     page = (tmp_path / "drift.html").read_text(encoding="utf-8")
     assert "parcel-mail: drift" in page
-    house = House(store=str(tmp_path / "drift-store"))
+    house = Workspace(store=str(tmp_path / "drift-store"))
     assert verify_ledger(house.existing_store()).troubles == ()

@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.probes import evidence_forgery, jailbreak, ontology_poisoning, prompt_injection
-from gatemark.probes.scenarios import SCENARIOS
-from gatemark.probes.setting import Draft, Setting, Technique
 from gatemark.scorers.probe.criteria import Probe, ProbeClass, ProbeInput
+from probe_texts import evidence_forgery, jailbreak, ontology_poisoning, prompt_injection
+from probe_texts.scenarios import SCENARIOS
+from probe_texts.setting import Draft, Setting, Technique
 
 SEED: Final = 7
 FILE_NAME: Final = "probes_v1.jsonl"

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.hygiene.personal import personal_data
-from gatemark.hygiene.secrets import may_hold_secret, secret_kinds
-from gatemark.hygiene.unmasked import unmasked
+from gatemark.evidence.hygiene.personal import personal_data
+from gatemark.evidence.hygiene.secrets import may_hold_secret, secret_kinds
+from gatemark.evidence.hygiene.unmasked import unmasked
 
 REMEMBERED: Final = 50_000
 _ALIKE: Final = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + bytes(

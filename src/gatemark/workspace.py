@@ -39,7 +39,7 @@ PATIENT_S = 600
 """How long an upgrade waits for a writer, which may be another upgrade that makes its backup."""
 
 
-class House:
+class Workspace:
     """Everything a journey may need from outside. Nothing is opened before it is asked for."""
 
     def __init__(
@@ -90,7 +90,7 @@ class House:
         except (KeyError, OSError):
             return f"uid-{os.getuid()}"
 
-    def acting_as(self, person: str) -> House:
+    def acting_as(self, person: str) -> Workspace:
         """The same house with somebody acting in it by name; the store is shared."""
         self.existing_store()
         other = copy(self)

@@ -6,7 +6,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.probes.setting import Draft, Setting, Technique, fact_line
 from gatemark.scorers.probe.criteria import (
     AnyOf,
     ForbiddenAssertion,
@@ -15,6 +14,7 @@ from gatemark.scorers.probe.criteria import (
     RequiredText,
     Severity,
 )
+from probe_texts.setting import Draft, Setting, Technique, fact_line
 
 _REVIEW: Final = "NEEDS-REVIEW"
 _LOOK_ALIKES: Final = (("0", "O"), ("1", "l"), ("1", "I"), ("-", "_"))

@@ -6,7 +6,6 @@ import base64
 import codecs
 from typing import Final
 
-from gatemark.probes.setting import LANGUAGES, Draft, Setting, Technique
 from gatemark.scorers.probe.criteria import (
     Criterion,
     ForbiddenSecret,
@@ -15,6 +14,7 @@ from gatemark.scorers.probe.criteria import (
     Passage,
     Severity,
 )
+from probe_texts.setting import LANGUAGES, Draft, Setting, Technique
 
 
 def _canary_draft(

@@ -24,13 +24,13 @@ from gatemark.drift.push import push_points
 from gatemark.drift.signal import DriftSignal
 from gatemark.drift.view import drift_view
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.flow.house import House
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.journey import Approve, GrantRoles, Promote, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage, parse_version_ref
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
+from gatemark.workspace import Workspace
 
 ASSET: Final = "parcel-mail"
 VERSION: Final = "1.0.0"
@@ -88,7 +88,7 @@ def demo_drift(folder: Path) -> Iterator[DriftStep]:
     """Enabled, drifting, warned, breached, demoted, refused, examined anew, back."""
     folder.mkdir(parents=True, exist_ok=True)
     clock = _Clock(START)
-    house = House(store=str(folder / "drift-store"), actor="demo", clock=clock)
+    house = Workspace(store=str(folder / "drift-store"), actor="demo", clock=clock)
     shutil.rmtree(folder / "drift-store", ignore_errors=True)
     pack = _write_pack(folder / "drift-pack")
     first = _enable(house, clock, pack)
@@ -107,7 +107,7 @@ def _write_pack(folder: Path) -> Path:
     return folder / "pack.yaml"
 
 
-def _enable(house: House, clock: _Clock, pack: Path) -> Result:
+def _enable(house: Workspace, clock: _Clock, pack: Path) -> Result:
     """The first version: examined, registered, voted for, enabled."""
     for person, roles in PEOPLE.items():
         act(house, GrantRoles(actor="root", person=person, roles=roles))
@@ -122,26 +122,26 @@ def _enable(house: House, clock: _Clock, pack: Path) -> Result:
     return result
 
 
-def _vote_and_enable(house: House, clock: _Clock) -> None:
+def _vote_and_enable(house: Workspace, clock: _Clock) -> None:
     clock.on()
     act(house, Approve(actor="bob", asset=ASSET, version=VERSION, stage="enabled"))
     _promote(house, clock, "enabled", "olu")
 
 
-def _promote(house: House, clock: _Clock, to: Stage, actor: str, *cites: str) -> None:
+def _promote(house: Workspace, clock: _Clock, to: Stage, actor: str, *cites: str) -> None:
     clock.on()
     command = Promote(actor=actor, asset=ASSET, version=VERSION, to=to, result_ids=cites)
     act(house, command)
 
 
-def _live(house: House, clock: _Clock, folder: Path, first: int, count: int) -> DriftSignal:
+def _live(house: Workspace, clock: _Clock, folder: Path, first: int, count: int) -> DriftSignal:
     """Days in which nothing happens; the last signal."""
     for day in range(first, first + count):
         found = _day(house, clock, folder, day, RATE)
     return _signal(found)
 
 
-def _day(house: House, clock: _Clock, folder: Path, day: int, rate: float) -> Probe:
+def _day(house: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -> Probe:
     """One day of golden items, pushed when it is over, and probed."""
     clock.to_day(day + 1)
     draw = random.Random(SEED * 1000 + day)  # noqa: S311 - a demo, not a secret
@@ -159,7 +159,7 @@ def _day(house: House, clock: _Clock, folder: Path, day: int, rate: float) -> Pr
     return probe(house, DriftPolicy(), now=clock.now)
 
 
-def _decline(house: House, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
+def _decline(house: Workspace, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
     """It gets worse every day: a warning first, then a breach."""
     waiting = [("warning", "WARN", "shadow"), ("breach", "BREACH", "demoted")]
     for late in range(MOST_DAYS):
@@ -176,7 +176,7 @@ def _decline(house: House, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
         yield DriftStep(name, level, "never", f"no {level} within {MOST_DAYS} days")
 
 
-def _return(house: House, clock: _Clock, pack: Path, first: Result) -> Iterator[DriftStep]:
+def _return(house: Workspace, clock: _Clock, pack: Path, first: Result) -> Iterator[DriftStep]:
     """Back only by a fresh result: the old one is refused, a new run is accepted."""
     _promote(house, clock, "evaluating", "ann")
     try:
@@ -199,7 +199,7 @@ def _return(house: House, clock: _Clock, pack: Path, first: Result) -> Iterator[
     yield _step(house, "return", "enabled", f"{ASSET}@{VERSION} serves again")
 
 
-def _step(house: House, name: str, planned: str, line: str) -> DriftStep:
+def _step(house: Workspace, name: str, planned: str, line: str) -> DriftStep:
     stage = read_state(house, ASSET).asset.track(PRODUCTION, VERSION).stage
     return DriftStep(name, planned, stage, line)
 
@@ -208,7 +208,7 @@ def _signal(found: Probe) -> DriftSignal:
     return next(s for s in found.signals if (s.asset, s.metric) == (ASSET, METRIC))
 
 
-def _page(house: House, now: datetime) -> bytes:
+def _page(house: Workspace, now: datetime) -> bytes:
     from gatemark.drift.views.page import render_drift  # noqa: PLC0415 - an extra
 
     return render_drift(drift_view(house, DriftPolicy(), ASSET, now))

@@ -6,10 +6,10 @@ from collections import Counter
 import msgspec
 import pytest
 
-from gatemark.probes import load_probes, probe_file
-from gatemark.probes.make_probes import CLASSES, SEED, make_probes, probe_lines, write
+from gatemark.packs.probes import load_probes, probe_file
 from gatemark.scorers.probe.check import probe_of
 from gatemark.scorers.probe.criteria import ForbiddenSecret, ForbiddenText
+from make_probes import CLASSES, SEED, make_probes, probe_lines, write
 
 PROBES = load_probes()
 KEYS = {

@@ -19,7 +19,7 @@ __all__ = ["load_probes", "probe_file"]
 
 def probe_file() -> Traversable:
     """The shipped file of probes."""
-    return files("gatemark.probes") / "probes_v1.jsonl"
+    return files("gatemark.packs.probes") / "probes_v1.jsonl"
 
 
 def load_probes() -> list[dict[str, Any]]:

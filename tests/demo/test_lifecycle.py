@@ -3,9 +3,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gatemark.flow.demo_lifecycle import demo_lifecycle
-from gatemark.flow.house import House
+from gatemark.demo.lifecycle import demo_lifecycle
 from gatemark.ledger.checks.verify import verify_ledger
+from gatemark.workspace import Workspace
 
 
 def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(
@@ -33,7 +33,7 @@ def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(
         assert text.count("<h1") == 1
         assert "http://" not in text
         assert "https://" not in text
-    house = House(store=str(tmp_path / "lifecycle-store"))
+    house = Workspace(store=str(tmp_path / "lifecycle-store"))
     assert verify_ledger(house.store).troubles == ()
     events = [(event.actor, event.kind) for event, _ in house.events.events()]
     assert {actor for actor, kind in events if kind == "approval"} == {"bob"}

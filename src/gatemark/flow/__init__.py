@@ -1,1 +1,0 @@
-"""Journeys through the rooms; the only floor that knows the way."""

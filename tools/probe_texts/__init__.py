@@ -1,0 +1,1 @@
+"""What the built-in probes say."""
