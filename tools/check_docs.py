@@ -21,7 +21,8 @@ from docs_pages.plugins import measures_page, schemas_page, suites_page
 from gatemark.cli.main import VERBS
 from gatemark.core.atomic import write_whole
 from gatemark.core.exits import ExitCode
-from gatemark.evidence.plugins import detectors, measures, schemas, suites
+from gatemark.drift.detectors.registry import detectors
+from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.gate import decide
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.policy import DriftPolicy, Watch
 from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import Rearming, Ticked, tick
 from gatemark.drift.signal import DriftSignal
-from gatemark.evidence.plugins import detectors
 
 DAY = 86_400
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gatemark.core.errors import BadInputError
+from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.detector import Detector, Readings, Sample
-from gatemark.evidence.plugins import detectors
 from gatemark.testing.detectors import check_detector, known_sample
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.policy import DriftPolicy, Watch
 from gatemark.drift.judging.simulate import alone, demoted_within, false_alarms
-from gatemark.evidence.plugins import detectors
 
 WATCH = Watch(metric="*")
 CORRECTED, LITERAL = DriftPolicy(), DriftPolicy(mode="literal")

@@ -1,24 +1,19 @@
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from itertools import pairwise
 from typing import Any
 
-import gatemark.measures
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.fold import Measure
+from gatemark.evidence.plugins import measures
 from gatemark.exams.agreement import abstention, krippendorff, measure
 from gatemark.testing.folds import check_fold
 
-MEASURES = [
-    importlib.import_module(f"gatemark.measures.{module.name}").MEASURE
-    for module in pkgutil.iter_modules(gatemark.measures.__path__)
-]
+MEASURES = list(measures())
 
 LABELS = st.sampled_from(["VALID", "REJECT", "ABSTAIN", "NOT_IN_CONTEXT", "", "é\x1fb"])
 PAIRS = st.lists(st.tuples(LABELS, LABELS), max_size=60)

@@ -13,7 +13,7 @@ from gatemark.testing.scorers import check_scorer
 
 SCORERS: Registry[Scorer] = Registry(
     kind="scorer",
-    package="gatemark.scorers",
+    places=("gatemark.scorers.*",),
     attribute="SCORER",
     plugin_type=Scorer,
     name_of=lambda scorer: scorer.name,

@@ -50,13 +50,13 @@ class Registry(Generic[T]):
         self,
         *,
         kind: str,
-        package: str,
+        places: tuple[str, ...],
         attribute: str,
         plugin_type: type[T],
         name_of: Callable[[T], str],
     ) -> None:
         self.kind = kind
-        self._package = package
+        self._places = places
         self._attribute = attribute
         self._plugin_type = plugin_type
         self._name_of = name_of
@@ -97,26 +97,26 @@ class Registry(Generic[T]):
             return self._loaded.get(name)
         if name not in self._alone:
             found: dict[str, T] = {}
-            module = name.rpartition(".")[2].partition("/")[0].replace("-", "_")
-            place = f"{self._package}.{module}"
-            if module.isidentifier() and importlib.util.find_spec(place) is not None:
-                self._load(place, found)
+            word = name.rpartition(".")[2].partition("/")[0].replace("-", "_")
+            for place in self._places if word.isidentifier() else ():
+                if "*" in place and _exists(place.replace("*", word, 1)):
+                    self._load(place.replace("*", word, 1), found, is_own=True)
             self._alone[name] = found.get(name)
         return self._alone[name]
 
     def _plugins(self) -> dict[str, T]:
         if self._loaded is None:
             loaded: dict[str, T] = {}
-            package = importlib.import_module(self._package)
-            for module in pkgutil.iter_modules(package.__path__):
-                self._load(f"{self._package}.{module.name}", loaded)
+            for place in self._places:
+                for module in _modules(place):
+                    self._load(module, loaded, is_own=True)
             for point in entry_points(group=ENTRY_POINT_GROUP):
                 if point.name.split(".", maxsplit=1)[0] == self.kind:
                     self._load(point.module, loaded)
             self._loaded = loaded
         return self._loaded
 
-    def _load(self, module_name: str, loaded: dict[str, T]) -> None:
+    def _load(self, module_name: str, loaded: dict[str, T], *, is_own: bool = False) -> None:
         try:
             module = importlib.import_module(module_name)
         except _LOADING_ERRORS as error:
@@ -125,6 +125,9 @@ class Registry(Generic[T]):
             self.broken[module_name] = f"{kind}{words}"
             return
         plugin = getattr(module, self._attribute, None)
+        if plugin is None and is_own:
+            # A helper beside the plugins.
+            return
         if not isinstance(plugin, self._plugin_type):
             expected = f"{self._attribute} of type {self._plugin_type.__name__}"
             self.broken[module_name] = f"it has no {expected}"
@@ -133,3 +136,22 @@ class Registry(Generic[T]):
         if name in loaded:
             raise UsageError(f"two {self.kind}s are called {name!r}; {module_name} is the second")
         loaded[name] = plugin
+
+
+def _exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _modules(place: str) -> list[str]:
+    """The modules that a place such as ``gatemark.exams.*.records`` stands for."""
+    before, star, after = place.partition(".*")
+    if not star:
+        return [place]
+    if not _exists(before):
+        return []
+    package = importlib.import_module(before)
+    found = [f"{before}.{module.name}{after}" for module in pkgutil.iter_modules(package.__path__)]
+    return [module for module in found if _exists(module)]

@@ -8,9 +8,9 @@ from typing import Final, get_args
 import msgspec
 
 from gatemark.core.change import AssetKind
+from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.judging.simulate import alone, demoted_within, false_alarms
-from gatemark.evidence.plugins import detectors
 
 DAYS: Final = 110
 SHIFTS: Final = (3.0, 5.0)

@@ -8,9 +8,9 @@ import msgspec
 import yaml
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.policy import WATCHES, DriftPolicy, Response, Watch
 from gatemark.drift.signal import Mode
-from gatemark.evidence.plugins import detectors
 from gatemark.evidence.settings_file import read_settings
 
 HEAD: Final = "gatemark_drift"

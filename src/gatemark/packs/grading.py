@@ -19,11 +19,11 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import Result
-from gatemark.evidence.plugins import scorers
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.journals import Journals
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
 from gatemark.scorers.judge import JudgeOptions, Reply
+from gatemark.scorers.registry import scorers
 from gatemark.scorers.scorer import Scorable
 from gatemark.targets.journal import Reuse
 from gatemark.targets.limits import Spent

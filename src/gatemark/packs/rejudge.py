@@ -15,7 +15,6 @@ from gatemark.core.errors import IncomparableError, IntegrityError
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.result import Result
 from gatemark.evidence.dataset import read_dataset
-from gatemark.evidence.plugins import scorers
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer
@@ -35,6 +34,7 @@ from gatemark.packs.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
 from gatemark.packs.qualification import LabelledSet, SuiteLicence, labelled_set, license_judges
 from gatemark.packs.sample_lines import read_sample_lines, sample_of
 from gatemark.scorers.judge import JudgeOptions
+from gatemark.scorers.registry import scorers
 from gatemark.scorers.scorer import Scorable
 from gatemark.targets.recorded import UNSCORED
 from gatemark.workspace import Workspace

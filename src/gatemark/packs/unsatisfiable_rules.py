@@ -10,7 +10,6 @@ import msgspec
 from gatemark.core.exam import ArmsEvidence
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.evidence.plugins import scorers
 from gatemark.gate.decide import COVERAGE
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import scorer_of, suite_plugin
@@ -18,6 +17,7 @@ from gatemark.packs.data import OpenPack
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.qualification import METRIC as LICENCE
 from gatemark.packs.sample_lines import sample_of
+from gatemark.scorers.registry import scorers
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
 

@@ -10,9 +10,22 @@ from gatemark.report import words
 
 
 def page_environment(*first: BaseLoader) -> Environment:
-    """The templates of this room; those of other loaders come first."""
+    """The templates of reports; those of other loaders come first."""
     return Environment(
-        loader=ChoiceLoader([*first, PackageLoader("gatemark.report", "templates")]),
+        loader=ChoiceLoader(
+            [
+                *first,
+                *(
+                    PackageLoader(package, "templates")
+                    for package in (
+                        "gatemark.report",
+                        "gatemark.lifecycle.views",
+                        "gatemark.drift.views",
+                        "gatemark.attribution",
+                    )
+                ),
+            ]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -175,7 +175,7 @@ def importers() -> Registry[Importer]:
     """Every importer: the ones in this house and strangers' by entry point."""
     return Registry(
         kind="importer",
-        package="gatemark.samples.importers",
+        places=("gatemark.samples.importers.*",),
         attribute="IMPORTER",
         plugin_type=Importer,
         name_of=lambda importer: importer.name,

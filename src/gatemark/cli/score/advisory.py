@@ -44,7 +44,7 @@ from gatemark.workspace import Workspace
 @store_option
 @json_option
 @output_option
-def advisory(**flags: Any) -> int:
+def advisory_command(**flags: Any) -> int:
     """Score advisory decision records lane by lane and judge them.
 
     \b

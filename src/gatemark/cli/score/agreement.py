@@ -102,7 +102,7 @@ class NamedFile(click.ParamType[tuple[str, str]]):
 @store_option
 @json_option
 @output_option
-def agreement(**flags: Any) -> int:
+def agreement_command(**flags: Any) -> int:
     """Measure agreement between two validators and judge it.
 
     Percent agreement, Cohen's kappa, Gwet's AC1 and Krippendorff's alpha with intervals; every

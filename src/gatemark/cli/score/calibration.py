@@ -48,7 +48,7 @@ SHARE = FiniteRange(0, 1)
 @max_errors_option
 @document_option
 @json_option
-def calibration(**flags: Any) -> int:
+def calibration_command(**flags: Any) -> int:
     """Measure how far stated confidences are from how often they come true.
 
     FILE holds lines of id, confidence (0 to 1) and correct (true or false), or gatemark.sample/1

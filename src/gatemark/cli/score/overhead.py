@@ -87,7 +87,7 @@ def policy_request(flags: dict[str, Any]) -> PolicyRequest:
 @store_option
 @json_option
 @output_option
-def overhead(**flags: Any) -> int:
+def overhead_command(**flags: Any) -> int:
     """Measure what guards cost and judge it by a budget.
 
     Both files are gatemark.arm/1: what the arm is, then one line per window. They must agree in

@@ -46,7 +46,7 @@ from gatemark.workspace import Workspace
 @max_errors_option
 @document_option
 @json_option
-def preference(**flags: Any) -> int:
+def preference_command(**flags: Any) -> int:
     """Judge whether blind reviewers prefer the candidate.
 
     FILE holds gatemark.vote/1: lines of item, reviewer, choice (candidate, baseline or tie) and

@@ -1,5 +1,1 @@
 """The cross-agent agreement exam: whether two independent validators say the same."""
-
-from gatemark.exams.agreement.exam import SUITE
-
-__all__ = ["SUITE"]

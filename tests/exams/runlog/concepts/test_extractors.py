@@ -12,7 +12,6 @@ from spacy.tokens import Span
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.plugins import extractors
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.concepts.extractors import hpo, lexicon, scispacy
 from gatemark.exams.runlog.concepts.port import (
@@ -28,6 +27,7 @@ from gatemark.exams.runlog.concepts.port import (
     extractor_record,
     ranked,
 )
+from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.concepts.trigrams import TrigramIndex, word_trigrams
 from gatemark.exams.runlog.traces.phrases import DOMAINS, Domain
 

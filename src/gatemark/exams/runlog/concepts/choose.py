@@ -7,7 +7,6 @@ from functools import cache
 
 import msgspec
 
-from gatemark.evidence.plugins import extractors
 from gatemark.exams.runlog.concepts.port import (
     ConceptExtractor,
     ExtractorPlugin,
@@ -16,6 +15,7 @@ from gatemark.exams.runlog.concepts.port import (
     Stoplists,
     settings_from,
 )
+from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.concepts.stoplists import read_stoplists
 
 

@@ -12,10 +12,10 @@ from msgspec import UNSET
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.plugins import extractors
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
+from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.records.manifest import Manifest
 from gatemark.exams.runlog.records.names import (
     UNKNOWN_COMMIT,
