@@ -11,7 +11,7 @@ import pytest
 from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exits import ExitCode
-from gatemark.core.figure import Exhibit, Matrix, Reliability, ReliabilityBin, Table
+from gatemark.core.figure import Figure, Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Policy, Rule, Waiver
 from gatemark.core.verdict import Finding, Verdict
@@ -183,7 +183,7 @@ def test_a_reliability_needs_rising_bins_and_survives_its_json() -> None:
     low = ReliabilityBin(0.0, 0.5, 0, None, None, None, None)
     high = ReliabilityBin(0.5, 1.0, 3, 0.8, 1.0, 0.4, 1.0)
     good = Reliability("r", (low, high))
-    assert msgspec.json.decode(msgspec.json.encode(good), type=Exhibit) == good  # type: ignore[arg-type]
+    assert msgspec.json.decode(msgspec.json.encode(good), type=Figure) == good  # type: ignore[arg-type]
     for bins in ((), (high, low), (low, low)):
         with pytest.raises(InvalidValueError):
             Reliability("r", bins)

@@ -18,7 +18,7 @@ from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.stores import points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.web.areas.ingest import hand_in_points
 from gatemark.workspace import Workspace
@@ -56,7 +56,7 @@ def edit(store: str, statement: str) -> None:
     house.store.close()
 
 
-def checked(live: Live) -> Verified:
+def checked(live: Live) -> LedgerReport:
     return verify(live.house, VerifyRequest())
 
 

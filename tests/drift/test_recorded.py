@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from gatemark.drift import probe
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.stores.memories import Recorder
-from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.journey import VerifyRequest, verify
 
 from .live import Live, lively
@@ -34,7 +34,7 @@ def recorded(live: Live) -> list[dict[str, Any]]:
     return [payload for _, payload in live.events("drift_recorded")]
 
 
-def checked(live: Live) -> Verified:
+def checked(live: Live) -> LedgerReport:
     return verify(live.house, VerifyRequest())
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gatemark.drift.judging.memory import SeriesMemory
 from gatemark.drift.judging.policy import Watch
-from gatemark.drift.judging.tick import Rearming
+from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.signal import LEVELS
 
 from .series import HEALTHY, Days, day
@@ -210,7 +210,7 @@ def test_windows_between_the_lines_keep_an_episode_open() -> None:
 def test_a_fresh_result_closes_a_breach_and_starts_a_new_baseline() -> None:
     days = Days([*HEALTHY, *[20.0] * 18, 20.0, 20.5])
     assert days.levels(18, 18) == ["BREACH"]
-    fresh = {"a0": Rearming(day(18), "v2 entered enabled")}
+    fresh = {"a0": BaselineReset(day(18), "v2 entered enabled")}
     (signal,) = days.at(19, fresh)
     assert (signal.level, signal.baseline_windows) == ("INSUFFICIENT_BASELINE", 0)
     assert days.closed[0].closed_because == "v2 entered enabled"
@@ -220,14 +220,14 @@ def test_a_fresh_result_closes_a_breach_and_starts_a_new_baseline() -> None:
 
 def test_the_last_windows_of_the_version_before_are_no_trouble_of_the_next() -> None:
     values = [*HEALTHY, 20.0]
-    taken = {"a0": Rearming(day(17.01), "2.0.0 entered enabled", is_takeover=True)}
+    taken = {"a0": BaselineReset(day(17.01), "2.0.0 entered enabled", is_takeover=True)}
     days = Days(values)
     days.tick(17, taken)
     assert (days.opened, [one.closed_because for one in days.closed]) == (
         (),
         ["2.0.0 entered enabled"],
     )
-    first = {"a0": Rearming(day(17.01), "1.0.0 entered enabled")}
+    first = {"a0": BaselineReset(day(17.01), "1.0.0 entered enabled")}
     days = Days(values)
     days.tick(17, first)
     assert len(days.opened) == 1, "nothing else can have been meant"
@@ -236,13 +236,13 @@ def test_the_last_windows_of_the_version_before_are_no_trouble_of_the_next() -> 
 def test_a_result_from_before_the_episode_closes_nothing() -> None:
     days = Days([*HEALTHY, *[20.0] * 5])
     days.at(18)
-    assert days.at(19, {"a0": Rearming(day(16.5), "earlier")})[0].level == "BREACH"
+    assert days.at(19, {"a0": BaselineReset(day(16.5), "earlier")})[0].level == "BREACH"
 
 
 def test_a_rolled_back_canary_leaves_the_baseline_as_it_was() -> None:
     days = Days([*HEALTHY, 20.0, 20.0, 10.0])
     assert days.levels(18, 18) == ["BREACH"]
-    rolled = {"a0": Rearming(day(18), "canary was rolled back", keeps_baseline=True)}
+    rolled = {"a0": BaselineReset(day(18), "canary was rolled back", keeps_baseline=True)}
     (signal,) = days.at(19, rolled)
     assert signal.level == "OK"
     assert signal.baseline_windows == 14

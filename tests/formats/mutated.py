@@ -21,7 +21,7 @@ from gatemark.attribution.nouns import Attribution
 from gatemark.core.result import Result
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.signal import Episode
-from gatemark.evidence.folds.exam_inputs import Sitting
+from gatemark.evidence.folds.exam_inputs import ExamInputs
 from gatemark.evidence.rows import Row
 from gatemark.ledger import payloads as governance
 from gatemark.ledger.event import Event
@@ -44,7 +44,7 @@ def sealed_structs() -> list[Struct]:
         if inspect.isclass(value) and issubclass(value, msgspec.Struct)
     ]
     roots: list[Any] = [
-        *(Result, Attribution, Decision, Pack, Row, Sitting, Event, Episode, DriftPolicy),
+        *(Result, Attribution, Decision, Pack, Row, ExamInputs, Event, Episode, DriftPolicy),
         *(ReleasePolicy, ReviewPlan, LabelPlan, LabelItem, Pair, *KINDS.values(), *payloads),
     ]
     found: dict[Struct, None] = {}

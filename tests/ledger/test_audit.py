@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from gatemark.core.canonical import digest
-from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.stores.memory import MemoryStore
 
@@ -28,7 +28,7 @@ from .samples import result
 Story = Callable[[Governed], object]
 
 
-def told(*story: Story) -> tuple[Verified, int]:
+def told(*story: Story) -> tuple[LedgerReport, int]:
     book = Governed(MemoryStore())
     for chapter in story:
         chapter(book)

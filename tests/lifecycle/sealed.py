@@ -12,7 +12,7 @@ from gatemark.core.policy import Policy, Rule
 from gatemark.core.result import Cost, PackRef, Result, seal
 from gatemark.core.verdict import Finding
 from gatemark.lifecycle.citations import exam_of
-from gatemark.lifecycle.model.nouns import Exam
+from gatemark.lifecycle.model.nouns import ExamRef
 
 POLICY = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.5),))
 LAXER = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.1),))
@@ -69,6 +69,6 @@ def result(
     )
 
 
-def full_pack(at: datetime) -> Exam:
+def full_pack(at: datetime) -> ExamRef:
     """The exam that these results sit."""
     return exam_of(result("any", digest("any"), at))

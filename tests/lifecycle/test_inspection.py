@@ -16,10 +16,10 @@ from gatemark.lifecycle.decisions.commands import AdoptPolicy, Demote, PauseVers
 from gatemark.lifecycle.decisions.inspection import Finding, Inspector
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
+    BreakGlassUsed,
     ExamSet,
     Fact,
     GateOverridden,
-    GlassBroken,
     PolicyAdopted,
     Recorded,
     RolesGranted,
@@ -292,7 +292,7 @@ def enables_beside_the_live_version(world: World) -> int:
 
 def breaks_glass_that_lasts(world: World) -> int:
     world.to_shadow("1.0.0")
-    glass = GlassBroken(
+    glass = BreakGlassUsed(
         asset=ASSET,
         environment="production",
         version="1.0.0",

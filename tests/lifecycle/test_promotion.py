@@ -18,7 +18,7 @@ from gatemark.lifecycle.decisions.commands import (
     RollBack,
     Waive,
 )
-from gatemark.lifecycle.model.events import GateOverridden, GlassBroken, VersionMoved
+from gatemark.lifecycle.model.events import BreakGlassUsed, GateOverridden, VersionMoved
 from gatemark.lifecycle.model.fold import fold
 from gatemark.lifecycle.model.release_policy import Approvals, CanaryRules, ReleasePolicy
 from gatemark.lifecycle.model.stages import MOVES
@@ -344,7 +344,7 @@ def test_broken_glass_enables_now_and_shows_and_needs_a_second_look() -> None:
     world.enable_first()
     world.to_shadow("2.0.0")
     facts = world.promote("2.0.0", "enabled", incident="INC-7", note="1.0.0 leaks")
-    assert [type(fact) for fact in facts] == [GlassBroken, VersionMoved, VersionMoved]
+    assert [type(fact) for fact in facts] == [BreakGlassUsed, VersionMoved, VersionMoved]
     assert facts[-1].cause == "break_glass"
     assert "broken_glass" in {gate.state for gate in facts[-1].gates}
     assert world.stage("2.0.0") == "enabled"

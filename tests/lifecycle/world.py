@@ -24,7 +24,7 @@ from gatemark.lifecycle.decisions.commands import (
 from gatemark.lifecycle.decisions.decide import decide
 from gatemark.lifecycle.model.events import Fact, Recorded
 from gatemark.lifecycle.model.fold import advance, fold
-from gatemark.lifecycle.model.nouns import ArmMetric, Exam, InvariantCount, Moments, Traffic
+from gatemark.lifecycle.model.nouns import ArmMetric, ExamRef, InvariantCount, Moments, Traffic
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.lifecycle.model.state import State
 
@@ -50,8 +50,8 @@ def candidate(version: str) -> str:
     return digest({"candidate": version})
 
 
-def exam(policy: str = "p1") -> Exam:
-    return Exam(pack="triage", version=3, policy=digest(policy), snapshots=("golden@1",))
+def exam(policy: str = "p1") -> ExamRef:
+    return ExamRef(pack="triage", version=3, policy=digest(policy), snapshots=("golden@1",))
 
 
 class World:
@@ -88,7 +88,7 @@ class World:
         *,
         verdict: Any = "pass",
         baseline: str | None = None,
-        sat: Exam | None = None,
+        sat: ExamRef | None = None,
         suites: tuple[SuiteOutcome, ...] = SUITES,
         excused: tuple[str, ...] = (),
     ) -> str:

@@ -13,7 +13,7 @@ import pytest
 from gatemark.evidence.dataset import frozen_rows
 from gatemark.packs.answers import Answer
 from gatemark.packs.data import OpenPack
-from gatemark.packs.judge import Gathered, judge_pack
+from gatemark.packs.judge import PackEvidence, judge_pack
 from gatemark.packs.pack import Pack
 
 SUITES = ("a", "b", "c", "d")
@@ -57,7 +57,7 @@ def outcome(rng: np.random.Generator, drops: dict[str, float]) -> str:
         after = np.where(redrawn, rng.random(ITEMS) < 0.85, before)
         after &= rng.random(ITEMS) >= drops.get(suite, 0.0) / 0.85
         candidate[suite], baseline[suite] = answers(after), answers(before)
-    judged = judge_pack(OPENED, Gathered(candidate, baseline), waivers=(), now=NOW)
+    judged = judge_pack(OPENED, PackEvidence(candidate, baseline), waivers=(), now=NOW)
     return judged.verdict.outcome
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.figure import (
     Curves,
-    Exhibit,
+    Figure,
     Forest,
     ForestGroup,
     ForestRow,
@@ -73,7 +73,7 @@ DRAWN = {CURVES: curves_svg, STACKS: stacks_svg, FOREST: forest_svg, TIMELINE: t
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("exhibit", DRAWN, ids=lambda exhibit: exhibit.title)
-def test_every_word_stands_inside_the_picture(exhibit: Exhibit, theme: charts.Theme) -> None:
+def test_every_word_stands_inside_the_picture(exhibit: Figure, theme: charts.Theme) -> None:
     root = ET.fromstring(DRAWN[exhibit](exhibit, theme))
     _, _, width, height = (float(side) for side in root.get("viewBox", "").split())
     places = list(words_in(root, 0.0, 0.0))
@@ -112,7 +112,7 @@ def test_series_stand_out_from_the_ground(theme: charts.Theme) -> None:
 
 
 @pytest.mark.parametrize("exhibit", DRAWN, ids=lambda exhibit: exhibit.title)
-def test_pages_show_the_picture_and_the_numbers(exhibit: Exhibit) -> None:
+def test_pages_show_the_picture_and_the_numbers(exhibit: Figure) -> None:
     shown = result(exhibits=(exhibit,))
     page = render(shown).decode()
     assert page.count("data:image/svg+xml;base64,") >= 2

@@ -7,7 +7,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.scorers.judge.qualification import judge_agreement
-from gatemark.scorers.scorer import JudgeLicence
+from gatemark.scorers.scorer import JudgeQualification
 
 JUDGE = "sha256:" + "a" * 64
 
@@ -23,7 +23,7 @@ def labels(*counts: tuple[str | None, str, int]) -> tuple[dict[str, str | None],
     return judged, human
 
 
-def licence(*counts: tuple[str | None, str, int], **options: Any) -> JudgeLicence:
+def licence(*counts: tuple[str | None, str, int], **options: Any) -> JudgeQualification:
     return judge_agreement(*labels(*counts), judge=JUDGE, **options)
 
 

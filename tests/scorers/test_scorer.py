@@ -9,14 +9,14 @@ import pytest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.scorers.scorer import (
     MAX_TEXT_LENGTH,
-    JudgeLicence,
+    JudgeQualification,
     KnownScore,
     Scorable,
     Score,
     Scorer,
     scored,
-    shown,
     text_of,
+    truncate,
     unscored,
 )
 
@@ -126,16 +126,16 @@ def test_a_value_nested_without_end_is_refused() -> None:
         value = [value]
     with pytest.raises(BadInputError, match="nested too deeply"):
         text_of(value, "output")
-    assert shown(value) == "a list"
+    assert truncate(value) == "a list"
 
 
 def test_shown_values_are_cut() -> None:
-    assert shown("short") == "short"
-    assert shown("x" * 300) == "x" * 199 + "…"
-    assert shown(10**6_000) == "a int"
+    assert truncate("short") == "short"
+    assert truncate("x" * 300) == "x" * 199 + "…"
+    assert truncate(10**6_000) == "a int"
 
 
-def licence(**changes: Any) -> JudgeLicence:
+def licence(**changes: Any) -> JudgeQualification:
     fields: dict[str, Any] = {
         "judge": DIGEST,
         "n": 80,
@@ -147,7 +147,7 @@ def licence(**changes: Any) -> JudgeLicence:
         "allowed": True,
         "reason": None,
     }
-    return JudgeLicence(**{**fields, **changes})
+    return JudgeQualification(**{**fields, **changes})
 
 
 def test_a_licence_covers_its_own_judge_only() -> None:

@@ -29,7 +29,7 @@ from gatemark.lifecycle.journey import (
     act,
     run_due,
 )
-from gatemark.lifecycle.model.nouns import Exam
+from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings
@@ -115,7 +115,7 @@ class Scene:
         self.house.results.append(made)
         return made.id
 
-    def exam(self) -> Exam:
+    def exam(self) -> ExamRef:
         return exam_of(result("any", digest("any"), self.clock()))
 
     def add(self, version: str, author: str = "ann", **more: Any) -> None:

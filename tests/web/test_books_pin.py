@@ -4,10 +4,10 @@ from tests.web.scene import ASSET, Scene
 
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.journey import AddVersion, GrantRoles, act
-from gatemark.lifecycle.state_cache import Books, books_of, replay
+from gatemark.lifecycle.state_cache import AssetStateCache, asset_state_cache, replay
 
 
-def same(books: Books, scene: Scene) -> None:
+def same(books: AssetStateCache, scene: Scene) -> None:
     found, true = books.read(ASSET), replay(scene.house.events, ASSET)
     assert (found.asset, found.house) == (true.asset, true.house)
     assert books.names() == {ASSET}
@@ -15,7 +15,7 @@ def same(books: Books, scene: Scene) -> None:
 
 def test_pinned_books_say_what_the_ledger_says_whatever_was_read_before(scene: Scene) -> None:
     scene.enable("1.0.0")
-    early, late, fresh = (Books(scene.house.events) for _ in range(3))
+    early, late, fresh = (AssetStateCache(scene.house.events) for _ in range(3))
     early.read(ASSET)
     late.pin()
     grant = GrantRoles(actor="root", person="zoe", roles=("viewer",))
@@ -36,7 +36,7 @@ def test_pinned_books_say_what_the_ledger_says_whatever_was_read_before(scene: S
 
 def test_what_is_pinned_stays_until_it_is_pinned_again(scene: Scene) -> None:
     scene.enable("1.0.0")
-    books = Books(scene.house.events)
+    books = AssetStateCache(scene.house.events)
     books.pin()
     before = books.mark(ASSET)
     content = digest("2.0.0")
@@ -47,4 +47,4 @@ def test_what_is_pinned_stays_until_it_is_pinned_again(scene: Scene) -> None:
     books.pin()
     assert "2.0.0" in books.read(ASSET).asset.versions
     assert books.mark(ASSET) != before
-    assert books_of(scene.house) is not books
+    assert asset_state_cache(scene.house) is not books

@@ -8,19 +8,19 @@ from pathlib import Path
 from tests.web.scene import ASSET, Scene
 
 from gatemark.accounts.journey import look_now
-from gatemark.lifecycle.state_cache import books_of, read_state
-from gatemark.web.workspaces import Houses
+from gatemark.lifecycle.state_cache import asset_state_cache, read_state
+from gatemark.web.workspaces import Workspaces
 from gatemark.workspace import Workspace
 
 
-def in_a_thread(houses: Houses, found: list[Workspace]) -> None:
+def in_a_thread(houses: Workspaces, found: list[Workspace]) -> None:
     thread = threading.Thread(target=lambda: found.append(houses.mine))
     thread.start()
     thread.join()
 
 
 def test_a_thread_keeps_its_house_and_shares_it_with_nobody(tmp_path: Path) -> None:
-    houses = Houses(lambda _: Workspace(store=str(tmp_path)))
+    houses = Workspaces(lambda _: Workspace(store=str(tmp_path)))
     both, found = threading.Barrier(2), []
 
     def live() -> None:
@@ -45,7 +45,7 @@ def test_the_house_of_an_ended_thread_goes_to_the_next(scene: Scene) -> None:
         opened.append(Workspace(store=scene.store, clock=scene.clock))
         return opened[-1]
 
-    houses, found = Houses(open_house), []
+    houses, found = Workspaces(open_house), []
     for _ in range(3):
         in_a_thread(houses, found)
     assert len(opened) == 1
@@ -62,10 +62,10 @@ def test_prepared_houses_have_looked_and_are_taken_first(scene: Scene) -> None:
         opened.append(Workspace(store=scene.store, clock=scene.clock))
         return opened[-1]
 
-    houses, found = Houses(open_house), []
+    houses, found = Workspaces(open_house), []
     houses.prepare(2, lambda house: look_now(house, once=True))
     assert len(opened) == 2
-    assert all(books_of(house).head() == scene.house.events.head() for house in opened)
+    assert all(asset_state_cache(house).head() == scene.house.events.head() for house in opened)
     in_a_thread(houses, found)
     assert len(opened) == 2
     assert found[0] in opened

@@ -24,9 +24,9 @@ from gatemark.ledger.event_kinds import (
 )
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import GrantRoles, act, preview
-from gatemark.lifecycle.model.events import HOUSE_SUBJECT
+from gatemark.lifecycle.model.events import WORKSPACE_SUBJECT
 from gatemark.lifecycle.model.nouns import Role
-from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
 __all__ = [
@@ -77,11 +77,11 @@ class PersonLine(msgspec.Struct, frozen=True):
 
 def roles_of(house: Workspace, person: str) -> tuple[Role, ...]:
     """What somebody may do, by the ledger."""
-    return books_of(house).read(HOUSE_SUBJECT).house.roles.get(person, ())
+    return asset_state_cache(house).read(WORKSPACE_SUBJECT).house.roles.get(person, ())
 
 
 def _admins(house: Workspace) -> list[str]:
-    roles = books_of(house).read(HOUSE_SUBJECT).house.roles
+    roles = asset_state_cache(house).read(WORKSPACE_SUBJECT).house.roles
     return sorted(name for name, held in roles.items() if ADMIN in held)
 
 
@@ -119,7 +119,7 @@ def link_holder(house: Workspace, secret: str) -> tuple[str | None] | None:
 
 def join(house: Workspace, secret: str, name: str, password: str) -> str:
     """Use a link: set a password and start a session. The first of all becomes admin."""
-    books_of(house).unpin()
+    asset_state_cache(house).unpin()
     is_first = link_holder(house, secret) == (None,) and not _admins(house)
     if is_first:
         preview(house, GrantRoles(actor=name, person=name, roles=(ADMIN,)))
@@ -153,14 +153,14 @@ def sign_out(house: Workspace, secret: str) -> None:
 def look_now(house: Workspace, *, once: bool) -> None:
     """Read the ledger once for what follows, or each time; the latter for whoever changes it."""
     if once:
-        books_of(house).pin()
+        asset_state_cache(house).pin()
     else:
-        books_of(house).unpin()
+        asset_state_cache(house).unpin()
 
 
 def books_mark(house: Workspace, asset: str) -> tuple[int, int]:
     """Names what is known of an asset, for whoever keeps what was made of it."""
-    return books_of(house).mark(asset)
+    return asset_state_cache(house).mark(asset)
 
 
 def by_session(house: Workspace, secret: str) -> Identity | None:
@@ -186,7 +186,7 @@ def people(house: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
     """Everybody with an account or a role; for admins and auditors."""
     if not {ADMIN, "auditor"} & set(identity.roles):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
-    roles = books_of(house).read(HOUSE_SUBJECT).house.roles
+    roles = asset_state_cache(house).read(WORKSPACE_SUBJECT).house.roles
     accounts = {person.name: person for person in house.people.all()}
     provided = house.identities.people()
     return tuple(

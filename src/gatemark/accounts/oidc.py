@@ -28,7 +28,7 @@ from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import GrantRoles, act, preview
 from gatemark.lifecycle.model.nouns import Role
-from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
 __all__ = ["Begun", "Finished", "SignInWay", "begin", "finish", "read_sign_in_way"]
@@ -77,7 +77,7 @@ def finish(house: Workspace, way: SignInWay, back: Return) -> Finished:
     4. Roles that the mapping names follow the claims.
     5. The session that the browser had before ends.
     """
-    books_of(house).unpin()
+    asset_state_cache(house).unpin()
     name: str | None = None
     try:
         if not back.secret:

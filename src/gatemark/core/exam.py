@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence
-from gatemark.core.figure import Exhibit
+from gatemark.core.figure import Figure
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Policy, Rule
@@ -33,17 +33,17 @@ class ExamReport(msgspec.Struct, frozen=True):
     """
 
     measurements: tuple[Measurement, ...]
-    exhibits: tuple[Exhibit, ...]
+    exhibits: tuple[Figure, ...]
     attachments: dict[str, bytes]
     facts: dict[str, Any]
     score: Measurement | None = None
 
 
-class Closing(NamedTuple):
+class VerdictNotes(NamedTuple):
     """What an exam adds to its report once there is a verdict."""
 
     caveats: tuple[str, ...] = ()
-    exhibits: tuple[Exhibit, ...] = ()
+    exhibits: tuple[Figure, ...] = ()
 
 
 class NumberedRecord(NamedTuple):
@@ -129,10 +129,10 @@ class Exam(ABC, Generic[S]):
         del record
         return ()
 
-    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> Closing:
+    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
         """What the verdict lets the exam say, for people who read the report."""
         del report, evidence, verdict
-        return Closing()
+        return VerdictNotes()
 
     @abstractmethod
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class ArmsReport(msgspec.Struct, frozen=True):
     score: Measurement
     baseline_score: Measurement
     measurements: tuple[Measurement, ...]
-    exhibits: tuple[Exhibit, ...]
+    exhibits: tuple[Figure, ...]
     delta_error: float | None
 
 

@@ -262,4 +262,4 @@ class Shifts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="shift
             raise InvalidValueError(f"shifts {self.title!r} must have finite lines")
 
 
-Exhibit = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline | Shifts
+Figure = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline | Shifts

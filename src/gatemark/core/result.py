@@ -21,7 +21,7 @@ from gatemark.core.canonical import (
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.evidence import Evidence
-from gatemark.core.figure import Exhibit
+from gatemark.core.figure import Figure
 from gatemark.core.formats import is_newer, newer_format
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Policy, Waiver
@@ -87,7 +87,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     verdict: Outcome
     blockers: tuple[str, ...]
     caveats: tuple[str, ...]
-    exhibits: tuple[Exhibit, ...]
+    exhibits: tuple[Figure, ...]
     blobs: tuple[Blob, ...]
     waivers: tuple[Waiver, ...]
     started_at: datetime

@@ -20,7 +20,15 @@ from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import canary_state, push_windows
-from gatemark.lifecycle.journey import Acted, Approve, Command, GrantRoles, Promote, act, run_due
+from gatemark.lifecycle.journey import (
+    Approve,
+    Command,
+    CommandResult,
+    GrantRoles,
+    Promote,
+    act,
+    run_due,
+)
 from gatemark.lifecycle.model.nouns import Role, Stage, VersionRef
 from gatemark.lifecycle.views.format_events import lines_of
 from gatemark.lifecycle.views.history import asset_history
@@ -85,7 +93,7 @@ class Stagehand:
                 return LifecycleAct(title, told, was_refused=True, planned=refuse)
         return LifecycleAct(title, tuple(lines), planned=not refuse)
 
-    def told(self, title: str, *done: Acted) -> LifecycleAct:
+    def told(self, title: str, *done: CommandResult) -> LifecycleAct:
         """What was done already, as an act."""
         return LifecycleAct(title, tuple(line for acted in done for line in lines_of(acted)))
 
@@ -97,7 +105,7 @@ class Stagehand:
         variant.write_text(text, encoding="utf-8")
         return run_pack(self.house, str(variant), RunChoices())
 
-    def add(self, version: str, result: Result, *pins: str) -> Acted:
+    def add(self, version: str, result: Result, *pins: str) -> CommandResult:
         ref = VersionRef(asset=ASSET, version=version)
         new = NewVersion(ref=ref, kind="classifier", result=result.id, pins=pins)
         return add_version(self.house, new, actor=ANN)
@@ -108,7 +116,7 @@ class Stagehand:
     def approve(self, actor: str, version: str, stage: Stage, *cites: str) -> Approve:
         return Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites)
 
-    def window(self) -> tuple[Acted, ...]:
+    def window(self) -> tuple[CommandResult, ...]:
         """Fifteen minutes of quiet traffic on both arms, pushed and judged."""
         start = canary_state(self.house, ASSET).next_window
         self.clock.now = start + WINDOW

@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import GatemarkError, RefusedError
-from gatemark.drift.assets import Standing, standing
+from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import CLOSED, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import Ticked
@@ -19,14 +19,14 @@ from gatemark.drift.stores.memories import Act as KeptAct
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.journey import Acted, Command, Demote, PauseVersion, RollBack, act
+from gatemark.lifecycle.journey import Command, CommandResult, Demote, PauseVersion, RollBack, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
 
 BATCH: Final = 500
 
 
-class Done(msgspec.Struct, frozen=True):
+class ActionRecord(msgspec.Struct, frozen=True):
     """One thing that was done about an episode, and what came of it."""
 
     episode: str
@@ -41,7 +41,7 @@ class Done(msgspec.Struct, frozen=True):
 class Acts(msgspec.Struct, frozen=True):
     """All that was done, and the episodes that owners are to be told about."""
 
-    done: tuple[Done, ...]
+    done: tuple[ActionRecord, ...]
     to_tell: frozenset[str]
 
 
@@ -116,13 +116,13 @@ def episode_payload(episode: Episode) -> dict[str, Any]:
     }
 
 
-def _tell(house: Workspace, episode: Episode, now: datetime) -> Done:
+def _tell(house: Workspace, episode: Episode, now: datetime) -> ActionRecord:
     draft = _draft(episode, event_moment(house, now), episode_payload(episode))
     (event,) = house.events.append([draft])
     return _kept(house, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
 
 
-def _tell_closed(house: Workspace, episode: Episode, now: datetime) -> Done:
+def _tell_closed(house: Workspace, episode: Episode, now: datetime) -> ActionRecord:
     over = msgspec.structs.replace(episode, level="OK")
     because = episode.closed_because or "it is over"
     payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
@@ -147,11 +147,11 @@ def _move(
     house: Workspace,
     episode: Episode,
     wanted: Act,
-    stand: Standing,
+    stand: LiveVersion,
     signals: tuple[int, ...],
     *,
     now: datetime,
-) -> Done:
+) -> ActionRecord:
     """Take authority away, citing the signals; a refusal is an outcome too."""
     try:
         acted = act(house, _command(episode, wanted, stand, signals))
@@ -166,7 +166,9 @@ def _move(
     return _kept(house, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
 
 
-def _command(episode: Episode, wanted: Act, stand: Standing, signals: tuple[int, ...]) -> Command:
+def _command(
+    episode: Episode, wanted: Act, stand: LiveVersion, signals: tuple[int, ...]
+) -> Command:
     note = f"{episode.level} of {episode.metric}: {episode.signal.reason}"[:2000]
     asset, version = episode.asset, stand.version
     if version is None:
@@ -185,7 +187,7 @@ def _command(episode: Episode, wanted: Act, stand: Standing, signals: tuple[int,
     )
 
 
-def _words(wanted: Act, stand: Standing) -> str:
+def _words(wanted: Act, stand: LiveVersion) -> str:
     verbs = {
         "shadow": "moved to shadow",
         "demote": "demoted",
@@ -195,12 +197,12 @@ def _words(wanted: Act, stand: Standing) -> str:
     return f"{stand.version} was {verbs.get(wanted, wanted)}"
 
 
-def _numbers(acted: Acted) -> tuple[int, ...]:
+def _numbers(acted: CommandResult) -> tuple[int, ...]:
     return tuple(event.seq for event in acted.events)
 
 
-def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) -> Done:
-    return Done(
+def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) -> ActionRecord:
+    return ActionRecord(
         episode=episode.id,
         asset=episode.asset,
         metric=episode.metric,
@@ -219,7 +221,7 @@ def _kept(
     now: datetime,
     *,
     events: tuple[int, ...],
-) -> Done:
+) -> ActionRecord:
     house.memories.note_act(
         KeptAct(
             episode=episode.id,

@@ -10,9 +10,9 @@ import msgspec
 
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import BadInputError
-from gatemark.drift.act import Acts, Done
+from gatemark.drift.act import ActionRecord, Acts
 from gatemark.drift.alert import Alert, AlertPlan, alert_id
-from gatemark.drift.assets import Standing, standing
+from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import TOLD
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.signal import DriftSignal, Episode
@@ -94,7 +94,7 @@ def queue_alerts(
             queue_one(house, plan, _stale_alert(signal, gap, now))
 
 
-def _windows_without(stand: Standing, watch: Watch | None, now: datetime) -> int:
+def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> int:
     """How many windows have gone by since an asset is served, of a metric that never came."""
     if stand.since is None:
         return 0
@@ -133,7 +133,7 @@ def queue_one(house: Workspace, plan: AlertPlan, alert: Alert) -> None:
         house.alerts.queue(alert, wanted)
 
 
-def _episode_alert(episode: Episode, done: Iterable[Done | Act], now: datetime) -> Alert:
+def _episode_alert(episode: Episode, done: Iterable[ActionRecord | Act], now: datetime) -> Alert:
     # What a probe did that died before it could tell is on record only, the rest in both places.
     outcomes = dict.fromkeys(
         one.outcome

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.change import AssetKind
 from gatemark.drift.judging.policy import WatchedStage
-from gatemark.drift.judging.tick import Rearming
+from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.signal import Episode
 from gatemark.ledger.event_kinds import ASSET_REGISTERED
 from gatemark.lifecycle.citations import Citations
@@ -24,7 +24,7 @@ _STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
 
 
-class Standing(msgspec.Struct, frozen=True):
+class LiveVersion(msgspec.Struct, frozen=True):
     """Where an asset stands: the stage that drift acts on, the version in it, and since when."""
 
     stage: WatchedStage | None
@@ -42,7 +42,7 @@ def registered_kinds(house: Workspace, asset: str | None = None) -> dict[str, As
     return kinds
 
 
-def standing(house: Workspace, asset: str) -> Standing:
+def standing(house: Workspace, asset: str) -> LiveVersion:
     """The stage of an asset: of its canary if one runs, else of what serves, else of its shadow."""
     known = read_state(house, asset).asset
     place = known.place(PRODUCTION)
@@ -54,9 +54,9 @@ def standing(house: Workspace, asset: str) -> Standing:
     else:
         shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
         if not shadows:
-            return Standing(None, None, is_registered=bool(known.versions))
+            return LiveVersion(None, None, is_registered=bool(known.versions))
         stage, version = "shadow", max(shadows, key=lambda track: track.seq).version
-    return Standing(stage, version, place.tracks[version].since, is_registered=True)
+    return LiveVersion(stage, version, place.tracks[version].since, is_registered=True)
 
 
 class Served:
@@ -100,7 +100,7 @@ def latest_stage(house: Workspace, asset: str) -> tuple[str | None, str | None]:
     return found.version, found.stage
 
 
-def rearming(house: Workspace, episode: Episode) -> Rearming | None:
+def rearming(house: Workspace, episode: Episode) -> BaselineReset | None:
     """When the asset of an episode last started anew, as far as the episode is concerned.
 
     Another version took over, or the one that was moved for it came back on a result from after
@@ -125,10 +125,10 @@ def rearming(house: Workspace, episode: Episode) -> Rearming | None:
         moment, _, track = max(starts, key=lambda start: start[:2])
         if not left or max(left, key=lambda one: one[:2])[0] <= moment:
             before = [name for name in place.lineage if name != track.version]
-            return Rearming(moment, _words(track), is_takeover=bool(before))
+            return BaselineReset(moment, _words(track), is_takeover=bool(before))
     if left and place.enabled is not None:
         moment, _, track = max(left, key=lambda one: one[:2])
-        return Rearming(moment, f"canary {track.version} was rolled back", keeps_baseline=True)
+        return BaselineReset(moment, f"canary {track.version} was rolled back", keeps_baseline=True)
     return None
 
 

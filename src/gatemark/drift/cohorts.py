@@ -42,7 +42,7 @@ def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> t
     return fitting(series.metric) or fitting(ANY_METRIC)
 
 
-class Gathered(NamedTuple):
+class GatheredCohorts(NamedTuple):
     """All cohorts of a policy, and the series that no watch can read."""
 
     cohorts: tuple[Cohort, ...]
@@ -57,7 +57,7 @@ def gather(
     series: Sequence[Series],
     *,
     kept: Mapping[tuple[int, str], SeriesMemory] | None = None,
-) -> Gathered:
+) -> GatheredCohorts:
     """Every series under its watches, with its windows up to now.
 
     Windows that were judged by all of a cohort are not gathered to be judged again.
@@ -90,7 +90,7 @@ def gather(
     _fill(house.points, cohorts)
     for cohort in cohorts:
         cohort.close()
-    return Gathered(cohorts, tuple(unwatched))
+    return GatheredCohorts(cohorts, tuple(unwatched))
 
 
 def _rounds(

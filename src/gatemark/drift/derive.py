@@ -16,7 +16,7 @@ from gatemark.drift.assets import Served
 from gatemark.drift.derived import Tally, count_decision, count_run_log, window_of
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point
-from gatemark.drift.push import PointDoor
+from gatemark.drift.push import PointIngest
 from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.files import find_sources
 from gatemark.evidence.plugins import schemas
@@ -68,7 +68,7 @@ def derive_points(
     points.extend(_from_decisions(request, choices, window_s))
     closed = [point for point in points if point["end"] <= now]
     with open_push(house, now) as pusher:
-        door = PointDoor(pusher, now)
+        door = PointIngest(pusher, now)
         for point in closed:
             door.add(msgspec.convert(point, Point))
         pushed = pusher.finish()

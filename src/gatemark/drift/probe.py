@@ -12,18 +12,18 @@ import numpy as np
 
 from gatemark.core.change import AssetKind
 from gatemark.core.errors import ConflictError
-from gatemark.drift.act import Done, act_on, tell_levels
+from gatemark.drift.act import ActionRecord, act_on, tell_levels
 from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
 from gatemark.drift.assets import rearming, registered_kinds
-from gatemark.drift.cohorts import Gathered, gather
+from gatemark.drift.cohorts import GatheredCohorts, gather
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.late import first_changed
 from gatemark.drift.judging.memory import Memory, SeriesMemory
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.recall import after_a_change, under_new_policy
 from gatemark.drift.judging.series import Series
-from gatemark.drift.judging.tick import Rearming, Ticked, tick
+from gatemark.drift.judging.tick import BaselineReset, Ticked, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.signal import DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
@@ -51,16 +51,16 @@ class Probe(msgspec.Struct, frozen=True):
     judged_windows: int
     episodes: tuple[Episode, ...]
     closed: tuple[Episode, ...]
-    actions: tuple[Done, ...]
+    actions: tuple[ActionRecord, ...]
     alerts: tuple[Delivered, ...]
     notes: tuple[str, ...]
 
 
-class Look(NamedTuple):
+class Evaluation(NamedTuple):
     """What a tick found, and all it was found by."""
 
     series: Sequence[Series]
-    gathered: Gathered
+    gathered: GatheredCohorts
     memories: tuple[Memory, ...]
     kept: Mapping[tuple[int, str], KeptMemory]
     kinds: Mapping[str, AssetKind | None]
@@ -69,7 +69,9 @@ class Look(NamedTuple):
     again: tuple[Series, ...]
 
 
-def look(house: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None) -> Look:
+def evaluate(
+    house: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None
+) -> Evaluation:
     """Judge what is due without writing anything."""
     series = house.points.series(asset)
     kinds = registered_kinds(house, asset)
@@ -89,7 +91,7 @@ def look(house: Workspace, policy: DriftPolicy, now: datetime, asset: str | None
     ticked = tick(cohorts, policy, now, _starts(house, kinds))
     silent = _never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
-    return Look(
+    return Evaluation(
         series=series,
         gathered=gathered,
         memories=memories,
@@ -113,7 +115,7 @@ def probe(
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
         seen = house.memories.last_tick()
-        found = look(house, policy, now)
+        found = evaluate(house, policy, now)
         notes = _notes(found, seen, now)
         # What was over at an earlier moment is over now, too: such windows are judged by any clock.
         if dry_run or (_is_back(seen, now) and not found.ticked.judged_windows):
@@ -187,7 +189,7 @@ def _of_cohort(
 
 def _starts(
     house: Workspace, kinds: Mapping[str, AssetKind | None]
-) -> Callable[[Episode], Rearming | None]:
+) -> Callable[[Episode], BaselineReset | None]:
     """When the registered asset of an episode started anew."""
     return lambda episode: rearming(house, episode) if episode.asset in kinds else None
 
@@ -233,7 +235,7 @@ def _never_pushed(
     ]
 
 
-def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
+def _levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
     names = {one.id: (one.asset, one.metric) for one in found.series}
     return {
         (*names[series_id], detector): known.level
@@ -243,14 +245,14 @@ def _levels_before(found: Look) -> dict[tuple[str, str, str], str]:
 
 
 def _record(
-    house: Workspace, found: Look, policy: DriftPolicy, seen: LastTick, now: datetime
+    house: Workspace, found: Evaluation, policy: DriftPolicy, seen: LastTick, now: datetime
 ) -> None:
     with house.memories.recording(seen, now, recording_events(house, now)) as recorder:
         recorder.keep_memories(_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
 
 
-def _changed(found: Look, policy_digest: str) -> Iterator[MemoryRow]:
+def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
     """The memories of all series that a tick moved on or judged otherwise than before."""
     looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
     for cohort, memory, signals in looked:
@@ -267,7 +269,7 @@ def _changed(found: Look, policy_digest: str) -> Iterator[MemoryRow]:
             yield MemoryRow(cohort.series[row].id, detector, policy_digest, level, kept)
 
 
-def _is_news(found: Look, series: Series, detector: str, signal: DriftSignal) -> bool:
+def _is_news(found: Evaluation, series: Series, detector: str, signal: DriftSignal) -> bool:
     known = found.kept.get((series.id, detector))
     return known is None or known.level != signal.level
 
@@ -280,7 +282,7 @@ def _text(moment: datetime | None) -> str:
     return "-" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _notes(found: Look, seen: LastTick, now: datetime) -> tuple[str, ...]:
+def _notes(found: Evaluation, seen: LastTick, now: datetime) -> tuple[str, ...]:
     notes = []
     if _is_back(seen, now):
         rest = "windows that nobody had looked at are judged all the same"
@@ -300,11 +302,11 @@ def _notes(found: Look, seen: LastTick, now: datetime) -> tuple[str, ...]:
 
 
 def _probed(
-    found: Look,
+    found: Evaluation,
     policy: DriftPolicy,
     now: datetime,
     notes: tuple[str, ...],
-    done: tuple[Done, ...] = (),
+    done: tuple[ActionRecord, ...] = (),
     *,
     alerts: tuple[Delivered, ...] = (),
 ) -> Probe:

@@ -23,7 +23,7 @@ from gatemark.evidence.files import find_sources
 from gatemark.evidence.lines import Block, read_blocks
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse
-from gatemark.evidence.record_reader import Admission
+from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import Progress, whole_file
 from gatemark.workspace import Workspace
@@ -44,16 +44,16 @@ def push_points(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
         with open_push(house, now) as pusher:
-            door = PointDoor(pusher, now)
+            door = PointIngest(pusher, now)
             for source in sources:
                 _push_file(door, source, choices, on_progress)
             return pusher.finish()
 
 
 def _push_file(
-    door: PointDoor, source: Source, choices: ReadingChoices, on_progress: Progress | None
+    door: PointIngest, source: Source, choices: ReadingChoices, on_progress: Progress | None
 ) -> None:
-    reader = Admission(
+    reader = RecordReader(
         schemas().get(NAME).form("point"),
         choices.limits,
         check_duplicate_keys=choices.check_duplicate_keys,
@@ -91,7 +91,7 @@ def _blocks(
             on_progress(min(done, shard.size), shard.size)
 
 
-class PointDoor:
+class PointIngest:
     """Lets points in that fit their series: the same form, grid and bins as before, and past."""
 
     def __init__(self, pusher: Pusher, now: datetime) -> None:

@@ -16,7 +16,7 @@ from gatemark.drift.judging.parts import SCALARS, values_of
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.judging.signals import Judgement, signal_of
 from gatemark.drift.judging.tick import tick
-from gatemark.drift.probe import Look, look
+from gatemark.drift.probe import Evaluation, evaluate
 from gatemark.drift.signal import LEVELS
 from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
 from gatemark.workspace import Workspace
@@ -29,7 +29,7 @@ def drift_view(
     house: Workspace, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
 ) -> DriftView:
     """Everything about the drift of one asset; its windows are judged anew for the picture."""
-    found = look(house, policy, now, asset)
+    found = evaluate(house, policy, now, asset)
     if not found.signals:
         raise UsageError(f"no metric of {asset} was ever pushed")
     shown = _replayed(house, policy, now, found, windows)
@@ -63,7 +63,7 @@ def drift_view(
 
 
 def _replayed(
-    house: Workspace, policy: DriftPolicy, now: datetime, found: Look, windows: int
+    house: Workspace, policy: DriftPolicy, now: datetime, found: Evaluation, windows: int
 ) -> tuple[SeriesView, ...]:
     """The windows of each series as the policy sees them from one end to the other."""
     wide = msgspec.structs.replace(policy, catch_up=windows)

@@ -9,7 +9,7 @@ from gatemark.core.errors import UsageError
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.lines import Block
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.record_reader import Admission, RefusedLine
+from gatemark.evidence.record_reader import RecordReader, RefusedLine
 
 
 class HeadedReader:
@@ -30,7 +30,7 @@ class HeadedReader:
         self._max_refusals = max_refusals or choices.max_errors
         self.form = schema.form(schema.head)
         self._first = self._reader(self.form)
-        self._rest: Admission | None = None
+        self._rest: RecordReader | None = None
         self.head: Any | None = None
 
     @property
@@ -84,8 +84,8 @@ class HeadedReader:
                 (self.head,) = batch
         return data
 
-    def _reader(self, form: Form) -> Admission:
-        return Admission(
+    def _reader(self, form: Form) -> RecordReader:
+        return RecordReader(
             form,
             self._choices.limits,
             check_duplicate_keys=self._choices.check_duplicate_keys,

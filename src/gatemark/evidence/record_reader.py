@@ -30,7 +30,7 @@ class RefusedLine(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
 
 
-class Admission:
+class RecordReader:
     """Turns blocks into records while keeping count. One per shard.
 
     Lines are all of one form, or of the several forms of a tagged schema.

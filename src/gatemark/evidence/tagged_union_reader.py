@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.record import FileRules, Form, RecordSchema, Remark
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.reading_options import ReadingChoices, place
-from gatemark.evidence.record_reader import Admission
+from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import Shape
 from gatemark.evidence.source import Source
 from gatemark.evidence.whole_file import whole_file
@@ -51,7 +51,7 @@ def read_tagged(
     watch: Callable[[bytes], None] | None = None,
 ) -> TaggedReading:
     """Read a whole file; the rules see every good record in order."""
-    reader = Admission(
+    reader = RecordReader(
         expected,
         choices.limits,
         check_duplicate_keys=choices.check_duplicate_keys,

@@ -11,7 +11,7 @@ from gatemark.core.exam import NumberedRecord
 from gatemark.core.record import Form
 from gatemark.evidence.lines import Block, read_blocks
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse
-from gatemark.evidence.record_reader import Admission
+from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import Shard, Source, split_sources
 
 Progress = Callable[[int, int], None]
@@ -23,7 +23,7 @@ def admitted_batches(
 ) -> Iterator[list[NumberedRecord]]:
     """The records of a file in order; what is wrong with the file is raised after the last one."""
     shard = whole_file(source)
-    reader = Admission(
+    reader = RecordReader(
         form,
         choices.limits,
         check_duplicate_keys=choices.check_duplicate_keys,

@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
-from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.tables import FurtherLooks, TableCheck
 from gatemark.ledger.checks.verify import Asked, LedgerCheck
 from gatemark.ledger.event import Event, EventDraft
@@ -42,7 +42,7 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def verify(
     house: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
-) -> Verified:
+) -> LedgerReport:
     """Check a store, or an export without any store."""
     store: Store
     store = house.existing_store() if request.export is None else ExportStore(Path(request.export))

@@ -215,7 +215,7 @@ class WindowVerdict(msgspec.Struct, frozen=True):
     state: str
 
 
-class GlassBroken(msgspec.Struct, frozen=True):
+class BreakGlassPayload(msgspec.Struct, frozen=True):
     """Payload of ``break_glass``: who acts without approvals, and until when."""
 
     version: str

@@ -14,10 +14,10 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
-from gatemark.lifecycle.journey import Acted, AddVersion, SetExam, act
+from gatemark.lifecycle.journey import AddVersion, CommandResult, SetExam, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
 from gatemark.lifecycle.model.state import State
-from gatemark.lifecycle.state_cache import books_of, read_state
+from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.workspace import Workspace
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -41,7 +41,7 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def add_version(house: Workspace, new: NewVersion, *, actor: str) -> Acted:
+def add_version(house: Workspace, new: NewVersion, *, actor: str) -> CommandResult:
     """Draft a version; what it leaves out is taken from the asset as it stands."""
     state = read_state(house, new.ref.asset)
     parent = new.parent or _usual_parent(state, new.ref.version)
@@ -157,7 +157,9 @@ def _read_schema(name: str) -> Mapping[str, Any]:
     return value
 
 
-def set_exam(house: Workspace, asset: str, path: str, *, actor: str, note: str = "") -> Acted:
+def set_exam(
+    house: Workspace, asset: str, path: str, *, actor: str, note: str = ""
+) -> CommandResult:
     """Make a pack the full pack of an asset."""
     return act(house, SetExam(actor=actor, asset=asset, exam=exam_of_pack(path), note=note))
 
@@ -175,4 +177,4 @@ def version_ref(house: Workspace, ref: VersionRef) -> AssetRef:
 def asset_names(house: Workspace) -> tuple[str, ...]:
     """Every registered asset, by name."""
     house.existing_store()
-    return tuple(sorted(books_of(house).names()))
+    return tuple(sorted(asset_state_cache(house).names()))

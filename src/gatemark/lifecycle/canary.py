@@ -14,7 +14,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.lifecycle.decisions.canary import next_start
-from gatemark.lifecycle.journey import Acted, PushWindow, act, preview
+from gatemark.lifecycle.journey import CommandResult, PushWindow, act, preview
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     ArmMetric,
@@ -24,7 +24,7 @@ from gatemark.lifecycle.model.nouns import (
 )
 from gatemark.lifecycle.model.release_policy import CanaryRules
 from gatemark.lifecycle.model.state import State, share_of
-from gatemark.lifecycle.state_cache import books_of, read_state
+from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.workspace import Workspace
 
 CANARY_SCHEMA: Final = "gatemark.canary/1"
@@ -55,7 +55,7 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
 
 def push_windows(
     house: Workspace, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
-) -> tuple[Acted, ...]:
+) -> tuple[CommandResult, ...]:
     """Take every window of a file in, oldest first; the same window again changes nothing.
 
     When one of them must be refused, none is taken.
@@ -142,7 +142,7 @@ def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetr
 def canary_state(house: Workspace, asset: str, environment: str = PRODUCTION) -> CanaryState:
     """How a running canary or watch stands."""
     house.existing_store()
-    with books_of(house).lock:
+    with asset_state_cache(house).lock:
         return _standing(read_state(house, asset), asset, environment)
 
 

@@ -14,7 +14,7 @@ from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.decisions.citation import Cited, SuiteOutcome, short
 from gatemark.lifecycle.exam_identity import exam_of
-from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
@@ -77,7 +77,7 @@ class Citations(Mapping[str, Cited]):
             raise
         if result is None:
             return None
-        told_at = books_of(self._house).sealed_at(self._asset, result.id)
+        told_at = asset_state_cache(self._house).sealed_at(self._asset, result.id)
         # Going back asks whether results passed, not which exam they sat.
         blobs = None if self._must_go_on else self._house.blobs
         return summed_up(result, told_at, blobs)

@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.canonical import digest, digest_bytes, plain
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
-from gatemark.lifecycle.model.nouns import Exam
+from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.packs.pack import read_pack
 
 REPLAY: Final = "replay"
@@ -22,7 +22,7 @@ _LABELS: Final = "labels/"
 _SCORING: Final = "scoring"
 
 
-def exam_of(result: Result, blobs: BlobStore | None = None) -> Exam:
+def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
     """Which exam a result sat; data of replay suites is recent by nature and stays out.
 
     Without ``blobs`` the exam has no definition, so that it is no full pack of record.
@@ -32,7 +32,7 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> Exam:
         for evidence in result.evidence
         if evidence.checks.get("kind") == REPLAY
     }
-    return Exam(
+    return ExamRef(
         pack=result.pack.name,
         version=result.pack.version,
         policy=result.policy_digest,
@@ -41,7 +41,7 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> Exam:
     )
 
 
-def exam_of_pack(path: str) -> Exam:
+def exam_of_pack(path: str) -> ExamRef:
     """The exam that a pack file stands for, with its data as it lies there now."""
     # Packs bring suites and statistics along, which no other journey here needs.
     from gatemark.packs.arms import scoring_of  # noqa: PLC0415
@@ -59,7 +59,7 @@ def exam_of_pack(path: str) -> Exam:
         for name, data in kept_definition(opened).items()
         if name.startswith(_LABELS)
     }
-    return Exam(
+    return ExamRef(
         pack=pack.name,
         version=pack.version,
         policy=policy_of(pack, has_baseline=pack.has_baseline).digest,

@@ -46,20 +46,20 @@ from gatemark.lifecycle.decisions.commands import (
 from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide
 from gatemark.lifecycle.decisions.registering import decide_adopt
 from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
-from gatemark.lifecycle.model.events import HOUSE_SUBJECT, KIND_OF, Fact, subject_of
+from gatemark.lifecycle.model.events import KIND_OF, WORKSPACE_SUBJECT, Fact, subject_of
 from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName
 from gatemark.lifecycle.model.person_name import name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
-from gatemark.lifecycle.model.state import HouseRules, State
-from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.model.state import GovernanceState, State
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
 __all__ = [
-    "Acted",
     "AddVersion",
     "AdoptPolicy",
     "Approve",
     "Command",
+    "CommandResult",
     "Demote",
     "GrantRoles",
     "PauseVersion",
@@ -82,7 +82,7 @@ _UNPRINTED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 MAX_DUE: Final = 10_000
 
 
-class Acted(msgspec.Struct, frozen=True):
+class CommandResult(msgspec.Struct, frozen=True):
     """What a command came to: facts and the events that hold them, none when it was already so."""
 
     facts: tuple[Fact, ...]
@@ -94,12 +94,12 @@ class Acted(msgspec.Struct, frozen=True):
         return bool(self.events)
 
 
-def act(house: Workspace, command: Command) -> Acted:
+def act(house: Workspace, command: Command) -> CommandResult:
     """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
     now = house.clock()
     asset = _asset_of(command)
     command = _in_words(command)
-    books = books_of(house)
+    books = asset_state_cache(house)
     for _ in range(ATTEMPTS):
         with books.lock:
             head = house.events.head()
@@ -107,7 +107,7 @@ def act(house: Workspace, command: Command) -> Acted:
             _refuse_newer_rules(state.house)
             decided = decide(state, _with_evidence(house, command), now)
         if not decided.facts:
-            return Acted((), ())
+            return CommandResult((), ())
         at = decided.at
         if decided.at > now or isinstance(command, TAKES_AWAY):
             at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
@@ -116,13 +116,13 @@ def act(house: Workspace, command: Command) -> Acted:
         drafts = [_draft(fact, command.actor, at, policy) for fact in decided.facts]
         try:
             events = house.events.append([*first, *drafts], head)
-            return Acted(decided.facts, events[len(first) :])
+            return CommandResult(decided.facts, events[len(first) :])
         except ConflictError:
             continue
     raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
 
 
-def _first_policy(house: HouseRules, at: datetime) -> list[EventDraft]:
+def _first_policy(house: GovernanceState, at: datetime) -> list[EventDraft]:
     """The event with which a new store says which release policy is in force."""
     if house.revision:
         return []
@@ -147,7 +147,7 @@ def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDra
     return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
 
 
-def _refuse_newer_rules(house: HouseRules) -> None:
+def _refuse_newer_rules(house: GovernanceState) -> None:
     if house.rules > RULES_VERSION:
         raise NewerFormatError(
             f"the store is decided by rules {house.rules}, this build knows rules up to "
@@ -157,16 +157,16 @@ def _refuse_newer_rules(house: HouseRules) -> None:
 
 def preview(house: Workspace, command: Command) -> tuple[Fact, ...]:
     """What a command would come to now, without writing anything; refuses as ``act`` would."""
-    books = books_of(house)
+    books = asset_state_cache(house)
     with books.lock:
         now = house.clock()
         state = _by_the_clock(house, books.read(_asset_of(command)), now)
         return decide(state, _with_evidence(house, command), now).facts
 
 
-def run_due(house: Workspace, asset: str, environment: str) -> tuple[Acted, ...]:
+def run_due(house: Workspace, asset: str, environment: str) -> tuple[CommandResult, ...]:
     """Let the system do everything that is due for an asset now, one step after the other."""
-    done: list[Acted] = []
+    done: list[CommandResult] = []
     while len(done) < MAX_DUE:
         acted = act(house, Tick(actor=SYSTEM, asset=asset, environment=environment))
         if not acted.is_change:
@@ -177,7 +177,7 @@ def run_due(house: Workspace, asset: str, environment: str) -> tuple[Acted, ...]
 
 def _asset_of(command: Command) -> str:
     if not isinstance(command, AssetCommand):
-        return HOUSE_SUBJECT
+        return WORKSPACE_SUBJECT
     try:
         return msgspec.convert(command.asset, AssetName)
     except msgspec.ValidationError as error:

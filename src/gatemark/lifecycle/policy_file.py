@@ -9,7 +9,7 @@ import yaml
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.lifecycle.model.events import HOUSE_SUBJECT
+from gatemark.lifecycle.model.events import WORKSPACE_SUBJECT
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
@@ -46,7 +46,7 @@ class PolicyInForce(msgspec.Struct, frozen=True):
 def policy_in_force(house: Workspace) -> PolicyInForce:
     """The policy that stands, every default written out."""
     house.existing_store()
-    rules = read_state(house, HOUSE_SUBJECT).house
+    rules = read_state(house, WORKSPACE_SUBJECT).house
     plain: dict[str, Any] = msgspec.to_builtins(rules.policy)
     return PolicyInForce(plain, rules.policy_digest, rules.revision)
 

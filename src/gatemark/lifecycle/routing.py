@@ -13,7 +13,7 @@ from gatemark.lifecycle.decisions.citation import citation_problems
 from gatemark.lifecycle.decisions.route import Route, route_of
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.state import State
-from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import DEFAULT_STORE, Workspace
 
 __all__ = ["Route", "assign", "route"]
@@ -22,7 +22,7 @@ __all__ = ["Route", "assign", "route"]
 def route(house: Workspace, asset: str, environment: str = PRODUCTION) -> Route:
     """What to use now. A version whose results are gone, changed or not passed is left out."""
     house.existing_store()
-    books = books_of(house)
+    books = asset_state_cache(house)
     with books.lock:
         state = books.read(asset)
         return route_of(state, environment, _validity(house, state, environment), house.clock())

@@ -17,9 +17,9 @@ from gatemark.ledger.event import Event, Head
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
 from gatemark.ledger.payloads import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
 from gatemark.ledger.port import EventStore
-from gatemark.lifecycle.model.events import HOUSE_SUBJECT, KINDS, Recorded, subject_of
+from gatemark.lifecycle.model.events import KINDS, WORKSPACE_SUBJECT, Recorded, subject_of
 from gatemark.lifecycle.model.fold import advance, fold
-from gatemark.lifecycle.model.state import Asset, HouseRules, State
+from gatemark.lifecycle.model.state import Asset, GovernanceState, State
 from gatemark.workspace import Workspace
 
 
@@ -74,7 +74,7 @@ def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> 
     page.sealed_at[sealed.result_id] = max(finished_at, known or finished_at)
 
 
-class Books:
+class AssetStateCache:
     """The states of assets as far as they were read; reading again reads only what is new.
 
     A state that was handed out goes on with the ledger. Whoever looks at one while others may
@@ -84,7 +84,7 @@ class Books:
     def __init__(self, events: EventStore) -> None:
         self.lock = threading.RLock()
         self._events = events
-        self._house = HouseRules()
+        self._house = GovernanceState()
         self._house_read_to = 0
         self._pages: dict[str, _Page] = {}
         self._pinned: Head | None = None
@@ -121,8 +121,8 @@ class Books:
         if event.kind == ASSET_REGISTERED and self._names is not None and event.subject:
             self._names.add(event.subject)
         is_news = self._is_house_read and event.seq > self._house_read_to
-        if event.subject == HOUSE_SUBJECT and is_news:
-            self._advance(State(self._house, Asset(name=HOUSE_SUBJECT)), event, payload)
+        if event.subject == WORKSPACE_SUBJECT and is_news:
+            self._advance(State(self._house, Asset(name=WORKSPACE_SUBJECT)), event, payload)
             self._house_read_to = event.seq
         page = self._pages.get(event.subject or "")
         if page is not None and page.is_read and event.seq > page.read_to:
@@ -162,11 +162,11 @@ class Books:
             return state
 
     def _read_on(self, state: State, page: _Page) -> None:
-        for event, payload in self._events.events(self._house_read_to, subject=HOUSE_SUBJECT):
+        for event, payload in self._events.events(self._house_read_to, subject=WORKSPACE_SUBJECT):
             self._advance(state, event, payload)
             self._house_read_to = event.seq
         self._is_house_read = True
-        if state.asset.name == HOUSE_SUBJECT:
+        if state.asset.name == WORKSPACE_SUBJECT:
             return
         for event, payload in self._events.events(page.read_to, subject=state.asset.name):
             self._take(page, event, payload)
@@ -187,21 +187,21 @@ class Books:
             raise IntegrityError(f"{where} cannot be read: {error}") from error
 
 
-_OPEN: WeakKeyDictionary[Workspace, Books] = WeakKeyDictionary()
+_OPEN: WeakKeyDictionary[Workspace, AssetStateCache] = WeakKeyDictionary()
 _OPENING = threading.Lock()
 
 
-def books_of(house: Workspace) -> Books:
+def asset_state_cache(house: Workspace) -> AssetStateCache:
     """The books of a house, kept for as long as it stands."""
     with _OPENING:
         if house not in _OPEN:
-            _OPEN[house] = Books(house.events)
+            _OPEN[house] = AssetStateCache(house.events)
         return _OPEN[house]
 
 
 def read_state(house: Workspace, asset: str) -> State:
     """The state of an asset by now."""
-    return books_of(house).read(asset)
+    return asset_state_cache(house).read(asset)
 
 
 def replay(events: EventStore, asset: str) -> State:
@@ -213,7 +213,7 @@ def lifecycle_lines(events: EventStore, asset: str) -> Iterator[Recorded]:
     """Every event that the state of an asset rests on, in order."""
     lines = [
         line
-        for subject in (HOUSE_SUBJECT, asset)
+        for subject in (WORKSPACE_SUBJECT, asset)
         for event, payload in events.events(subject=subject)
         if (line := recorded(event, payload)) is not None
     ]

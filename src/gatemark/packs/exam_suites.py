@@ -16,11 +16,11 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsReport, ExamReport, ExamSuite
-from gatemark.core.figure import Exhibit
+from gatemark.core.figure import Figure
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
-from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
@@ -33,7 +33,7 @@ from gatemark.workspace import Workspace
 CANDIDATE, BASELINE = "candidate", "baseline"
 RECORDS: Final = "records"
 
-Sitting = Callable[[Workspace, dict[str, Any], Mapping[str, str], ReadingChoices], Examined]
+ExamRunner = Callable[[Workspace, dict[str, Any], Mapping[str, str], ReadingChoices], ExamOutcome]
 """Sits one exam over files that are named by their role."""
 
 _SITTINGS: Final = {
@@ -57,7 +57,7 @@ class SuiteFiles(msgspec.Struct, frozen=True):
             yield BASELINE, self.baseline
 
 
-class SatSuite(msgspec.Struct, frozen=True):
+class SuiteOutcome(msgspec.Struct, frozen=True):
     """An exam that was sat for a pack: what it found, and the files it rests on.
 
     ``paths`` tells where each evidence file and ``attachments`` what each written one holds.
@@ -154,7 +154,7 @@ def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
-def sit_suite(house: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SatSuite:
+def run_exam(house: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutcome:
     """Sit one suite's exam over the evidence of every arm there is."""
     _exam_plugin(suite)
     sitting, choices = _sitting(suite.kind), ReadingChoices()
@@ -165,7 +165,7 @@ def sit_suite(house: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SatSuite
         paths.update({name: path for path, name in names.items()})
         accounts.append(_account(sat[arm].evidence, suite, arm, names))
     candidate, baseline = sat[CANDIDATE].report, sat.get(BASELINE)
-    return SatSuite(
+    return SuiteOutcome(
         report=_report(suite, candidate, None if baseline is None else baseline.report),
         accounts=tuple(accounts),
         paths=paths,
@@ -177,13 +177,13 @@ def sit_suite(house: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SatSuite
     )
 
 
-def _sitting(kind: str) -> Sitting:
+def _sitting(kind: str) -> ExamRunner:
     if kind not in _SITTINGS:
         return lambda house, options, files, choices: _sit_records(
             kind, house, options, files, choices
         )
     module, _, function = _SITTINGS[kind].partition(":")
-    sitting: Sitting = getattr(importlib.import_module(module), function)
+    sitting: ExamRunner = getattr(importlib.import_module(module), function)
     return sitting
 
 
@@ -193,7 +193,7 @@ def _sit_records(
     options: dict[str, Any],
     files: Mapping[str, str],
     choices: ReadingChoices,
-) -> Examined:
+) -> ExamOutcome:
     """Any exam whose records are whole in themselves."""
     if set(files) != {RECORDS}:
         raise UsageError(f"kind {kind!r} reads one file, under the name {RECORDS!r}")
@@ -266,5 +266,5 @@ def _drop(lane: str, score: Measurement, before: Measurement) -> Measurement:
     return measured("regression", drop, n=score.n, direction="lower_is_better", lane=lane)
 
 
-def _titled(suite: str, exhibit: Exhibit) -> Exhibit:
+def _titled(suite: str, exhibit: Figure) -> Figure:
     return msgspec.structs.replace(exhibit, title=f"{suite}: {exhibit.title}")

@@ -17,7 +17,7 @@ from gatemark.core.change import AssetRef
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsEvidence, ArmsReport
-from gatemark.core.figure import Cell, Exhibit, Table
+from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
@@ -30,7 +30,7 @@ from gatemark.packs.answers import Answer
 from gatemark.packs.arms import suite_plugin
 from gatemark.packs.data import OpenPack
 from gatemark.packs.errors import error_rate
-from gatemark.packs.exam_suites import SatSuite, exam_rules
+from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
 from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
 from gatemark.packs.policy import (
@@ -43,7 +43,7 @@ from gatemark.packs.policy import (
     refuse_waived_limit,
     regression_mode,
 )
-from gatemark.packs.qualification import SuiteLicence, licence_rule, with_licence
+from gatemark.packs.qualification import SuiteQualification, licence_rule, with_licence
 from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.proportion import two_sided_z
 from gatemark.workspace import Workspace
@@ -56,12 +56,12 @@ class Judged(msgspec.Struct, frozen=True):
 
     policy: Policy
     measurements: tuple[Measurement, ...]
-    exhibits: tuple[Exhibit, ...]
+    exhibits: tuple[Figure, ...]
     verdict: Verdict
     evidence: tuple[Evidence, ...]
 
 
-class Gathered(msgspec.Struct, frozen=True):
+class PackEvidence(msgspec.Struct, frozen=True):
     """Everything a pack is judged by: both arms' answers, exams that were sat, judges' licences.
 
     ``baseline`` is None when nobody answered for one; ``graded`` is who judged, by suite.
@@ -70,15 +70,15 @@ class Gathered(msgspec.Struct, frozen=True):
     candidate: Arm
     baseline: Arm | None
     files: tuple[EvidenceFile, ...] = ()
-    exams: dict[str, SatSuite] = {}
-    licences: dict[str, SuiteLicence] = {}
+    exams: dict[str, SuiteOutcome] = {}
+    licences: dict[str, SuiteQualification] = {}
     graded: dict[str, Graded] = {}
     limit: int | None = None
 
 
 def judge_pack(
     opened: OpenPack,
-    gathered: Gathered,
+    gathered: PackEvidence,
     *,
     waivers: Sequence[Waiver],
     now: datetime,
@@ -162,7 +162,7 @@ def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
     )
 
 
-def _compared(pack: Pack, gathered: Gathered) -> frozenset[str]:
+def _compared(pack: Pack, gathered: PackEvidence) -> frozenset[str]:
     """The suites that have something to regress from."""
     exams = gathered.exams
     return frozenset(
@@ -176,7 +176,7 @@ def _judge_rules(pack: Pack, suite: SuiteSpec) -> tuple[Rule, ...]:
     return () if suite.judge is None else (licence_rule(suite, pack.judges[suite.judge]),)
 
 
-def _examined(opened: OpenPack, suite: SuiteSpec, gathered: Gathered) -> ArmsReport:
+def _examined(opened: OpenPack, suite: SuiteSpec, gathered: PackEvidence) -> ArmsReport:
     plugin = suite_plugin(suite)
     evidence = ArmsEvidence(
         spec=suite,
@@ -200,7 +200,7 @@ def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.St
         raise UsageError(f"suite {suite.id}: options: {error}") from error
 
 
-def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: Gathered) -> Evidence:
+def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence) -> Evidence:
     """Items pinned by the snapshot against items answered; a limited run is short of some."""
     answers = gathered.candidate[suite.id]
     answered = {answer.id for answer in answers}
@@ -217,7 +217,7 @@ def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: Gathered) -> Eviden
 
 
 def _numbers(
-    pack: Pack, reports: Mapping[str, ArmsReport], gathered: Gathered
+    pack: Pack, reports: Mapping[str, ArmsReport], gathered: PackEvidence
 ) -> tuple[Measurement, ...]:
     numbers: list[Measurement] = []
     compared = _compared(pack, gathered)

@@ -20,7 +20,7 @@ from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack
 from gatemark.packs.policy import margin_of, regression_mode
 from gatemark.packs.qualification import read_labels
-from gatemark.packs.unsatisfiable_rules import hopeless, least_items
+from gatemark.packs.unsatisfiable_rules import least_items, unsatisfiable_rules
 from gatemark.statistics.paired.mcnemar import minimum_detectable_effect, non_inferiority_items
 from gatemark.targets.spec import parse_spec
 
@@ -45,7 +45,7 @@ def lint_pack(path: str) -> LintReport:
     if not errors:
         opened = OpenPack(pack, folder, load_snapshots(pack, folder))
         warnings.extend(_blind_spots(opened))
-        warnings.extend(hopeless(opened))
+        warnings.extend(unsatisfiable_rules(opened))
         warnings.extend(_unlicensable(opened))
     return LintReport(pack=path, errors=tuple(errors), warnings=tuple(warnings))
 

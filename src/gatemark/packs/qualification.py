@@ -17,7 +17,7 @@ from gatemark.evidence.rows import Row, Snapshot
 from gatemark.packs.grading import LICENCE, Graded, Graders, Items, judge_options, judge_spec
 from gatemark.packs.pack import JudgeSpec, Pack, SuiteSpec
 from gatemark.scorers.judge import JudgeOptions, grade_replies
-from gatemark.scorers.scorer import JudgeLicence, Scorable
+from gatemark.scorers.scorer import JudgeQualification, Scorable
 
 METRIC = "judge_licence"
 ONCE = 1
@@ -33,12 +33,12 @@ class LabelledSet(msgspec.Struct, frozen=True):
     labels: dict[str, str]
 
 
-class SuiteLicence(msgspec.Struct, frozen=True):
+class SuiteQualification(msgspec.Struct, frozen=True):
     """A judge's licence in one suite, with the replies it rests on."""
 
     suite: str
     labels: str
-    licence: JudgeLicence
+    licence: JudgeQualification
     graded: Graded
 
 
@@ -82,7 +82,9 @@ def _problem(row: Row, known: set[str]) -> str | None:
     return None
 
 
-async def license_judges(pack: Pack, graders: Graders, labels: Labels) -> dict[str, SuiteLicence]:
+async def license_judges(
+    pack: Pack, graders: Graders, labels: Labels
+) -> dict[str, SuiteQualification]:
     """The licence of every suite's judge."""
     found = {}
     for suite in pack.suites:
@@ -93,7 +95,7 @@ async def license_judges(pack: Pack, graders: Graders, labels: Labels) -> dict[s
 
 async def _license(
     judge: JudgeSpec, suite: SuiteSpec, graders: Graders, labels: Labels
-) -> SuiteLicence:
+) -> SuiteQualification:
     # Needs numpy, and only packs with a judge should pay for it.
     from gatemark.scorers.judge.qualification import judge_agreement  # noqa: PLC0415
 
@@ -107,7 +109,7 @@ async def _license(
         gate=judge.licence_min,
         min_items=judge.min_items,
     )
-    return SuiteLicence(suite.id, labelled.reference, licence, graded)
+    return SuiteQualification(suite.id, labelled.reference, licence, graded)
 
 
 def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[str, str | None]:
@@ -132,7 +134,9 @@ def licence_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
     )
 
 
-def with_licence(report: ArmsReport, suite: str, found: SuiteLicence, graded: Graded) -> ArmsReport:
+def with_licence(
+    report: ArmsReport, suite: str, found: SuiteQualification, graded: Graded
+) -> ArmsReport:
     """A report by a judge: without numbers that need a licence it has not.
 
     A suite that looks at another's answers stands or falls with the other's judge, whose licence
@@ -165,7 +169,7 @@ def _held(number: Measurement, objection: str | None) -> Measurement:
     )
 
 
-def _measurement(found: SuiteLicence, objection: str | None) -> Measurement:
+def _measurement(found: SuiteQualification, objection: str | None) -> Measurement:
     licence = found.licence
     lows = [low for low in (licence.kappa_low, licence.ac1_low) if low is not None]
     reached = len(lows) == 2 and min(lows) >= licence.gate
@@ -177,7 +181,7 @@ def _measurement(found: SuiteLicence, objection: str | None) -> Measurement:
     return measured(METRIC, min(lows), n=licence.n, direction="higher_is_better", lane=found.suite)
 
 
-def _table(found: SuiteLicence) -> Table:
+def _table(found: SuiteQualification) -> Table:
     licence = found.licence
     rows = (
         ("may gate", "yes" if licence.allowed else f"no: {licence.reason}"),

@@ -23,15 +23,20 @@ from gatemark.packs.data import OpenPack
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
-    SatSuite,
     SuiteFiles,
+    SuiteOutcome,
     files_of_result,
-    sit_suite,
+    run_exam,
 )
 from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
-from gatemark.packs.judge import Gathered, Judged, judge_pack
+from gatemark.packs.judge import Judged, PackEvidence, judge_pack
 from gatemark.packs.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
-from gatemark.packs.qualification import LabelledSet, SuiteLicence, labelled_set, license_judges
+from gatemark.packs.qualification import (
+    LabelledSet,
+    SuiteQualification,
+    labelled_set,
+    license_judges,
+)
 from gatemark.packs.sample_lines import read_sample_lines, sample_of
 from gatemark.scorers.judge import JudgeOptions
 from gatemark.scorers.registry import scorers
@@ -85,7 +90,7 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     for arm in (CANDIDATE, BASELINE):
         if any(name.endswith(f".{arm}.jsonl") for name in data):
             arms[arm] = _arm(opened, arm, data, differences, unjudged)
-    gathered = Gathered(
+    gathered = PackEvidence(
         candidate=arms.get(CANDIDATE, {}),
         baseline=arms.get(BASELINE),
         files=tuple(
@@ -131,7 +136,7 @@ def _kept_replies(suite: SuiteSpec, place: str, data: Mapping[str, bytes]) -> Gr
     return read_graded(data[name], name) if name in data else None
 
 
-def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SatSuite]:
+def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
     """Every exam over evidence files, sat again over what was kept."""
     sat = {}
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
@@ -139,13 +144,13 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SatS
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = sit_suite(Workspace(jobs=1), suite, files)
+                sat[suite.id] = run_exam(Workspace(jobs=1), suite, files)
     return sat
 
 
 def _licences(
     opened: OpenPack, result: Result, blobs: BlobStore, data: Mapping[str, bytes]
-) -> dict[str, SuiteLicence]:
+) -> dict[str, SuiteQualification]:
     def labels(name: str, judge: JudgeSpec, options: JudgeOptions) -> LabelledSet:
         kept = _labels_name(name)
         if kept not in data:

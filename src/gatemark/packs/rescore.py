@@ -22,9 +22,9 @@ from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Verdict
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.exam_inputs import SITTING, Sitting, read_sitting
+from gatemark.evidence.folds.exam_inputs import SITTING, ExamInputs, read_sitting
 from gatemark.evidence.folds.item_counts import with_items
-from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
 from gatemark.exams.agreement.two_files import examine_joined
@@ -167,7 +167,7 @@ def _agreement(blobs: BlobStore, result: Result) -> _Anew:
     return _judged(result, "agreement", examined)
 
 
-def _sitting(blobs: BlobStore, result: Result, sitting: Sitting) -> _Anew:
+def _sitting(blobs: BlobStore, result: Result, sitting: ExamInputs) -> _Anew:
     """An exam whose sitting was kept with its result."""
     if result.pack.name != f"score-{sitting.kind}":
         raise IntegrityError(f"its {SITTING} is of the exam {sitting.kind!r}")
@@ -190,8 +190,8 @@ def _sitting(blobs: BlobStore, result: Result, sitting: Sitting) -> _Anew:
 
 
 def _votes(
-    result: Result, sitting: Sitting, paths: Sequence[str], items: frozenset[str] | None
-) -> Examined:
+    result: Result, sitting: ExamInputs, paths: Sequence[str], items: frozenset[str] | None
+) -> ExamOutcome:
     """The exam over the votes of a review, with the items that were to be judged."""
     _refuse_lost_pins(result.evidence[0], items)
     choices = _choices(sitting.reading)
@@ -205,7 +205,7 @@ def _votes(
     )
 
 
-def _judged(result: Result, kind: str, examined: Examined) -> _Anew:
+def _judged(result: Result, kind: str, examined: ExamOutcome) -> _Anew:
     (account,) = result.evidence
     # Only names of files may differ: they were the user's then and are ours now.
     evidence = msgspec.structs.replace(

@@ -30,16 +30,16 @@ from gatemark.packs.data import OpenPack, open_pack
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
-    SatSuite,
     SuiteFiles,
+    SuiteOutcome,
     files_of_pack,
     files_of_result,
-    sit_suite,
+    run_exam,
 )
 from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
 from gatemark.packs.journals import Journals
 from gatemark.packs.judge import check_rules
-from gatemark.packs.qualification import SuiteLicence, labels_in, license_judges
+from gatemark.packs.qualification import SuiteQualification, labels_in, license_judges
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import PackRun, seal_run
 from gatemark.workspace import Workspace
@@ -148,7 +148,7 @@ class _Session(msgspec.Struct, frozen=True):
 def _finished(
     house: Workspace,
     session: _Session,
-    exams: dict[str, SatSuite],
+    exams: dict[str, SuiteOutcome],
     *,
     waivers: Sequence[Waiver],
     started_at: datetime,
@@ -169,8 +169,8 @@ def _finished(
 
 def _sit(
     house: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
-) -> dict[str, SatSuite]:
-    return {name: sit_suite(house, opened.pack.suite(name), files[name]) for name in files}
+) -> dict[str, SuiteOutcome]:
+    return {name: run_exam(house, opened.pack.suite(name), files[name]) for name in files}
 
 
 def _exam_files(
@@ -308,7 +308,7 @@ def _run_key(
     )
 
 
-async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteLicence]]:
+async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
     """Licences first: a judge that cannot be compared with people is found out before the rest."""
     told = {}
     try:

@@ -18,10 +18,10 @@ from gatemark.core.result import Blob, Cost, Result
 from gatemark.packs.arm_sources import ArmSource
 from gatemark.packs.arms import ArmAnswers, scoring_of
 from gatemark.packs.data import OpenPack
-from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SatSuite
+from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
 from gatemark.packs.grading import LICENCE, replies_name
-from gatemark.packs.judge import Gathered, judge_pack, result_of
-from gatemark.packs.qualification import SuiteLicence
+from gatemark.packs.judge import PackEvidence, judge_pack, result_of
+from gatemark.packs.qualification import SuiteQualification
 from gatemark.packs.rejudge import kept_definition
 from gatemark.workspace import Workspace
 
@@ -36,8 +36,8 @@ class PackRun(msgspec.Struct, frozen=True):
     opened: OpenPack
     arms: Mapping[str, ArmSource]
     told: Mapping[str, ArmAnswers]
-    exams: dict[str, SatSuite]
-    licences: dict[str, SuiteLicence]
+    exams: dict[str, SuiteOutcome]
+    licences: dict[str, SuiteQualification]
     judge_cost: tuple[int, float | None]
     limit: int | None
     names: dict[str, AssetRef] = {}
@@ -80,7 +80,7 @@ def seal_run(
         ),
     ]
     told = run.told
-    gathered = Gathered(
+    gathered = PackEvidence(
         candidate=told[CANDIDATE].answers if CANDIDATE in told else {},
         baseline=told[BASELINE].answers if BASELINE in told else None,
         files=tuple(

@@ -31,7 +31,7 @@ SURE = 0.5
 """A confidence for the made-up answers of a trial run."""
 
 
-def hopeless(opened: OpenPack) -> Iterator[str]:
+def unsatisfiable_rules(opened: OpenPack) -> Iterator[str]:
     """What a pack asks for in vain."""
     trials = {
         suite.id: _trial(opened, suite)

@@ -11,7 +11,7 @@ import msgspec
 from gatemark import __version__
 from gatemark.core.figure import (
     Curves,
-    Exhibit,
+    Figure,
     Forest,
     Matrix,
     Reliability,
@@ -127,11 +127,11 @@ def _row(result: Result, line: outline.MeasurementLine) -> NumberRow:
     )
 
 
-def _exhibit(exhibit: Exhibit) -> ExhibitBlock:
+def _exhibit(exhibit: Figure) -> ExhibitBlock:
     return ExhibitBlock(outline.exhibit_grid(exhibit, rows_max=ROWS_MAX), _picture(exhibit))
 
 
-def _picture(exhibit: Exhibit) -> Picture | None:
+def _picture(exhibit: Figure) -> Picture | None:
     if isinstance(exhibit, Matrix):
         return _matrix_picture(exhibit)
     if isinstance(exhibit, Reliability):

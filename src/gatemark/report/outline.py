@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.evidence import Evidence
-from gatemark.core.figure import Exhibit, Matrix, Reliability, ReliabilityBin, Shifts, Table
+from gatemark.core.figure import Figure, Matrix, Reliability, ReliabilityBin, Shifts, Table
 from gatemark.core.measurement import Direction, Measurement
 from gatemark.core.policy import Rule
 from gatemark.core.result import Result
@@ -242,7 +242,7 @@ def evidence_checks(evidence: Sequence[Evidence]) -> tuple[str, ...]:
     )
 
 
-def exhibit_grid(exhibit: Exhibit, *, rows_max: int) -> Grid:
+def exhibit_grid(exhibit: Figure, *, rows_max: int) -> Grid:
     """An exhibit as a table of texts with at most ``rows_max`` rows."""
     if isinstance(exhibit, Matrix):
         return _matrix_grid(exhibit, rows_max)

@@ -22,7 +22,7 @@ from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Outcome
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.item_counts import with_items
-from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.ledger.event import EventDraft
@@ -279,7 +279,7 @@ def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
 
 def _examine(
     house: Workspace, opened: Opened, votes: Sequence[OpenVote], folder: Path | None = None
-) -> Examined:
+) -> ExamOutcome:
     """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
     plan = opened.stored.plan
     choices = ReadingChoices()

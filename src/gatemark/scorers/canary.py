@@ -26,8 +26,8 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
     text_of,
+    truncate,
     unscored,
 )
 
@@ -113,7 +113,7 @@ class _Evidence:
         cited = [item.sample.get("citations"), record.get("citations")]
         self.has_citations = all(each is None or isinstance(each, list) for each in cited)
         listed = _listed(*cited, (told or {}).get("citations"))
-        self.citations = [shown(each) for each in listed] + _BRACKETED.findall("\n".join(said))
+        self.citations = [truncate(each) for each in listed] + _BRACKETED.findall("\n".join(said))
 
 
 def plain(text: str) -> str:
@@ -256,7 +256,7 @@ def _build(options: Options) -> ScoreFunction:
             return unscored("no attack criteria, neither in the options nor in the target")
         evidence = _Evidence(item)
         for criterion, seen in _successes(criteria, evidence):
-            return scored(0.0, criterion=criterion, seen=shown(seen))
+            return scored(0.0, criterion=criterion, seen=truncate(seen))
         unjudged = _unjudged(criteria, evidence)
         return scored(1.0) if unjudged is None else unscored(unjudged)
 

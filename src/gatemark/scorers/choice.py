@@ -27,7 +27,7 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
+    truncate,
 )
 
 _DRESS: Final = " \t\r\n*_`\"'()[]{}.:,;!$"
@@ -97,7 +97,7 @@ def _build(options: Options) -> ScoreFunction:
     def target_letter(text: str) -> str:
         letter = text.strip(_DRESS).upper()
         if len(letter) != 1 or letter not in options.letters:
-            raise BadInputError(f"target must be one of {options.letters}, got {shown(text)}")
+            raise BadInputError(f"target must be one of {options.letters}, got {truncate(text)}")
         return letter
 
     def score(item: Scorable) -> Score:

@@ -14,7 +14,7 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
+    truncate,
 )
 
 
@@ -39,7 +39,7 @@ def _build(options: Options) -> ScoreFunction:
         output = folded(item.output_text())
         missing = [phrase for phrase in phrases if folded(phrase) not in output]
         found = len(missing) < len(phrases) if options.mode == "any" else not missing
-        return scored(found, missing=shown(", ".join(missing))) if missing else scored(found)
+        return scored(found, missing=truncate(", ".join(missing))) if missing else scored(found)
 
     return score
 

@@ -22,8 +22,8 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
     text_of,
+    truncate,
 )
 
 MAX_DEPTH: Final = 64
@@ -232,7 +232,7 @@ def _summary(value: Any) -> str:
         return f"an object of {len(value)} keys"
     if isinstance(value, (list, tuple)):
         return f"a list of {len(value)} items"
-    return shown(value)
+    return truncate(value)
 
 
 def _build(options: Options) -> ScoreFunction:
@@ -251,12 +251,12 @@ def _build(options: Options) -> ScoreFunction:
         try:
             output = value_of(item.output, "output")
         except ValueError as error:
-            return scored(0.0, why=shown(f"the output is not JSON: {error}"))
+            return scored(0.0, why=truncate(f"the output is not JSON: {error}"))
         difference = _Comparison(options).difference(target, output)
         if difference is None:
             return scored(1.0)
         path, expected, found = difference
-        return scored(0.0, path=shown(pointer(path)), expected=expected, found=found)
+        return scored(0.0, path=truncate(pointer(path)), expected=expected, found=found)
 
     return score
 

@@ -16,8 +16,8 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
     text_of,
+    truncate,
 )
 
 _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
@@ -60,7 +60,7 @@ def _build(options: Options) -> ScoreFunction:
     def score(item: Scorable) -> Score:
         output = plain_form(item.output_text(), options)
         targets = [plain_form(target, options) for target in item.target_texts()]
-        return scored(output in targets, output=shown(output))
+        return scored(output in targets, output=truncate(output))
 
     return score
 

@@ -20,8 +20,8 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
     text_of,
+    truncate,
 )
 
 _MINUS_SIGNS: Final = str.maketrans(dict.fromkeys("−‒–﹣－", "-"))
@@ -88,7 +88,7 @@ class _Reader:
         """The number of a target, which must have one."""
         found = self.number_in(value, "target")
         if found is None or not math.isfinite(found.value):
-            raise BadInputError(f"target must hold a finite number, got {shown(value)}")
+            raise BadInputError(f"target must hold a finite number, got {truncate(value)}")
         return found.value
 
     def _read(self, matched: str) -> _Found:
@@ -115,9 +115,9 @@ def _build(options: Options) -> ScoreFunction:
         if found is None:
             return scored(0.0, why="the output holds no number")
         if not math.isfinite(found.value):
-            return scored(0.0, why=f"the output's number is not finite: {shown(found.text)}")
+            return scored(0.0, why=f"the output's number is not finite: {truncate(found.text)}")
         is_right = any(is_near(found.value, target) for target in targets)
-        return scored(is_right, read=shown(found.text))
+        return scored(is_right, read=truncate(found.text))
 
     return score
 

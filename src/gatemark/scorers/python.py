@@ -27,7 +27,7 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
+    truncate,
     unscored,
 )
 
@@ -116,7 +116,7 @@ def _build(options: Options) -> ScoreFunction:
         except BadInputError:
             raise
         except _RAISED as error:
-            return unscored(shown(f"{options.function} raised {_told(error)}"))
+            return unscored(truncate(f"{options.function} raised {_told(error)}"))
         return _score_from(answer, options.function)
 
     return score
@@ -131,8 +131,8 @@ def _score_from(answer: Any, function: str) -> Score:
         if isinstance(answer, (int, float)):
             return scored(answer)
     except (msgspec.ValidationError, InvalidValueError, OverflowError) as error:
-        return unscored(shown(f"{function} must return a score in [0, 1]: {error}"))
-    return unscored(shown(f"{function} must return a number or a score, got {shown(answer)}"))
+        return unscored(truncate(f"{function} must return a score in [0, 1]: {error}"))
+    return unscored(truncate(f"{function} must return a number or a score, got {truncate(answer)}"))
 
 
 def _told(error: BaseException) -> str:

@@ -158,7 +158,7 @@ class Scorer(msgspec.Struct, frozen=True):
         error = item.sample.get("error")
         if error is not None:
             kind = error.get("kind") if isinstance(error, Mapping) else error
-            return f"the sample ended in an error: {shown(kind)}"
+            return f"the sample ended in an error: {truncate(kind)}"
         if self.needs_output and item.output is None:
             return "the sample has no output"
         if self.needs_target and item.target is None:
@@ -166,7 +166,7 @@ class Scorer(msgspec.Struct, frozen=True):
         return None
 
 
-class JudgeLicence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JudgeQualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a model judge agrees with people well enough for its scores to gate.
 
     ``judge`` is the digest of the judge's identity: a licence holds for that judge alone.
@@ -218,7 +218,7 @@ def text_of(value: Any, subject: str) -> str:
     return text
 
 
-def shown(value: Any, limit: int = SHOWN_LENGTH) -> str:
+def truncate(value: Any, limit: int = SHOWN_LENGTH) -> str:
     """A value cut to a length that fits a detail or a message."""
     try:
         text = value if isinstance(value, str) else repr(value)

@@ -16,8 +16,8 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
     text_of,
+    truncate,
 )
 
 
@@ -52,7 +52,7 @@ def _build(options: Options) -> ScoreFunction:
         found = items_of(item.output, "output")
         overlap = expected & found
         detail = {
-            name: shown(", ".join(sorted(rest)))
+            name: truncate(", ".join(sorted(rest)))
             for name, rest in (("missing", expected - found), ("extra", found - expected))
             if rest
         }

@@ -15,7 +15,7 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
+    truncate,
 )
 from gatemark.scorers.set_f1 import f1
 
@@ -41,7 +41,7 @@ def _build(options: Options) -> ScoreFunction:
             value = f1((found & expected).total(), found.total(), expected.total())
             if value > best:
                 best, closest = value, target
-        return scored(best, closest_target=shown(closest))
+        return scored(best, closest_target=truncate(closest))
 
     return score
 

@@ -47,7 +47,7 @@ from gatemark.web.problems import Problem, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site, visitor
-from gatemark.web.workspaces import OpenHouse
+from gatemark.web.workspaces import OpenWorkspace
 
 API: Final = "/api/v1"
 NOT_OURS: Final = {
@@ -66,7 +66,7 @@ INTERFACES: Final = (
 )
 
 
-def create_app(settings: ServerSettings, open_house: OpenHouse) -> FastAPI:
+def create_app(settings: ServerSettings, open_house: OpenWorkspace) -> FastAPI:
     """A server over the houses that ``open_house`` opens: for reading, or for somebody by name."""
     site = Site(settings, open_house)
 

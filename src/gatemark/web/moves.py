@@ -14,8 +14,8 @@ from gatemark.accounts.journey import Identity
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.journey import (
-    Acted,
     Command,
+    CommandResult,
     Demote,
     PauseVersion,
     Promote,
@@ -34,8 +34,13 @@ _TAG: Final = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"\Z')
 
 
 def locked(
-    house: Workspace, asset: str, tag: str | None, do: Callable[[int], Acted], *, needs: bool = True
-) -> Acted:
+    house: Workspace,
+    asset: str,
+    tag: str | None,
+    do: Callable[[int], CommandResult],
+    *,
+    needs: bool = True,
+) -> CommandResult:
     """Do something to an asset that nobody changed since it was looked at.
 
     Without a tag: 428, unless none is needed; with an old one: 412, and nothing was done.
@@ -71,7 +76,7 @@ def _changed(house: Workspace, asset: str) -> Problem:
     )
 
 
-def acted_document(acted: Acted) -> dict[str, Any]:
+def acted_document(acted: CommandResult) -> dict[str, Any]:
     """What a move came to, for programs."""
     return {
         "changed": acted.is_change,
@@ -79,7 +84,7 @@ def acted_document(acted: Acted) -> dict[str, Any]:
     }
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants of a version; which fields count depends on the verb."""
 
     asset: str
@@ -97,12 +102,14 @@ FREE: Final = frozenset({"demote", "rollback", "pause"})
 """Verbs that take authority away: no lock may stop them."""
 
 
-def move(house: Workspace, identity: Identity, verb: str, wish: Wish, tag: str | None) -> Acted:
+def move(
+    house: Workspace, identity: Identity, verb: str, wish: MoveRequest, tag: str | None
+) -> CommandResult:
     """Carry out what somebody wants of a version."""
     build = _VERBS[verb]
     asset_etag(house, wish.asset)
 
-    def do(expected: int) -> Acted:
+    def do(expected: int) -> CommandResult:
         common: dict[str, Any] = {
             "actor": identity.person,
             "asset": wish.asset,
@@ -115,7 +122,7 @@ def move(house: Workspace, identity: Identity, verb: str, wish: Wish, tag: str |
     return locked(house, wish.asset, tag, do, needs=verb not in FREE)
 
 
-def _promote(house: Workspace, wish: Wish, common: dict[str, Any]) -> Command:
+def _promote(house: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     to = "canary_1" if wish.to == "canary" else wish.to
     if wish.incident and to != "enabled":
         raise UsageError("breaking the glass only enables")
@@ -128,24 +135,24 @@ def _promote(house: Workspace, wish: Wish, common: dict[str, Any]) -> Command:
     )
 
 
-def _demote(_: Workspace, wish: Wish, common: dict[str, Any]) -> Command:
+def _demote(_: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     if not wish.note.strip():
         raise UsageError("say why it is demoted")
     return Demote(version=wish.version, to=wish.to or "demoted", **common)  # type: ignore[arg-type]
 
 
-def _waive(house: Workspace, wish: Wish, common: dict[str, Any]) -> Command:
+def _waive(house: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     expires_at = house.clock() + timedelta(days=wish.days or 0)
     return Waive(version=_version(wish), gate=wish.gate, expires_at=expires_at, **common)  # type: ignore[arg-type]
 
 
-def _version(wish: Wish) -> str:
+def _version(wish: MoveRequest) -> str:
     if wish.version is None:
         raise UsageError("name the version")
     return wish.version
 
 
-_VERBS: Final[dict[str, Callable[[Workspace, Wish, dict[str, Any]], Command]]] = {
+_VERBS: Final[dict[str, Callable[[Workspace, MoveRequest, dict[str, Any]], Command]]] = {
     "promote": _promote,
     "demote": _demote,
     "rollback": lambda _, wish, common: RollBack(version=wish.version, to=wish.to, **common),
@@ -159,7 +166,9 @@ _VERBS: Final[dict[str, Callable[[Workspace, Wish, dict[str, Any]], Command]]] =
 VERBS: Final = tuple(_VERBS)
 
 
-def cast_vote(house: Workspace, identity: Identity, ballot: Ballot, tag: str | None) -> Acted:
+def cast_vote(
+    house: Workspace, identity: Identity, ballot: Ballot, tag: str | None
+) -> CommandResult:
     """Vote on a step; only on what was looked at."""
     full = msgspec.structs.replace(ballot, result_ids=result_ids(house, ballot.result_ids))
     return locked(house, ballot.asset, tag, lambda expected: vote(house, identity, full, expected))

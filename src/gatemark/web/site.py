@@ -27,7 +27,7 @@ from gatemark.web.guards import SAFE
 from gatemark.web.limiter import Limiter
 from gatemark.web.problems import Problem
 from gatemark.web.settings import ServerSettings
-from gatemark.web.workspaces import Houses, OpenHouse
+from gatemark.web.workspaces import OpenWorkspace, Workspaces
 from gatemark.workspace import Workspace
 
 FORM_FIELD: Final = "form_mark"
@@ -39,13 +39,13 @@ Made = TypeVar("Made")
 class Site:
     """What every route needs."""
 
-    def __init__(self, settings: ServerSettings, open_house: OpenHouse) -> None:
+    def __init__(self, settings: ServerSettings, open_house: OpenWorkspace) -> None:
         self.settings = settings
         self.board = RunBoard(open_house, settings.packs)
         self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
-        self.houses = Houses(open_house)
+        self.houses = Workspaces(open_house)
         self._open_house = open_house
         self._kept: dict[tuple[object, ...], Any] = {}
         self._keeping = threading.Lock()

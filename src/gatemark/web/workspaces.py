@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gatemark.workspace import Workspace
 
-OpenHouse = Callable[[str | None], Workspace]
+OpenWorkspace = Callable[[str | None], Workspace]
 
 
 class _Lease:
@@ -19,13 +19,13 @@ class _Lease:
         self.house = house
 
 
-class Houses:
+class Workspaces:
     """A house per thread. What a thread leaves behind when it ends, the next one takes over.
 
     Threads come and go with the visitors; what a house has read of the ledger should not.
     """
 
-    def __init__(self, open_house: OpenHouse) -> None:
+    def __init__(self, open_house: OpenWorkspace) -> None:
         self._open_house = open_house
         self._idle: deque[Workspace] = deque()
         self._mine = threading.local()

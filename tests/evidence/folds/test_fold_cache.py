@@ -11,7 +11,7 @@ from tests.exams.advisory.decisions import LANE, decision, good_lane
 
 from gatemark.evidence.folds import fold_cache, fold_files
 from gatemark.evidence.folds.fold_cache import FactsKeeper, Stamp, settled_stamp
-from gatemark.evidence.folds.fold_files import Keeping
+from gatemark.evidence.folds.fold_files import CachePolicy
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.advisory.journey import examine_advisory
 from gatemark.workspace import Workspace
@@ -48,7 +48,7 @@ class Desk:
         self.now = LATER
 
     def score(self, *paths: Path, trusted: bool = True, **more: Any) -> bytes:
-        keeping = Keeping(FactsKeeper(self.folder), lambda: self.now, trusted=trusted)
+        keeping = CachePolicy(FactsKeeper(self.folder), lambda: self.now, trusted=trusted)
         choices = more.pop("choices", ReadingChoices())
         examined = examine_advisory(
             Workspace(jobs=1), [str(path) for path in paths], choices, keeping=keeping, **more

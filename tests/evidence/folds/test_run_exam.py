@@ -15,7 +15,7 @@ from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import seal, verify_seal
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.folds import fold_files
-from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.records import Pair
@@ -51,12 +51,12 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def sat(path: str, *, jobs: int = 1, choices: ReadingChoices | None = None) -> Examined:
+def sat(path: str, *, jobs: int = 1, choices: ReadingChoices | None = None) -> ExamOutcome:
     choices = choices or ReadingChoices()
     return examine_files(exam_job("agreement", {}, choices), [path], choices, LocalEngine(jobs))
 
 
-def comparable(examined: Examined) -> bytes:
+def comparable(examined: ExamOutcome) -> bytes:
     return msgspec.json.encode((examined.report, examined.evidence))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.core.exam import Closing
+from gatemark.core.exam import VerdictNotes
 from gatemark.core.figure import Table
 from gatemark.core.policy import Waiver
 from gatemark.evidence.hygiene.private_text import PrivateTextRules
@@ -207,7 +207,7 @@ def test_caveats_tell_what_the_numbers_do_not() -> None:
 
 
 def test_the_report_for_people_tells_candidates_caveats_and_what_stands_against_a_lane() -> None:
-    def closing(policy: Any) -> Closing:
+    def closing(policy: Any) -> VerdictNotes:
         report = report_of(good_lane(), policy)
         return exam_of(policy).closing(report, account(120), verdict_of(good_lane(), policy))
 

@@ -15,7 +15,7 @@ from gatemark.core.errors import UsageError
 from gatemark.core.readable_json import json_file
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.policy_file import drift_policy
-from gatemark.drift.probe import look
+from gatemark.drift.probe import evaluate
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.evaluation_events import otlp_lines
 from gatemark.report.outputs import check_extensions, write_documents
@@ -80,7 +80,7 @@ def metrics_command(**flags: Any) -> None:
     """
     check_extensions(flags["output"], (".prom",))
     house, now = house_at(flags)
-    found = look(house, drift_policy(flags["policy"], flags["mode"]), now)
+    found = evaluate(house, drift_policy(flags["policy"], flags["mode"]), now)
     lines = list_schedules(house, read_plan(None), now)
     overdue = [line.id for line in lines if line.is_overdue]
     try:
@@ -112,7 +112,7 @@ def events_command(**flags: Any) -> None:
     """
     check_extensions(flags["output"], (".jsonl",))
     house, now = house_at(flags)
-    found = look(house, drift_policy(flags["policy"], flags["mode"]), now)
+    found = evaluate(house, drift_policy(flags["policy"], flags["mode"]), now)
     data = b"".join(otlp_lines(found.signals, now, __version__))
     write_documents(flags["output"], {".jsonl": lambda: data})
     if not flags["output"]:

@@ -11,7 +11,7 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.journey import Acted
+from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.views.format_events import document_of, lines_of
 from gatemark.workspace import Workspace
@@ -78,7 +78,7 @@ def acting_house(flags: dict[str, Any], *, must_exist: bool = True) -> Workspace
     return house
 
 
-def show_acted(flags: dict[str, Any], *several: Acted, unchanged: str) -> None:
+def show_acted(flags: dict[str, Any], *several: CommandResult, unchanged: str) -> None:
     """Print what was written, or that it was already so."""
     if flags["json"]:
         print_json(document_of(*several))

@@ -14,7 +14,7 @@ from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.exams.overhead.verify import Verified, VerifyRequest, verify_overhead
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS, one_line
-from gatemark.scorers.scorer import shown
+from gatemark.scorers.scorer import truncate
 from gatemark.workspace import Workspace
 
 
@@ -88,11 +88,11 @@ def _tell(verified: Verified, limit: int) -> None:
         )
     for found in verified.disagreements[:limit]:
         told = (
-            f"{one_line(found.path)}: stored {one_line(shown(found.stored, 80))}, "
-            f"recomputed {one_line(shown(found.recomputed, 80))}"
+            f"{one_line(found.path)}: stored {one_line(truncate(found.stored, 80))}, "
+            f"recomputed {one_line(truncate(found.recomputed, 80))}"
         )
         if verified.verdict is None:
-            told = f"not of the closed schema: {one_line(shown(found.stored, 200))}"
+            told = f"not of the closed schema: {one_line(truncate(found.stored, 200))}"
         click.echo(f"  {found.check}: {told}")
     if len(verified.disagreements) > limit:
         click.echo(f"  and {len(verified.disagreements) - limit} more")

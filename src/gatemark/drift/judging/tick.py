@@ -35,7 +35,7 @@ BLOCK_CELLS = 65_536
 _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
-class Rearming(msgspec.Struct, frozen=True):
+class BaselineReset(msgspec.Struct, frozen=True):
     """An asset starts anew at a moment, and why; its baseline too, unless that was not to blame.
 
     ``is_takeover`` tells that another version served before.
@@ -77,7 +77,7 @@ def tick(
     cohorts: Sequence[tuple[Cohort, Memory]],
     policy: DriftPolicy,
     now: datetime,
-    rearmed: Callable[[Episode], Rearming | None] | None = None,
+    rearmed: Callable[[Episode], BaselineReset | None] | None = None,
     on_judged: Callable[[Cohort, Judgement], None] | None = None,
 ) -> Ticked:
     """Judge what is due; memories are moved on in place. ``on_judged`` sees every column.
@@ -122,7 +122,7 @@ def tick(
 
 
 def _rearm(
-    cohort: Cohort, memory: Memory, rearmed: Callable[[Episode], Rearming | None] | None
+    cohort: Cohort, memory: Memory, rearmed: Callable[[Episode], BaselineReset | None] | None
 ) -> None:
     if rearmed is None:
         return

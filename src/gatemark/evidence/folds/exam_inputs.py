@@ -18,7 +18,7 @@ SITTING: Final = "sitting.json"
 """The name under which a sitting is kept with a result."""
 
 
-class Sitting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ExamInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """An exam, its options, how its evidence was read, and what each evidence file was to it.
 
     ``left_out`` counts items that a review was to judge and could not show.
@@ -40,17 +40,17 @@ def write_sitting(
     left_out: int = 0,
 ) -> bytes:
     """The same sitting is the same bytes."""
-    sitting = Sitting(kind, dict(options), choices.checks(), tuple(roles), left_out)
+    sitting = ExamInputs(kind, dict(options), choices.checks(), tuple(roles), left_out)
     return canonical_bytes({**plain(sitting), FORMAT: SITTING_FORMAT})
 
 
-def read_sitting(data: bytes) -> Sitting:
+def read_sitting(data: bytes) -> ExamInputs:
     """What ``write_sitting`` wrote, or a word about what else it is."""
     try:
         content = msgspec.json.decode(data, type=dict[str, Any])
         name = content.pop(FORMAT, SITTING_FORMAT)
         if isinstance(name, str) and is_newer(name, SITTING_FORMAT):
             raise NewerFormatError(f"its {SITTING} {newer_format(name)}")
-        return convert_stored(content, Sitting)
+        return convert_stored(content, ExamInputs)
     except msgspec.MsgspecError as error:
         raise IntegrityError(f"its {SITTING} is not one: {error}") from error

@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all)."""
 
 
-class Keeping(msgspec.Struct, frozen=True):
+class CachePolicy(msgspec.Struct, frozen=True):
     """Where facts are kept, and whether kept ones may stand in for reading."""
 
     keeper: FactsKeeper
@@ -64,7 +64,7 @@ def fold_files(
     sources: Sequence[Source],
     engine: Engine,
     *,
-    keeping: Keeping | None = None,
+    keeping: CachePolicy | None = None,
     on_progress: Progress | None = None,
 ) -> FoldedFiles:
     """Fold every file that is not known, and keep what was learned of large clean ones."""
@@ -144,7 +144,7 @@ class _Part:
             and not self.exam.doubts(self.state)
         )
 
-    def keep(self, keeping: Keeping, key: str, before: Stamp | None) -> None:
+    def keep(self, keeping: CachePolicy, key: str, before: Stamp | None) -> None:
         """Keep the facts for another time."""
         first = self.outcomes[0].shard
         kept = Kept(
@@ -163,7 +163,9 @@ class _Part:
         keeping.keeper.keep(kept)
 
 
-def _known(sources: Sequence[Source], keeping: Keeping | None, key: str | None) -> dict[str, Kept]:
+def _known(
+    sources: Sequence[Source], keeping: CachePolicy | None, key: str | None
+) -> dict[str, Kept]:
     if keeping is None or key is None or not keeping.trusted:
         return {}
     found = {source.path: keeping.keeper.find(source, key) for source in sources}

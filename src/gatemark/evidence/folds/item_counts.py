@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from gatemark.evidence.folds.run_exam import Examined
+from gatemark.evidence.folds.run_exam import ExamOutcome
 
 
-def with_items(examined: Examined, *, pinned: int, left_out: int, peeking: bool) -> Examined:
+def with_items(examined: ExamOutcome, *, pinned: int, left_out: int, peeking: bool) -> ExamOutcome:
     """The exam over votes, accounted by items: how many were judged, of how many that were meant.
 
     Where looking is allowed at any time, stopping is too; otherwise what is missing holds.

@@ -20,7 +20,7 @@ from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.files import find_sources, marks_of, refuse_changed
-from gatemark.evidence.folds.fold_files import FoldedFiles, Keeping, Progress, fold_files
+from gatemark.evidence.folds.fold_files import CachePolicy, FoldedFiles, Progress, fold_files
 from gatemark.evidence.folds.shard import (
     ExamJob,
     admission,
@@ -33,7 +33,7 @@ from gatemark.evidence.reading_options import ReadingChoices, place, refuse, rep
 from gatemark.evidence.source import Source, split_sources
 
 
-class Examined(msgspec.Struct, frozen=True):
+class ExamOutcome(msgspec.Struct, frozen=True):
     """An exam that has been sat but not judged."""
 
     exam: Any
@@ -59,9 +59,9 @@ def examine_files(
     engine: Engine,
     *,
     expected_ids: frozenset[str] | None = None,
-    keeping: Keeping | None = None,
+    keeping: CachePolicy | None = None,
     on_progress: Progress | None = None,
-) -> Examined:
+) -> ExamOutcome:
     """Sit an exam whose records are whole in themselves."""
     exam = build_exam(job)
     if expected_ids is not None and schemas().get(exam.schema).form(exam.form).unique is not None:
@@ -110,7 +110,7 @@ def examine_files(
             duplicates=duplicates,
             checks=choices.checks(),
         )
-        return Examined(exam, exam.account(state, evidence), evidence)
+        return ExamOutcome(exam, exam.account(state, evidence), evidence)
 
 
 def _refuse_bad_lines(read: FoldedFiles, choices: ReadingChoices) -> None:

@@ -18,7 +18,7 @@ from gatemark.evidence.files import digest_source
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import measures, schemas, suites
-from gatemark.evidence.record_reader import Admission, RefusedLine
+from gatemark.evidence.record_reader import RecordReader, RefusedLine
 from gatemark.evidence.source import Shard, Source
 
 
@@ -66,12 +66,12 @@ def build_exam(job: ExamJob) -> Exam[Any]:
     return suite.build(options, measures())
 
 
-def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Admission:
+def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> RecordReader:
     """The reader that a job asks for, of the exam's own form unless another is named."""
     form = schemas().get(exam.schema).form(form_name or exam.form)
     if job.closer:
         form = _closer_form(form, exam)
-    return Admission(
+    return RecordReader(
         form,
         job.limits,
         check_duplicate_keys=job.check_duplicate_keys,

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Closing, Exam, ExamReport, ExamSuite
+from gatemark.core.exam import Exam, ExamReport, ExamSuite, VerdictNotes
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule
@@ -134,7 +134,7 @@ class AdvisoryExam(Exam[State]):
         digests = frozenset(file.digest for file in evidence.files)
         return self._report(state, lost=evidence.lost_count, digests=digests)
 
-    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> Closing:
+    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
         section = promotion_section(
             self.options.policy, self.policy(), report.facts, evidence, verdict
         )

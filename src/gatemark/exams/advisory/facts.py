@@ -19,7 +19,7 @@ from gatemark.exams.advisory.decision_rules import (
     privacy_breaches,
     side_effect_breaches,
 )
-from gatemark.exams.advisory.profile import PRIVACY, Fact, Survey, survey
+from gatemark.exams.advisory.profile import PRIVACY, Fact, Survey, profile_batch
 
 RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
 
@@ -97,7 +97,7 @@ class Collector:
 
     def collect(self, batch: Sequence[Any]) -> Collected:
         """The facts of a batch."""
-        look = survey(batch)
+        look = profile_batch(batch)
         codes = [fact.number for fact in look.facts]
         violations: list[Violation] = []
         for place in self._places_to_read(batch, look):

@@ -16,8 +16,8 @@ from gatemark.core.readable_json import json_file
 from gatemark.evidence.files import read_expected_ids
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.fold_cache import FactsKeeper
-from gatemark.evidence.folds.fold_files import Keeping, Progress
-from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.folds.fold_files import CachePolicy, Progress
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
 from gatemark.exams.advisory.message import render_markdown
@@ -52,9 +52,9 @@ def examine_advisory(
     policy: Mapping[str, Any] | None = None,
     history: Sequence[Mapping[str, Any]] = (),
     expected_ids: frozenset[str] | None = None,
-    keeping: Keeping | None = None,
+    keeping: CachePolicy | None = None,
     on_progress: Progress | None = None,
-) -> Examined:
+) -> ExamOutcome:
     """Sit the advisory exam on files of decision records; nothing is judged yet.
 
     ``policy`` and ``history`` are what ``read_advisory_policy`` and ``read_history`` give.
@@ -78,7 +78,7 @@ def _options(
 
 def sit_advisory(
     house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
-) -> Examined:
+) -> ExamOutcome:
     """Sit the exam for a pack, over one file of decision records."""
     if set(files) != {DECISIONS}:
         raise UsageError(f"advisory reads one file, under the name {DECISIONS!r}")
@@ -106,7 +106,7 @@ def score_advisory(
     keeping = None
     if request.cache:
         keeper = FactsKeeper(house.facts_folder)
-        keeping = Keeping(keeper, house.clock, trusted=not request.seal)
+        keeping = CachePolicy(keeper, house.clock, trusted=not request.seal)
     examined = examine_advisory(
         house,
         request.paths,

@@ -122,14 +122,14 @@ def all_sound(batch: Sequence[Decision]) -> bool:
     moments = [record.timestamp for record in batch]
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
     return (
-        survey(batch).sound
+        profile_batch(batch).sound
         and _ids_are_whole([record.decision_id for record in batch])
         and _moments_exist(moments)
         and _hashes_are_whole([text for record in batch if (text := record.source.content_hash)])
     )
 
 
-def survey(batch: Sequence[Decision]) -> Survey:
+def profile_batch(batch: Sequence[Decision]) -> Survey:
     """Look at a batch; looking at the same list twice in a row costs nothing.
 
     A list must not be changed between two looks at it.

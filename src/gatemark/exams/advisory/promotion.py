@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Closing
+from gatemark.core.exam import VerdictNotes
 from gatemark.core.figure import Table
 from gatemark.core.policy import Policy
 from gatemark.core.verdict import Finding, Verdict
@@ -56,7 +56,7 @@ def promotion_section(
     }
 
 
-def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> Closing:
+def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNotes:
     """The same for people: what each lane came to, and what the numbers do not tell."""
     rows = tuple(
         (lane, found["status"].partition(":")[0], _first(lane, found["blockers"]))
@@ -72,7 +72,7 @@ def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> Closing:
     named = ", ".join(candidates[:5]) + (f" and {len(candidates) - 5} more" * (len(candidates) > 5))
     said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
     caveats = (text for text in section["caveats"] if text not in verdict.caveats)
-    return Closing((said, *caveats), (table,) if rows else ())
+    return VerdictNotes((said, *caveats), (table,) if rows else ())
 
 
 def _first(lane: str, reasons: list[str]) -> str:

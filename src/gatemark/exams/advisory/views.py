@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatemark.core.figure import Cell, Exhibit, Stack, Stacks, Table
+from gatemark.core.figure import Cell, Figure, Stack, Stacks, Table
 from gatemark.core.measurement import Measurement
 from gatemark.exams.advisory.categories import BUCKETS
 from gatemark.exams.advisory.findings import Findings
@@ -30,7 +30,7 @@ _LANE_OTHERS = (
 )
 
 
-def exhibits(found: Findings) -> tuple[Exhibit, ...]:
+def exhibits(found: Findings) -> tuple[Figure, ...]:
     """Everything shown of an advisory run; tables without rows are left out."""
     before = (_lanes(found), _lanes_further(found), _categories(found), _buckets(found))
     after = (_latency(found), _conduct(found), _other_lanes(found), _violations(found))

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite, Joined, NumberedRecord
-from gatemark.core.figure import Exhibit, Matrix, Table
+from gatemark.core.figure import Figure, Matrix, Table
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule
@@ -285,7 +285,7 @@ def _escaped(text: str) -> str:
 
 def _exhibits(
     pairs: Mapping[tuple[str, str], int], rulings: Sequence[tuple[Any, Any, int]], tsv: bytes
-) -> tuple[Exhibit, ...]:
+) -> tuple[Figure, ...]:
     counts = tuple(tuple(pairs.get((row, column), 0) for column in LABELS) for row in LABELS)
     matrix = Matrix("Scholar against auditor", "scholar", "auditor", LABELS, counts)
     finals: dict[tuple[str, str], int] = {}

@@ -10,7 +10,7 @@ from typing import Any
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
 from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.run_exam import Examined, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
 from gatemark.exams.agreement.two_files import examine_joined
@@ -22,7 +22,7 @@ PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
 
 def sit_agreement(
     house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
-) -> Examined:
+) -> ExamOutcome:
     """Sit the exam over one file of pairs, or over one file of judgements per validator."""
     job = exam_job("agreement", options, choices)
     if set(files) == {PAIRS}:

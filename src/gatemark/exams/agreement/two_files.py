@@ -12,7 +12,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, NumberedRecord
 from gatemark.evidence.files import digest_source, find_sources, marks_of, refuse_changed
-from gatemark.evidence.folds.run_exam import Examined
+from gatemark.evidence.folds.run_exam import ExamOutcome
 from gatemark.evidence.folds.shard import ExamJob, admission, build_exam
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import schemas
@@ -69,7 +69,7 @@ def examine_joined(
     choices: ReadingChoices,
     *,
     expected_ids: frozenset[str] | None = None,
-) -> Examined:
+) -> ExamOutcome:
     """Sit an exam over files that each hold one side of every item."""
     exam = build_exam(job)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
@@ -110,7 +110,7 @@ def examine_joined(
         duplicates=sum(side.duplicates for side in sides.values()),
         checks=choices.checks(),
     )
-    return Examined(exam, exam.finish(state), evidence)
+    return ExamOutcome(exam, exam.finish(state), evidence)
 
 
 def _lonely_words(

@@ -12,7 +12,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import ARM_FILES, Progress, examine_overhead
 from gatemark.gate.judge_exam import Scored, judge_exam, keep
-from gatemark.scorers.scorer import shown
+from gatemark.scorers.scorer import truncate
 from gatemark.workspace import Workspace
 
 
@@ -36,7 +36,7 @@ def score_overhead(
         examined,
         house,
         started_at=started_at,
-        title=title or shown(examined.exam.told(examined.report)),
+        title=title or truncate(examined.exam.told(examined.report)),
         kept={SITTING: write_sitting("overhead", options, choices, roles)},
     )
     if seal:

@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.evidence.files import digest_source
-from gatemark.evidence.folds.run_exam import Examined, exam_job
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job
 from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN, inspect_source
@@ -39,7 +39,7 @@ def examine_overhead(
     choices: ReadingChoices,
     *,
     on_progress: Progress | None = None,
-) -> Examined:
+) -> ExamOutcome:
     """Sit the exam over ``bare`` and ``guarded``, and ``noise`` and ``costs`` where given.
 
     ``noise`` is a second bare run, ``costs`` what the runner recorded about time and memory. An
@@ -62,12 +62,12 @@ def examine_overhead(
     for start in range(0, len(begun.rows), FOLD_BATCH):
         state = exam.step(state, begun.rows[start : start + FOLD_BATCH])
     report = exam.finish(exam.merge(begun.state, state))
-    return Examined(exam, report, _account(arms, begun.pairing, costs_file, choices))
+    return ExamOutcome(exam, report, _account(arms, begun.pairing, costs_file, choices))
 
 
 def sit_overhead(
     _house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
-) -> Examined:
+) -> ExamOutcome:
     """Sit the exam for a pack."""
     return examine_overhead(files, options, choices)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from gatemark.core.figure import Cell, Exhibit, ShiftBin, Shifts, Table
+from gatemark.core.figure import Cell, Figure, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Measurement
 from gatemark.exams.overhead.arms import SHOWN_IDS, TOLD_IDS, Defect
 from gatemark.exams.overhead.costs import Spent
@@ -51,10 +51,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 def exhibits_of(
     facts: Facts, numbers: Sequence[Measurement], options: Options, found: PairedOverhead | None
-) -> tuple[Exhibit, ...]:
+) -> tuple[Figure, ...]:
     """Everything there is to show; what would be empty is left out."""
     by_name = {number.name: number for number in numbers}
-    shown: list[Exhibit | None] = [
+    shown: list[Figure | None] = [
         _defects(facts),
         _bad_windows(facts),
         _arms(facts, by_name),

@@ -11,7 +11,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.record import Remark
 from gatemark.evidence.files import digest_source, find_sources
-from gatemark.evidence.folds.run_exam import Examined, exam_job
+from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job
 from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
@@ -49,7 +49,7 @@ def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
 
 def sit_runlog(
     _house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
-) -> Examined:
+) -> ExamOutcome:
     """Sit the exam for a pack, over one file of per-case metrics."""
     if set(files) != {METRICS}:
         raise UsageError(f"runlog reads one file, under the name {METRICS!r}")
@@ -62,7 +62,7 @@ def examine_metrics_files(
     choices: ReadingChoices,
     *,
     expected_ids: frozenset[str] | None = None,
-) -> Examined:
+) -> ExamOutcome:
     """Sit the run-log exam on per-case metrics; a case may come once per variant.
 
     ``expected_ids`` are the cases that every variant must have; without them, those that any
@@ -100,4 +100,4 @@ def examine_metrics_files(
         files=files,
         checks=choices.checks(),
     )
-    return Examined(exam, exam.finish(state), evidence)
+    return ExamOutcome(exam, exam.finish(state), evidence)

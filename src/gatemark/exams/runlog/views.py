@@ -7,7 +7,7 @@ from typing import Any
 
 from gatemark.core.figure import (
     Curves,
-    Exhibit,
+    Figure,
     Forest,
     ForestGroup,
     ForestRow,
@@ -44,7 +44,7 @@ Found = Mapping[str, Mapping[str, Estimate]]
 
 def exhibits(
     rows: Mapping[str, Sequence[Row]], found: Found, compared: Sequence[Mapping[str, Any]]
-) -> tuple[Exhibit, ...]:
+) -> tuple[Figure, ...]:
     """Every table and picture, in the order of a page."""
     return (
         *forest(found),
@@ -86,7 +86,7 @@ def _words(estimate: Estimate, unit: str) -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def forest(found: Found) -> Iterator[Exhibit]:
+def forest(found: Found) -> Iterator[Figure]:
     """The shares among the metrics, variants side by side on one scale."""
     groups = []
     for name in SCORES:
@@ -103,7 +103,7 @@ def forest(found: Found) -> Iterator[Exhibit]:
         yield Forest("Variants with their intervals", "share", tuple(groups))
 
 
-def coverage_curves(found: Found) -> Iterator[Exhibit]:
+def coverage_curves(found: Found) -> Iterator[Figure]:
     """M7b over its budgets; nothing when no variant has it."""
     lines = []
     for variant, estimates in found.items():
@@ -123,7 +123,7 @@ def coverage_curves(found: Found) -> Iterator[Exhibit]:
         )
 
 
-def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Figure]:
     """Why the token gate flushed; nothing when no variant has a gate."""
     means = {variant: reason_means(cases) for variant, cases in rows.items()}
     reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
@@ -139,7 +139,7 @@ def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
         )
 
 
-def latency_split(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+def latency_split(rows: Mapping[str, Sequence[Row]]) -> Iterator[Figure]:
     """Where model time went; nothing when no latency was recorded."""
     bars = tuple(
         Stack(
@@ -160,7 +160,7 @@ def latency_split(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
         )
 
 
-def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Exhibit]:
+def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
     """The paired differences; nothing when there is only one variant."""
     lines = tuple(
         (
@@ -192,7 +192,7 @@ def _difference_words(entry: Mapping[str, Any]) -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def outliers(rows: Mapping[str, Sequence[Row]]) -> Iterator[Exhibit]:
+def outliers(rows: Mapping[str, Sequence[Row]]) -> Iterator[Figure]:
     """The cases that stand out; nothing when none does."""
     lines = tuple(
         (row.case_id, variant, ", ".join(row.flags))

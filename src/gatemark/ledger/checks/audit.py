@@ -34,7 +34,7 @@ from gatemark.ledger.payloads import (
     SYSTEM,
     Approval,
     AssetRegistered,
-    GlassBroken,
+    BreakGlassPayload,
     ResultSealed,
     TransitionMade,
     WindowVerdict,
@@ -121,7 +121,7 @@ class Auditor:
             yield f"{event.actor} approves a version of which {event.actor} is the author"
 
     def _broken_glass(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        said = convert_stored(payload, GlassBroken)
+        said = convert_stored(payload, BreakGlassPayload)
         self._glass[event.subject, said.environment, said.version] = said.until
         yield from ()
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.ledger.checks.report import Check, Trouble
+from gatemark.ledger.checks.report import Check, VerificationIssue
 
 MOST_KEPT: Final = 1_000
 
@@ -15,14 +15,14 @@ class TroubleList:
     """Troubles as they come up; only so many are kept, all are counted."""
 
     def __init__(self) -> None:
-        self._kept: list[Trouble] = []
+        self._kept: list[VerificationIssue] = []
         self.count = 0
 
     def add(self, seq: int | None, check: Check, message: str, until: int | None = None) -> None:
         """One more."""
         self.count += 1
         if len(self._kept) < MOST_KEPT:
-            self._kept.append(Trouble(seq, check, message, until))
+            self._kept.append(VerificationIssue(seq, check, message, until))
 
     def exact_within(self, first: int, last: int) -> int | None:
         """The first event between these that is known to be bad by itself."""
@@ -33,7 +33,7 @@ class TroubleList:
         ]
         return min(found, default=None)
 
-    def settled(self) -> tuple[Trouble, ...]:
+    def settled(self) -> tuple[VerificationIssue, ...]:
         """All that were kept in the order of the ledger.
 
         A trouble that lies anywhere in a range is moved to the bad event in it, where one is known.

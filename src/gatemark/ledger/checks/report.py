@@ -28,7 +28,7 @@ Check = Literal[
 ]
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class VerificationIssue(msgspec.Struct, frozen=True):
     """One thing that does not verify.
 
     ``seq`` is the event it concerns, None when it concerns none. With ``until``, the trouble lies
@@ -41,7 +41,7 @@ class Trouble(msgspec.Struct, frozen=True):
     until: int | None = None
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
     """The report of a check.
 
     ``troubles`` do not verify, ``unjudged`` could not be checked, ``caveats`` are worth knowing.
@@ -59,7 +59,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     decisions: int
     checkpoints: int
     keys: tuple[str, ...]
-    troubles: tuple[Trouble, ...]
+    troubles: tuple[VerificationIssue, ...]
     troubles_unlisted: int
     unjudged: tuple[str, ...]
     caveats: tuple[str, ...]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.report import LedgerReport
 
 SHOWN_TROUBLES = 20
 
 
-def verified_text(report: Verified) -> str:
+def verified_text(report: LedgerReport) -> str:
     """The report of a check as a person reads it: the verdict first, then what is wrong."""
     return "\n".join(_lines(report))
 
 
-def _lines(report: Verified) -> Iterator[str]:
+def _lines(report: LedgerReport) -> Iterator[str]:
     yield f"{report.verdict.upper()}  {_counts(report)}"
     if report.troubles:
         first = report.first_bad_seq
@@ -38,7 +38,7 @@ def _lines(report: Verified) -> Iterator[str]:
         yield f"root   {report.root}"
 
 
-def _counts(report: Verified) -> str:
+def _counts(report: LedgerReport) -> str:
     counted = (
         (report.events, "event"),
         (report.results, "result"),

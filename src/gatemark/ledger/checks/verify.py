@@ -21,7 +21,7 @@ from gatemark.core.formats import is_known
 from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Outcome
 from gatemark.ledger.checks.findings import TroubleList
-from gatemark.ledger.checks.report import Trouble, Verified
+from gatemark.ledger.checks.report import LedgerReport, VerificationIssue
 from gatemark.ledger.checks.scan import EventScan, FurtherLook
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import Store
@@ -122,14 +122,14 @@ class LedgerCheck:
         """Something worth knowing that was found outside the ledger itself."""
         self._caveats.append(caveat)
 
-    def report(self) -> Verified:
+    def report(self) -> LedgerReport:
         """Everything that was found."""
         scan = self._scan
         troubles = self._judged_troubles()
         bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
         verdict: Outcome = "fail" if troubles else "inconclusive" if self.unjudged else "pass"
         root = scan.root
-        return Verified(
+        return LedgerReport(
             verdict=verdict,
             first_bad_seq=min(bad, default=None),
             origin=scan.origin,
@@ -148,7 +148,7 @@ class LedgerCheck:
             caveats=tuple(self._caveats),
         )
 
-    def _judged_troubles(self) -> tuple[Trouble, ...]:
+    def _judged_troubles(self) -> tuple[VerificationIssue, ...]:
         """What does not verify, as far as this build can judge.
 
         A decision or a key that rests on something newer is not broken by not being understood.
@@ -314,7 +314,7 @@ def verify_ledger(
     on_progress: Callable[[int], None] | None = None,
     *,
     further: FurtherLook | None = None,
-) -> Verified:
+) -> LedgerReport:
     """Check a store whole."""
     check = LedgerCheck(store, asked, further)
     check.run(on_progress)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from gatemark.core.verdict import Outcome
-from gatemark.lifecycle.model.nouns import Exam
+from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import State, Track
 
@@ -32,7 +32,7 @@ class Cited(msgspec.Struct, frozen=True):
     verdict: Outcome
     candidate_digest: str | None
     baseline_digest: str | None
-    exam: Exam
+    exam: ExamRef
     sealed_at: datetime
     suites: tuple[SuiteOutcome, ...] = ()
     excused: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def citation_problems(
 
 
 def full_pack_of(
-    result_ids: Sequence[str], evidence: Mapping[str, Cited], exam: Exam | None
+    result_ids: Sequence[str], evidence: Mapping[str, Cited], exam: ExamRef | None
 ) -> Cited | None:
     """The newest cited result that sat the full pack of record."""
     fitting = [
@@ -152,7 +152,7 @@ def _full_pack_problems(case: Case) -> list[str]:
     return problems
 
 
-def _no_full_pack(case: Case, exam: Exam) -> str:
+def _no_full_pack(case: Case, exam: ExamRef) -> str:
     """That nothing cited sat the full pack, and what the nearest citation has otherwise."""
     message = f"no cited result sat the full pack {exam.pack} v{exam.version} as it stands now"
     found = [
@@ -164,7 +164,7 @@ def _no_full_pack(case: Case, exam: Exam) -> str:
     return f"{message}: result {short(result_id)} has {' and '.join(words)}"
 
 
-def _differences(sat: Exam, wanted: Exam) -> list[str]:
+def _differences(sat: ExamRef, wanted: ExamRef) -> list[str]:
     pairs = (
         ("another pack", sat.pack, wanted.pack),
         ("another version of it", sat.version, wanted.version),

@@ -26,11 +26,11 @@ from gatemark.lifecycle.decisions.commands import (
 )
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
+    BreakGlassReviewed,
+    BreakGlassUsed,
     ExamSet,
     GateOverridden,
     GateWaived,
-    GlassBroken,
-    GlassReviewed,
     PolicyAdopted,
     Recorded,
     RolesGranted,
@@ -62,7 +62,7 @@ def asked_for(lines: Sequence[Recorded]) -> Asked:
     ``lines`` are events of one actor at one moment, and may be those of several acts.
     """
     fact = lines[0].fact
-    if isinstance(fact, VersionMoved | GateOverridden | GlassBroken):
+    if isinstance(fact, VersionMoved | GateOverridden | BreakGlassUsed):
         return _move(lines)
     return Asked(_COMMANDS[type(fact)](fact, lines[0].actor))
 
@@ -70,7 +70,7 @@ def asked_for(lines: Sequence[Recorded]) -> Asked:
 def _move(lines: Sequence[Recorded]) -> Asked:
     """The step that these events lead up to; a fall is its own first event."""
     first, actor = lines[0].fact, lines[0].actor
-    glass = first if isinstance(first, GlassBroken) else None
+    glass = first if isinstance(first, BreakGlassUsed) else None
     for number, line in enumerate(lines):
         fact = line.fact
         if not isinstance(fact, VersionMoved) or fact.cause == "supersede":
@@ -85,7 +85,7 @@ def _move(lines: Sequence[Recorded]) -> Asked:
 
 
 def _step(
-    fact: VersionMoved, glass: GlassBroken | None, actor: str, later: Sequence[Recorded]
+    fact: VersionMoved, glass: BreakGlassUsed | None, actor: str, later: Sequence[Recorded]
 ) -> tuple[Command, ...]:
     common: dict[str, Any] = {
         "actor": actor,
@@ -170,7 +170,7 @@ _COMMANDS: Final[dict[type, Callable[[Any, str], tuple[Command, ...]]]] = {
     ExamSet: _same(SetExam),
     ApprovalGiven: _same(Approve, "candidate_digest", "policy_digest", "expires_at"),
     GateWaived: _same(Waive, "candidate_digest"),
-    GlassReviewed: _same(ReviewGlass, "incident"),
+    BreakGlassReviewed: _same(ReviewGlass, "incident"),
     VersionPaused: _paused,
     WindowPushed: _same(PushWindow, "version"),
     WindowJudged: _tick,

@@ -12,7 +12,7 @@ from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     ArmMetric,
     Decision,
-    Exam,
+    ExamRef,
     Gate,
     InvariantCount,
     Noun,
@@ -79,7 +79,7 @@ class AddVersion(AssetCommand, frozen=True, kw_only=True):
 class SetExam(AssetCommand, frozen=True, kw_only=True):
     """Say which full pack counts for an asset."""
 
-    exam: Exam
+    exam: ExamRef
 
 
 class Promote(AssetCommand, frozen=True, kw_only=True):

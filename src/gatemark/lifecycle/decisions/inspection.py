@@ -20,10 +20,10 @@ from gatemark.lifecycle.decisions.command_of_events import Asked, asked_for
 from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS, Decide, RuleBook
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
+    BreakGlassUsed,
     DriftNoted,
     Fact,
     GateOverridden,
-    GlassBroken,
     PolicyAdopted,
     Recorded,
     RolesGranted,
@@ -33,7 +33,7 @@ from gatemark.lifecycle.model.events import (
     WindowJudged,
 )
 from gatemark.lifecycle.model.fold import advance
-from gatemark.lifecycle.model.state import Asset, HouseRules, State
+from gatemark.lifecycle.model.state import Asset, GovernanceState, State
 
 SKEW: Final = timedelta(seconds=10)
 """How far the ledger may have moved an event on from when it was decided."""
@@ -59,7 +59,7 @@ class Inspector:
         self._not_decided: dict[int, list[int]] = {}
         self._is_named = False
         self._newer: str | None = None
-        self._house = HouseRules()
+        self._house = GovernanceState()
         self._assets: dict[str, Asset] = {}
         self._lost: set[str] = set()
         self._act: list[Recorded] = []
@@ -162,7 +162,9 @@ class Inspector:
         self._not_decided.setdefault(line.rules, []).append(line.seq)
         return None
 
-    def _wrong_names(self, house: HouseRules, line: Recorded, first: Recorded) -> Iterator[Finding]:
+    def _wrong_names(
+        self, house: GovernanceState, line: Recorded, first: Recorded
+    ) -> Iterator[Finding]:
         """What an event says it was decided by, against what was in force."""
         by = line.decided_by
         if by is None:
@@ -248,7 +250,7 @@ def _first_difference(facts: Sequence[Fact], lines: Sequence[Recorded]) -> Findi
             return Finding(line.seq, f"says {_words(line.fact)}, the rules say {_words(fact)}")
         for field in ("expires_at", "until", "review_due"):
             limit = getattr(fact, field, None)
-            if isinstance(fact, ApprovalGiven | GlassBroken) and limit is not None:
+            if isinstance(fact, ApprovalGiven | BreakGlassUsed) and limit is not None:
                 said: datetime = getattr(line.fact, field)
                 if said > limit + SKEW:
                     message = f"{field} must be {limit.isoformat()} at the latest, got {said}"
@@ -258,7 +260,7 @@ def _first_difference(facts: Sequence[Fact], lines: Sequence[Recorded]) -> Findi
 
 _TIMED: Final[dict[type, frozenset[str]]] = {
     ApprovalGiven: frozenset({"expires_at"}),
-    GlassBroken: frozenset({"until", "review_due"}),
+    BreakGlassUsed: frozenset({"until", "review_due"}),
 }
 _COMPARED: Final[dict[type, tuple[str, ...]]] = {
     VersionMoved: (

@@ -12,17 +12,17 @@ from gatemark.core.errors import NotAllowedError
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.decisions.citation import Case
 from gatemark.lifecycle.model.nouns import Role, Stage
-from gatemark.lifecycle.model.state import Approval, HouseRules, State
+from gatemark.lifecycle.model.state import Approval, GovernanceState, State
 
 APPROVING: Final[tuple[Role, ...]] = ("approver", "security_approver")
 
 
-def roles_of(house: HouseRules, actor: str) -> tuple[Role, ...]:
+def roles_of(house: GovernanceState, actor: str) -> tuple[Role, ...]:
     """The roles that somebody holds now."""
     return ("system",) if actor == SYSTEM else house.roles.get(actor, ())
 
 
-def require_role(house: HouseRules, actor: str, allowed: Iterable[Role], what: str) -> None:
+def require_role(house: GovernanceState, actor: str, allowed: Iterable[Role], what: str) -> None:
     """Refuse an actor who holds none of the allowed roles."""
     wanted = tuple(allowed)
     held = roles_of(house, actor)
@@ -58,7 +58,7 @@ class Tally(msgspec.Struct, frozen=True):
     rejected: tuple[Approval, ...]
     void: tuple[str, ...]
 
-    def by_role(self, house: HouseRules, role: Role) -> tuple[Approval, ...]:
+    def by_role(self, house: GovernanceState, role: Role) -> tuple[Approval, ...]:
         """The yes votes of people who hold a role now."""
         return tuple(vote for vote in self.approved if role in roles_of(house, vote.actor))
 
@@ -110,6 +110,6 @@ def _void_reason(case: Case, vote: Approval) -> str | None:
     return conflict_of_interest(case.state, vote.actor, case.version)
 
 
-def expiry(house: HouseRules, now: datetime) -> datetime:
+def expiry(house: GovernanceState, now: datetime) -> datetime:
     """Until when an approval given now counts."""
     return now + timedelta(hours=house.policy.approvals.expire_hours)

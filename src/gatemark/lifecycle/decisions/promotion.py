@@ -19,7 +19,7 @@ from gatemark.lifecycle.decisions.commands import Promote
 from gatemark.lifecycle.decisions.demotion import illegal, known_version, moved
 from gatemark.lifecycle.decisions.people import require_role
 from gatemark.lifecycle.decisions.release_gates import Matrix, examine_gates
-from gatemark.lifecycle.model.events import Fact, GateOverridden, GlassBroken, VersionMoved
+from gatemark.lifecycle.model.events import BreakGlassUsed, Fact, GateOverridden, VersionMoved
 from gatemark.lifecycle.model.nouns import Cause
 from gatemark.lifecycle.model.stages import CANARY, Move, move
 from gatemark.lifecycle.model.state import State
@@ -209,7 +209,7 @@ def _break_glass(state: State, command: Promote, row: Move, moment: Moment) -> t
         else finding
         for finding in matrix.findings
     )
-    glass = GlassBroken(
+    glass = BreakGlassUsed(
         asset=state.asset.name,
         environment=command.environment,
         version=command.version,

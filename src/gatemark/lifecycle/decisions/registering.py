@@ -19,12 +19,12 @@ from gatemark.lifecycle.model.events import (
 )
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.model.person_name import look_of, name_problem
-from gatemark.lifecycle.model.state import HouseRules, State
+from gatemark.lifecycle.model.state import GovernanceState, State
 
 _NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
 
 
-def decide_grant(house: HouseRules, command: GrantRoles) -> tuple[Fact, ...]:
+def decide_grant(house: GovernanceState, command: GrantRoles) -> tuple[Fact, ...]:
     """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
     if command.person == SYSTEM or "system" in command.roles:
         raise RefusedError("the system is no person: its role cannot be granted")
@@ -46,7 +46,7 @@ def decide_grant(house: HouseRules, command: GrantRoles) -> tuple[Fact, ...]:
     return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
 
 
-def _check_name(house: HouseRules, person: str) -> None:
+def _check_name(house: GovernanceState, person: str) -> None:
     """Two names that look alike would be two votes of one person, or one of somebody else."""
     problem = name_problem(person)
     if problem is not None:
@@ -56,7 +56,7 @@ def _check_name(house: HouseRules, person: str) -> None:
         raise RefusedError(f"{person!r} looks like {known!r}, who is known already")
 
 
-def decide_adopt(house: HouseRules, command: AdoptPolicy) -> tuple[Fact, ...]:
+def decide_adopt(house: GovernanceState, command: AdoptPolicy) -> tuple[Fact, ...]:
     """Only an admin, who cannot approve, changes what approvals are for.
 
     The system may only say which default a new store starts with, before anything else happens.

@@ -23,9 +23,9 @@ from gatemark.lifecycle.decisions.people import (
 )
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
+    BreakGlassReviewed,
     Fact,
     GateWaived,
-    GlassReviewed,
     VersionPaused,
 )
 from gatemark.lifecycle.model.stages import CANARY
@@ -160,7 +160,7 @@ def decide_review(state: State, command: ReviewGlass) -> tuple[Fact, ...]:
     if conflict is not None or glass.actor == command.actor:
         raise RefusedError(conflict or f"{command.actor} broke the glass and cannot review it")
     return (
-        GlassReviewed(
+        BreakGlassReviewed(
             asset=state.asset.name,
             environment=command.environment,
             version=command.version,

@@ -21,7 +21,7 @@ from gatemark.lifecycle.model.nouns import (
     Cites,
     Decision,
     Digest,
-    Exam,
+    ExamRef,
     Gate,
     GateFinding,
     InvariantCount,
@@ -81,7 +81,7 @@ class ExamSet(Noun, frozen=True, kw_only=True):
     """The full pack of an asset changes; whoever sets it is its last editor."""
 
     asset: AssetName
-    exam: Exam
+    exam: ExamRef
     note: Note = ""
 
 
@@ -163,7 +163,7 @@ class VersionPaused(Noun, frozen=True, kw_only=True):
     note: Note = ""
 
 
-class GlassBroken(Noun, frozen=True, kw_only=True):
+class BreakGlassUsed(Noun, frozen=True, kw_only=True):
     """Somebody acts without the usual approvals because of an incident; it shows for ever."""
 
     asset: AssetName
@@ -175,7 +175,7 @@ class GlassBroken(Noun, frozen=True, kw_only=True):
     review_due: datetime
 
 
-class GlassReviewed(Noun, frozen=True, kw_only=True):
+class BreakGlassReviewed(Noun, frozen=True, kw_only=True):
     """A second person looked at what was done behind the broken glass."""
 
     asset: AssetName
@@ -262,8 +262,8 @@ Fact = (
     | GateOverridden
     | VersionMoved
     | VersionPaused
-    | GlassBroken
-    | GlassReviewed
+    | BreakGlassUsed
+    | BreakGlassReviewed
     | WindowPushed
     | WindowJudged
     | WatchClosed
@@ -281,8 +281,8 @@ KINDS: Final[dict[str, type[Fact]]] = {
     event_kinds.OVERRIDE: GateOverridden,
     event_kinds.TRANSITION: VersionMoved,
     event_kinds.PAUSE: VersionPaused,
-    event_kinds.BREAK_GLASS: GlassBroken,
-    event_kinds.BREAK_GLASS_REVIEWED: GlassReviewed,
+    event_kinds.BREAK_GLASS: BreakGlassUsed,
+    event_kinds.BREAK_GLASS_REVIEWED: BreakGlassReviewed,
     event_kinds.CANARY_WINDOW: WindowPushed,
     event_kinds.CANARY_JUDGED: WindowJudged,
     event_kinds.WATCH_CLOSED: WatchClosed,
@@ -292,13 +292,13 @@ KINDS: Final[dict[str, type[Fact]]] = {
 """The kind of a ledger event, and what its payload says."""
 
 KIND_OF: Final[dict[type[Fact], str]] = {fact: kind for kind, fact in KINDS.items()}
-HOUSE_SUBJECT: Final = "*"
+WORKSPACE_SUBJECT: Final = "*"
 """The subject of events that concern every asset: roles and the release policy."""
 
 
 def subject_of(fact: Fact) -> str:
     """What an event is about: the whole house, or one asset by its name."""
-    return HOUSE_SUBJECT if isinstance(fact, RolesGranted | PolicyAdopted) else fact.asset
+    return WORKSPACE_SUBJECT if isinstance(fact, RolesGranted | PolicyAdopted) else fact.asset
 
 
 class Recorded(msgspec.Struct, frozen=True):

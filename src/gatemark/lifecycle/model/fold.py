@@ -15,12 +15,12 @@ import msgspec
 from gatemark.core.errors import IntegrityError
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
+    BreakGlassReviewed,
+    BreakGlassUsed,
     DriftNoted,
     ExamSet,
     GateOverridden,
     GateWaived,
-    GlassBroken,
-    GlassReviewed,
     PolicyAdopted,
     Recorded,
     RolesGranted,
@@ -40,7 +40,7 @@ from gatemark.lifecycle.model.state import (
     Approval,
     Asset,
     Glass,
-    HouseRules,
+    GovernanceState,
     Pause,
     Place,
     Rollout,
@@ -57,7 +57,7 @@ SERVICE_MEMORY: Final = timedelta(days=1)
 
 def fold(name: str, events: Iterable[Recorded]) -> State:
     """The state that some events amount to, in the order of the ledger."""
-    state = State(house=HouseRules(), asset=Asset(name=name))
+    state = State(house=GovernanceState(), asset=Asset(name=name))
     for recorded in events:
         advance(state, recorded)
     return state
@@ -78,7 +78,7 @@ def advance(state: State, recorded: Recorded) -> None:
     _STEPS[type(fact)](state.asset, recorded, fact)
 
 
-def _advance_house(house: HouseRules, recorded: Recorded) -> None:
+def _advance_house(house: GovernanceState, recorded: Recorded) -> None:
     fact = recorded.fact
     if isinstance(fact, RolesGranted):
         house.looks.setdefault(look_of(fact.actor), fact.actor)
@@ -234,7 +234,7 @@ def _paused(asset: Asset, recorded: Recorded, fact: VersionPaused) -> None:
         track.paused = Pause(fact.reason, recorded.actor, recorded.at, fact.note)
 
 
-def _glass_broken(asset: Asset, recorded: Recorded, fact: GlassBroken) -> None:
+def _glass_broken(asset: Asset, recorded: Recorded, fact: BreakGlassUsed) -> None:
     _track(asset, fact.environment, fact.version).glass = Glass(
         seq=recorded.seq,
         actor=recorded.actor,
@@ -246,7 +246,7 @@ def _glass_broken(asset: Asset, recorded: Recorded, fact: GlassBroken) -> None:
     )
 
 
-def _glass_reviewed(asset: Asset, recorded: Recorded, fact: GlassReviewed) -> None:
+def _glass_reviewed(asset: Asset, recorded: Recorded, fact: BreakGlassReviewed) -> None:
     track = _track(asset, fact.environment, fact.version)
     if track.glass is not None:
         track.glass = msgspec.structs.replace(
@@ -315,8 +315,8 @@ _STEPS: Final[dict[type, Callable[[Asset, Recorded, Any], None]]] = {
     GateOverridden: _overridden,
     VersionMoved: _moved,
     VersionPaused: _paused,
-    GlassBroken: _glass_broken,
-    GlassReviewed: _glass_reviewed,
+    BreakGlassUsed: _glass_broken,
+    BreakGlassReviewed: _glass_reviewed,
     WindowPushed: _pushed,
     WindowJudged: _judged,
     WatchClosed: _watch_closed,

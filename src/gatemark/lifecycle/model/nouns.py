@@ -143,7 +143,7 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
 
 
 @original_fields("pack version policy snapshots definition")
-class Exam(Noun, frozen=True, kw_only=True):
+class ExamRef(Noun, frozen=True, kw_only=True):
     """The full pack of record: what a result must have sat to count as the full pack.
 
     Data of replay suites is recent by nature and stays out. ``definition`` names the pack's own

@@ -11,7 +11,7 @@ from gatemark.lifecycle.default_policies import FIRST, default_digest, default_d
 from gatemark.lifecycle.model.events import ApprovalGiven, ServiceReported
 from gatemark.lifecycle.model.nouns import (
     CANARY_SHARES,
-    Exam,
+    ExamRef,
     Gate,
     Moments,
     PauseReason,
@@ -168,7 +168,7 @@ class Asset(msgspec.Struct):
     kind: AssetKind | None = None
     risk: Risk = "normal"
     versions: dict[str, Version] = {}
-    exam: Exam | None = None
+    exam: ExamRef | None = None
     exam_editor: str | None = None
     places: dict[str, Place] = {}
     approvals: list[Approval] = []
@@ -189,7 +189,7 @@ def _first_policy() -> ReleasePolicy:
     return recorded_policy(default_document(FIRST))
 
 
-class HouseRules(msgspec.Struct):
+class GovernanceState(msgspec.Struct):
     """Who may do what, and the release policy in force since the event ``policy_seq``.
 
     Before any such event it is the default policy of 0.1.0, whose stores have none. ``rules`` is
@@ -212,7 +212,7 @@ class HouseRules(msgspec.Struct):
 class State(msgspec.Struct):
     """All that a decision about one asset looks at."""
 
-    house: HouseRules
+    house: GovernanceState
     asset: Asset
 
 

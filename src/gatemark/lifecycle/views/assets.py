@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.state import State
-from gatemark.lifecycle.state_cache import books_of, read_state
+from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.lifecycle.views.views import AssetCard, AssetRow, VersionLine
 from gatemark.workspace import Workspace
 
@@ -15,7 +15,7 @@ from gatemark.workspace import Workspace
 def asset_card(house: Workspace, asset: str, environment: str = PRODUCTION) -> AssetCard:
     """The versions of one asset."""
     house.existing_store()
-    with books_of(house).lock:
+    with asset_state_cache(house).lock:
         return _card(read_state(house, asset), asset, environment)
 
 
@@ -59,7 +59,7 @@ def _line(state: State, environment: str, name: str) -> VersionLine:
 
 def asset_rows(house: Workspace, names: Sequence[str]) -> tuple[AssetRow, ...]:
     """One row per asset and environment it is in."""
-    with books_of(house).lock:
+    with asset_state_cache(house).lock:
         return tuple(row for name in names for row in _rows(read_state(house, name), name))
 
 

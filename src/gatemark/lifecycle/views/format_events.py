@@ -6,15 +6,15 @@ from typing import Any
 
 import msgspec
 
-from gatemark.lifecycle.journey import Acted
+from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
+    BreakGlassReviewed,
+    BreakGlassUsed,
     ExamSet,
     Fact,
     GateOverridden,
     GateWaived,
-    GlassBroken,
-    GlassReviewed,
     PolicyAdopted,
     RolesGranted,
     ServiceReported,
@@ -27,7 +27,7 @@ from gatemark.lifecycle.model.events import (
 )
 
 
-def lines_of(acted: Acted) -> list[str]:
+def lines_of(acted: CommandResult) -> list[str]:
     """What was written, one line per event with its number."""
     return [
         f"{sentence(fact)} (event {event.seq})"
@@ -35,7 +35,7 @@ def lines_of(acted: Acted) -> list[str]:
     ]
 
 
-def document_of(*several: Acted) -> dict[str, Any]:
+def document_of(*several: CommandResult) -> dict[str, Any]:
     """The JSON document of some carried-out commands."""
     return {
         "changed": any(acted.is_change for acted in several),
@@ -91,10 +91,10 @@ def _rarer(fact: Fact) -> str:
             return f"{_name(fact)}: {fact.gate} is waived until {fact.expires_at:%Y-%m-%d %H:%MZ}"
         case GateOverridden():
             return f"{_name(fact)}: {fact.gate} was overridden: {fact.reason}"
-        case GlassBroken():
+        case BreakGlassUsed():
             until = f"{fact.until:%Y-%m-%d %H:%MZ}"
             return f"{_name(fact)}: GLASS BROKEN for {fact.incident}, review it before {until}"
-        case GlassReviewed():
+        case BreakGlassReviewed():
             return f"{_name(fact)}: the broken glass of {fact.incident} was reviewed"
         case WatchClosed():
             counts = f"{fact.clean_count} clean windows, {fact.other_count} others"

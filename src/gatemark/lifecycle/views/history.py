@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.events import (
-    HOUSE_SUBJECT,
     KINDS,
+    WORKSPACE_SUBJECT,
     ApprovalGiven,
+    BreakGlassReviewed,
+    BreakGlassUsed,
     DriftNoted,
     ExamSet,
     Fact,
     GateOverridden,
     GateWaived,
-    GlassBroken,
-    GlassReviewed,
     Recorded,
     VersionAdded,
     VersionMoved,
@@ -78,7 +78,7 @@ def house_lines(house: Workspace) -> list[Recorded]:
     store = house.existing_store().events
     return [
         line
-        for event, payload in store.events(subject=HOUSE_SUBJECT)
+        for event, payload in store.events(subject=WORKSPACE_SUBJECT)
         if (line := recorded(event, payload)) is not None
     ]
 
@@ -196,8 +196,8 @@ _TELL: Final[dict[type, Callable[[Any], tuple[str, Tone]]]] = {
     ApprovalGiven: lambda fact: (f"{_VERBS[fact.decision]} the step to {fact.stage}", "note"),
     GateWaived: lambda fact: (f"waived {fact.gate} until {fact.expires_at:%Y-%m-%d}", "flag"),
     GateOverridden: lambda fact: (f"overrode {fact.gate} on the way to {fact.stage}", "flag"),
-    GlassBroken: lambda fact: (f"BROKE THE GLASS for {fact.incident}", "down"),
-    GlassReviewed: lambda fact: (f"reviewed the broken glass of {fact.incident}", "note"),
+    BreakGlassUsed: lambda fact: (f"BROKE THE GLASS for {fact.incident}", "down"),
+    BreakGlassReviewed: lambda fact: (f"reviewed the broken glass of {fact.incident}", "note"),
     DriftNoted: lambda fact: (f"drift of {fact.metric}: {fact.level}", "flag"),
     WatchClosed: lambda fact: (
         f"the watch is over: {fact.clean_count} clean windows, {fact.other_count} others",

@@ -14,7 +14,7 @@ from gatemark.lifecycle.model.fold import fold
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
 from gatemark.lifecycle.model.state import Glass, State, Track
-from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.lifecycle.views.history import approvers, asset_lines, house_lines
 from gatemark.lifecycle.views.views import Citation, Step, Vote, Why
 from gatemark.workspace import Workspace
@@ -28,7 +28,7 @@ def why(house: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why
     if version is None:
         known = ", ".join(state.asset.versions) or "none"
         raise UnknownNameError(f"{ref.asset} has no version {ref.version} (known: {known})")
-    books_of(house).read(ref.asset)
+    asset_state_cache(house).read(ref.asset)
     track = state.asset.track(environment, ref.version)
     steps = _climb(lines, environment, ref.version)
     citations = tuple(_citation(house, state, ref, one) for one in track.result_ids)
@@ -117,7 +117,7 @@ def _citation(house: Workspace, state: State, ref: VersionRef, result_id: str) -
         title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
         actor=result.actor,
-        sealed_at=books_of(house).sealed_at(ref.asset, result_id) or result.finished_at,
+        sealed_at=asset_state_cache(house).sealed_at(ref.asset, result_id) or result.finished_at,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.figure import Exhibit, Table
+from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import ItemScore, baseline_per_item, paired, per_item
@@ -142,7 +142,7 @@ def _by_class(
     candidate: Mapping[str, ItemScore],
     now: Mapping[str, str],
     before: Mapping[str, str],
-) -> Exhibit:
+) -> Figure:
     classes: dict[str, list[str]] = {}
     for name, item in candidate.items():
         classes.setdefault(item.tags.get("class", "(none)"), []).append(name)
@@ -162,7 +162,7 @@ def _by_class(
 
 def _broken(
     evidence: ArmsEvidence, candidate: Mapping[str, ItemScore], newly: list[str]
-) -> tuple[Exhibit, ...]:
+) -> tuple[Figure, ...]:
     if not newly:
         return ()
     failed = {a.id: a for a in reversed(evidence.candidate) if a.score is not None and a.score < 1}

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.figure import Exhibit, Reliability, ReliabilityBin
+from gatemark.core.figure import Figure, Reliability, ReliabilityBin
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import Answer
@@ -221,7 +221,7 @@ def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:
     return float(np.abs(gaps).sum() / len(confidence))
 
 
-def _reliability(lane: str, found: Calibration | None) -> tuple[Exhibit, ...]:
+def _reliability(lane: str, found: Calibration | None) -> tuple[Figure, ...]:
     if found is None:
         return ()
     bins = tuple(

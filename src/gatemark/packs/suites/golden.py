@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.core.figure import Exhibit, Table
+from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import ItemScore, Pair, baseline_per_item, paired, per_item
@@ -111,7 +111,7 @@ def _changes(lane: str, pairs: Sequence[Pair]) -> list[Measurement]:
 
 def _slices(
     evidence: ArmsEvidence, candidate: dict[str, ItemScore], baseline: dict[str, ItemScore]
-) -> tuple[Exhibit, ...]:
+) -> tuple[Figure, ...]:
     tables = []
     for tag in evidence.spec.slices:
         groups: dict[str, list[str]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gatemark.core.exam import ArmsEvidence
-from gatemark.core.figure import Exhibit, Table
+from gatemark.core.figure import Figure, Table
 from gatemark.packs.answers import Answer, Pair
 
 SHOWN_ITEMS = 50
@@ -16,7 +16,7 @@ SHOWN_LENGTH = 200
 
 def worse_items(
     evidence: ArmsEvidence, pairs: Sequence[Pair], *, title: str, expected: str
-) -> tuple[Exhibit, ...]:
+) -> tuple[Figure, ...]:
     """The items that got worse, worst first; ``expected`` names what their target is."""
     worse = sorted(
         (pair for pair in pairs if pair.candidate.mean < pair.baseline.mean),

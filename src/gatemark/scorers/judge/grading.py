@@ -21,7 +21,7 @@ from gatemark.scorers.judge.prompt import (
     rendered,
     template_digest,
 )
-from gatemark.scorers.scorer import Scorable, Score, scored, shown, text_of, unscored
+from gatemark.scorers.scorer import Scorable, Score, scored, text_of, truncate, unscored
 
 JUDGED: Final = ("question", "reference", "answer")
 SLOTS: Final = frozenset((*JUDGED, "rubric", "nonce"))
@@ -60,7 +60,9 @@ class Grade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", self.label):
-            raise InvalidValueError(f"a grade's label must be one word, got {shown(self.label)!r}")
+            raise InvalidValueError(
+                f"a grade's label must be one word, got {truncate(self.label)!r}"
+            )
         if not 0 <= self.value <= 1:
             raise InvalidValueError(f"grade {self.label} must be worth 0 to 1, got {self.value}")
         if not self.meaning.strip():
@@ -146,7 +148,7 @@ def grade_replies(options: JudgeOptions, item: Scorable, replies: Sequence[Reply
     unread = [label.reason for label in read if isinstance(label, Unread)]
     detail = {
         "prompt": options.prompt_digest,
-        "model": shown(options.model),
+        "model": truncate(options.model),
         "votes": _counted(labels, len(unread)),
     }
     if options.aggregate == "mean":

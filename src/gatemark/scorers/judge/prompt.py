@@ -16,7 +16,7 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
-from gatemark.scorers.scorer import shown
+from gatemark.scorers.scorer import truncate
 
 Ask = Callable[[str], Awaitable[str]]
 """Sends one prompt to the judge and gives its reply as text."""
@@ -55,7 +55,7 @@ def check_nonce(nonce: str) -> None:
     """Refuse a nonce that could be guessed or could break a line."""
     if not _NONCE.fullmatch(nonce):
         raise InvalidValueError(
-            f"a nonce must be 16 to 64 lower-case hex digits, got {shown(nonce, 40)!r}"
+            f"a nonce must be 16 to 64 lower-case hex digits, got {truncate(nonce, 40)!r}"
         )
 
 
@@ -99,7 +99,7 @@ def read_label(reply: Reply, prompt: str, labels: tuple[str, ...]) -> str | Unre
     if reply.prompt != digest_bytes(prompt.encode(errors="surrogatepass")):
         return Unread("the reply answers another prompt than this item's")
     if reply.text is None:
-        return Unread(f"the judge gave no reply: {shown(reply.error)}")
+        return Unread(f"the judge gave no reply: {truncate(reply.error)}")
     if len(reply.text) > MAX_REPLY_LENGTH:
         return Unread(f"the reply has {len(reply.text)} characters, more than {MAX_REPLY_LENGTH}")
     mark = f"GRADE {reply.nonce}:"
@@ -111,7 +111,7 @@ def read_label(reply: Reply, prompt: str, labels: tuple[str, ...]) -> str | Unre
         return Unread("the grade line must be the last line, and nothing else on it")
     label = marked[0].removeprefix(mark).strip()
     if label not in labels:
-        return Unread(f"the grade must be one of {', '.join(labels)}, got {shown(label, 40)!r}")
+        return Unread(f"the grade must be one of {', '.join(labels)}, got {truncate(label, 40)!r}")
     return label
 
 
@@ -121,5 +121,5 @@ async def asked(ask: Ask, prompt: str, nonce: str) -> Reply:
     try:
         return Reply(nonce=nonce, prompt=sent, text=await ask(prompt))
     except GatemarkError as error:
-        why = shown(str(error)) or type(error).__name__
+        why = truncate(str(error)) or type(error).__name__
         return Reply(nonce=nonce, prompt=sent, text=None, error=why)

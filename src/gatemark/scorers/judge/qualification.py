@@ -10,7 +10,7 @@ import numpy as np
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
-from gatemark.scorers.scorer import JudgeLicence
+from gatemark.scorers.scorer import JudgeQualification
 from gatemark.statistics.contingency import (
     Counts,
     affordable_resamples,
@@ -41,7 +41,7 @@ def judge_agreement(
     gate: float = DEFAULT_GATE,
     min_items: int = MIN_ITEMS,
     seed: int = BOOTSTRAP_SEED,
-) -> JudgeLicence:
+) -> JudgeQualification:
     """The licence of the judge whose identity has the digest ``judge``.
 
     Labels are by item id. Every item that a person labelled counts: where the judge gave no
@@ -60,7 +60,7 @@ def judge_agreement(
     kappa, ac1 = cohen_kappa(table), gwet_ac1(table, label_space="table")
     kappa_low, ac1_low = _kappa_low(table, seed), _ac1_low(table, seed)
     reason = _objection(table, n, kappa_low, ac1_low, gate=gate, min_items=min_items)
-    return JudgeLicence(
+    return JudgeQualification(
         judge=judge,
         n=n,
         kappa=kappa.value,

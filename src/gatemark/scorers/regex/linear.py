@@ -25,7 +25,7 @@ from gatemark.scorers.regex.syntax import (
     Sequence,
     parse,
 )
-from gatemark.scorers.scorer import shown
+from gatemark.scorers.scorer import truncate
 
 MAX_STATES: Final = 500
 MAX_WORK: Final = 10_000_000
@@ -68,7 +68,7 @@ class LinearPattern:
         if len(self._nexts) >= MAX_STATES:
             raise BadInputError(
                 f"pattern must need fewer than {MAX_STATES} states, "
-                f"got more: {shown(self.pattern, 60)}"
+                f"got more: {truncate(self.pattern, 60)}"
             )
         self._leaves.append(None)
         self._needed.append(0)
@@ -137,7 +137,7 @@ class LinearPattern:
         if len(text) * len(self._nexts) > MAX_WORK:
             raise BadInputError(
                 f"text must have at most {MAX_WORK // len(self._nexts)} characters for the pattern "
-                f"{shown(self.pattern, 60)}, got {len(text)}"
+                f"{truncate(self.pattern, 60)}, got {len(text)}"
             )
         current = frozenset((self._start,))
         memo: dict[tuple[frozenset[int], int, str], tuple[bool, frozenset[int]]] = {}

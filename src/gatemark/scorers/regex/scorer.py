@@ -15,7 +15,7 @@ from gatemark.scorers.scorer import (
     ScoreFunction,
     Scorer,
     scored,
-    shown,
+    truncate,
 )
 
 
@@ -47,7 +47,7 @@ def _build(options: Options) -> ScoreFunction:
         output = item.output_text()
         for pattern in patterns:
             if pattern.search(output) if options.match == "search" else pattern.fullmatch(output):
-                return scored(1.0, matched=shown(pattern.pattern))
+                return scored(1.0, matched=truncate(pattern.pattern))
         return scored(0.0)
 
     return score

@@ -7,7 +7,7 @@ import warnings
 from typing import Final, Literal, NamedTuple, NoReturn
 
 from gatemark.core.errors import BadInputError
-from gatemark.scorers.scorer import shown
+from gatemark.scorers.scorer import truncate
 
 MAX_PATTERN_LENGTH: Final = 1_000
 MAX_NESTING: Final = 50
@@ -72,7 +72,7 @@ def parse(pattern: str) -> Node:
         with warnings.catch_warnings(action="error", category=FutureWarning):
             re.compile(pattern)
     except (re.error, FutureWarning, OverflowError, RecursionError) as error:
-        raise BadInputError(f"pattern {shown(pattern, 60)!r} is not valid: {error}") from error
+        raise BadInputError(f"pattern {truncate(pattern, 60)!r} is not valid: {error}") from error
     return _Parser(pattern).whole()
 
 
@@ -163,7 +163,7 @@ class _Parser:
 
     def _refuse(self, what: str) -> NoReturn:
         raise BadInputError(
-            f"pattern {shown(self._pattern, 60)!r} must do without {what} "
+            f"pattern {truncate(self._pattern, 60)!r} must do without {what} "
             f"(at character {self._position})"
         )
 

@@ -80,7 +80,7 @@ class Roles(Body):
     roles: list[GrantedRole] = Field(max_length=9)
 
 
-class TokenWish(Body):
+class TokenRequest(Body):
     """What a token may do and for how long."""
 
     label: Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -195,7 +195,7 @@ def list_tokens(request: Request) -> Response:
 
 
 @router.post("/tokens", responses=answers(NewToken, 201), status_code=201)
-def new_token(request: Request, body: TokenWish) -> Response:
+def new_token(request: Request, body: TokenRequest) -> Response:
     """A token; its secret is shown now and never again."""
     identity = caller(request, in_person=True)
     scopes: Any = body.scopes

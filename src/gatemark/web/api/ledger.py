@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from gatemark.ledger.checks.report import Verified
+from gatemark.ledger.checks.report import LedgerReport
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.results import Cursor
@@ -55,7 +55,7 @@ def sign(request: Request) -> Response:
     return reply(make_checkpoint(site.house, identity, site.settings.signing_key), 201)
 
 
-@router.post("/ledger/verification", responses=answers(Verified))
+@router.post("/ledger/verification", responses=answers(LedgerReport))
 def verification(request: Request) -> Response:
     """Check the whole ledger; one check at a time."""
     caller(request)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.lifecycle.journey import Acted, ReportService, act
+from gatemark.lifecycle.journey import CommandResult, ReportService, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath
@@ -75,10 +75,10 @@ class Closed(msgspec.Struct, frozen=True):
     episode: str
 
 
-def _together(request: Request, asset: str, done: tuple[Acted, ...]) -> Response:
+def _together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> Response:
     facts = tuple(fact for acted in done for fact in acted.facts)
     events = tuple(event for acted in done for event in acted.events)
-    return move_done(request, asset, Acted(facts, events))
+    return move_done(request, asset, CommandResult(facts, events))
 
 
 @router.post("/assets/{asset}/canary/windows", responses=answers(MoveDone))

@@ -10,14 +10,14 @@ from pydantic import Field, StringConstraints
 
 from gatemark.core.change import AssetKind
 from gatemark.lifecycle.assets import NewVersion, add_version
-from gatemark.lifecycle.journey import Acted
+from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import PRODUCTION, Decision, Gate, Risk, parse_version_ref
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.areas.overview import Ballot, asset_etag
-from gatemark.web.moves import Wish, acted_document, cast_vote, move
+from gatemark.web.moves import MoveRequest, acted_document, cast_vote, move
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["moves"], route_class=KeyedRoute)
@@ -125,12 +125,12 @@ def post_version(
     return move_done(request, asset, add_version(house, new, actor=identity.person))
 
 
-def move_done(request: Request, asset: str, acted: Acted) -> Response:
+def move_done(request: Request, asset: str, acted: CommandResult) -> Response:
     """What a move came to, with the lock for the next one."""
     return reply(acted_document(acted), ETag=asset_etag(site_of(request).house, asset))
 
 
-def _move(request: Request, verb: str, wish: Wish, tag: str | None) -> Response:
+def _move(request: Request, verb: str, wish: MoveRequest, tag: str | None) -> Response:
     identity = caller(request, "act", in_person=verb in ("review-glass", "waive"))
     acted = move(site_of(request).house, identity, verb, wish, tag)
     return move_done(request, wish.asset, acted)
@@ -145,7 +145,7 @@ def post_promotion(
     tag: Tag = None,
 ) -> Response:
     """Take a version to a stage, citing results."""
-    wish = Wish(asset=asset, version=version, **_fields(body))
+    wish = MoveRequest(asset=asset, version=version, **_fields(body))
     return _move(request, "promote", wish, tag)
 
 
@@ -165,7 +165,7 @@ def post_pause(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
     """Stop a version where it is; needs no lock."""
-    return _move(request, "pause", Wish(asset=asset, version=version, **_fields(body)), tag)
+    return _move(request, "pause", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
 @router.post("/assets/{asset}/versions/{version}/resumption", responses=answers(MoveDone))
@@ -173,7 +173,7 @@ def post_resumption(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
     """Let a paused version go on."""
-    return _move(request, "resume", Wish(asset=asset, version=version, **_fields(body)), tag)
+    return _move(request, "resume", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
 @router.post("/assets/{asset}/versions/{version}/glass-review", responses=answers(MoveDone))
@@ -181,7 +181,9 @@ def post_review(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
     """Confirm, as a second person, what was done behind broken glass."""
-    return _move(request, "review-glass", Wish(asset=asset, version=version, **_fields(body)), tag)
+    return _move(
+        request, "review-glass", MoveRequest(asset=asset, version=version, **_fields(body)), tag
+    )
 
 
 @router.post("/assets/{asset}/versions/{version}/waiver", responses=answers(MoveDone))
@@ -189,7 +191,7 @@ def post_waiver(
     request: Request, asset: AssetPath, version: VersionPath, body: WaiverBody, tag: Tag = None
 ) -> Response:
     """Excuse a version from a gate that the policy lets people override."""
-    return _move(request, "waive", Wish(asset=asset, version=version, **_fields(body)), tag)
+    return _move(request, "waive", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
 @router.post("/assets/{asset}/demotion", responses=answers(MoveDone))
@@ -197,7 +199,7 @@ def post_demotion(
     request: Request, asset: AssetPath, body: DemotionBody, tag: Tag = None
 ) -> Response:
     """Take a version out of service; needs no lock."""
-    return _move(request, "demote", Wish(asset=asset, **_fields(body)), tag)
+    return _move(request, "demote", MoveRequest(asset=asset, **_fields(body)), tag)
 
 
 @router.post("/assets/{asset}/rollback", responses=answers(MoveDone))
@@ -205,7 +207,7 @@ def post_rollback(
     request: Request, asset: AssetPath, body: RollbackBody, tag: Tag = None
 ) -> Response:
     """Go back at once; needs no lock."""
-    return _move(request, "rollback", Wish(asset=asset, **_fields(body)), tag)
+    return _move(request, "rollback", MoveRequest(asset=asset, **_fields(body)), tag)
 
 
 def _fields(body: Body) -> dict[str, Any]:

@@ -14,11 +14,11 @@ from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import Note, Reference, Words
 from gatemark.web.areas.reviews import (
-    Desk,
     Look,
+    QueueView,
     ReviewCard,
     ReviewList,
-    ReviewWish,
+    ReviewRequest,
     SealedKey,
     desk,
     end_review,
@@ -107,11 +107,11 @@ def post_review(request: Request, body: ReviewBody) -> Response:
     return reply(make_review(site_of(request).house, identity, wish_of(body.model_dump())), 201)
 
 
-def wish_of(plain: dict[str, Any]) -> ReviewWish:
+def wish_of(plain: dict[str, Any]) -> ReviewRequest:
     """A body as a wish: what belongs to the plan, and where the arms are from."""
     plan = {name: plain[name] for name in PLAN if name in plain}
     rest = {name: value for name, value in plain.items() if name not in PLAN | {"samples"}}
-    return ReviewWish(plan=plan, texts=plain["samples"], **rest)
+    return ReviewRequest(plan=plan, texts=plain["samples"], **rest)
 
 
 @router.get("/reviews/{name}", responses=answers(ReviewCard))
@@ -121,7 +121,7 @@ def one_review(request: Request, name: ReviewPath) -> Response:
     return reply(review_card(site_of(request).house, identity, name))
 
 
-@router.get("/reviews/{name}/next", responses=answers(Desk))
+@router.get("/reviews/{name}/next", responses=answers(QueueView))
 def next_review_pair(request: Request, name: ReviewPath) -> Response:
     """The pair before whoever asks, the same until it is answered; null at the end."""
     identity = caller(request, in_person=True)

@@ -16,7 +16,7 @@ from gatemark.drift.push import push_points
 from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.lifecycle.canary import push_windows
-from gatemark.lifecycle.journey import Acted, run_due
+from gatemark.lifecycle.journey import CommandResult, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role
 from gatemark.workspace import Workspace
 
@@ -55,7 +55,7 @@ def hand_in_windows(
     asset: str,
     records: Sequence[Any],
     environment: str = PRODUCTION,
-) -> tuple[Acted, ...]:
+) -> tuple[CommandResult, ...]:
     """Canary windows (gatemark.canary/1): all of them, or none when one is wrong."""
     with _file_of(records) as path:
         return push_windows(house, asset, path, actor=identity.person, environment=environment)
@@ -71,7 +71,7 @@ def hand_in_points(house: Workspace, identity: Identity, records: Sequence[Any])
 
 def let_due_happen(
     house: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
-) -> tuple[Acted, ...]:
+) -> tuple[CommandResult, ...]:
     """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""
     _require(identity, MEASURING, "let happen what is due")
     return run_due(house, asset, environment)

@@ -22,7 +22,13 @@ from gatemark.review.labels import (
     label_status,
     next_sample,
 )
-from gatemark.web.areas.reviews import JUDGES, names_after, require_judge, require_maker, spoken
+from gatemark.web.areas.reviews import (
+    JUDGES,
+    names_after,
+    normalize_newlines,
+    require_judge,
+    require_maker,
+)
 from gatemark.web.areas.temp_files import files_of
 from gatemark.workspace import Workspace
 
@@ -174,7 +180,11 @@ def label(
     require_judge(identity, plan.reviewers)
     chosen, note = said
     request = GiveLabel(
-        labels=name, reviewer=identity.person, item=item, label=chosen, note=spoken(note)
+        labels=name,
+        reviewer=identity.person,
+        item=item,
+        label=chosen,
+        note=normalize_newlines(note),
     )
     version = give_label(house, request)
     return GivenLabel(labels=name, item=item, label=chosen, version=version)

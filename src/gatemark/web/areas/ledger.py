@@ -18,7 +18,7 @@ from gatemark.ledger.event_kinds import (
 )
 from gatemark.ledger.keys import sign_checkpoint
 from gatemark.lifecycle.model.nouns import Role
-from gatemark.lifecycle.state_cache import books_of
+from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.web.areas.views import CheckpointView, EventPage, EventView, LedgerHead
 from gatemark.workspace import Workspace
 
@@ -31,7 +31,7 @@ BLINDING: Final = {REVIEW_CREATED: ("tells",), REVIEW_LOOKED_AT: ("numbers",)}
 def ledger_head(house: Workspace) -> LedgerHead:
     """The last event and every kept checkpoint, the newest first."""
     events = house.existing_store().events
-    head = books_of(house).head()
+    head = asset_state_cache(house).head()
     return LedgerHead(
         seq=head.seq,
         digest=head.digest,
@@ -68,7 +68,7 @@ def event_page(
 ) -> EventPage:
     """Events with smaller numbers than ``before``, the newest first."""
     store = house.existing_store().events
-    end = books_of(house).head().seq + 1 if before is None else before
+    end = asset_state_cache(house).head().seq + 1 if before is None else before
     if kind is None and subject is None:
         start = max(0, end - 1 - limit)
         found = list(islice(store.events(after=start), max(0, end - 1 - start)))

@@ -15,7 +15,7 @@ from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.decisions.people import APPROVING, conflict_of_interest
-from gatemark.lifecycle.journey import Acted, Approve, act
+from gatemark.lifecycle.journey import Approve, CommandResult, act
 from gatemark.lifecycle.model.events import VersionAdded
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.model.state import Place, State, Track
@@ -298,7 +298,7 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
-def vote(house: Workspace, identity: Identity, ballot: Ballot, expected: int) -> Acted:
+def vote(house: Workspace, identity: Identity, ballot: Ballot, expected: int) -> CommandResult:
     """Vote in person, with a comment, on exactly what was seen."""
     if not ballot.note.strip():
         raise InvalidValueError("a vote needs a comment that says what it rests on")

@@ -48,7 +48,7 @@ GOLD: Final = "gold pairs"
 """No arm can have a name with a blank."""
 
 
-class Mine(msgspec.Struct, frozen=True, kw_only=True):
+class MyProgress(msgspec.Struct, frozen=True, kw_only=True):
     """A review as it concerns one person: how many pairs they answered, and of how many.
 
     ``why_not`` says why somebody cannot vote.
@@ -74,7 +74,7 @@ class ReviewLine(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str
     created_at: datetime
     closed_at: datetime | None
-    mine: Mine
+    mine: MyProgress
 
 
 class ReviewList(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class ReviewCard(msgspec.Struct, frozen=True, kw_only=True):
     may_close: bool
 
 
-class Desk(msgspec.Struct, frozen=True, kw_only=True):
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """What lies before a reviewer: a pair, or none when all is done; and the way so far."""
 
     pair: ShownPair | None
@@ -126,7 +126,7 @@ class SealedKey(msgspec.Struct, frozen=True, kw_only=True):
     manifest_digest: str
 
 
-class ReviewWish(msgspec.Struct, frozen=True, kw_only=True):
+class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A review that somebody wants: texts of sample files by arm, or the arms of a pack run."""
 
     plan: dict[str, Any]
@@ -194,7 +194,9 @@ def review_card(house: Workspace, identity: Identity, name: str) -> ReviewCard:
     )
 
 
-def desk(house: Workspace, identity: Identity, name: str, shown_token: str | None = None) -> Desk:
+def desk(
+    house: Workspace, identity: Identity, name: str, shown_token: str | None = None
+) -> QueueView:
     """The pair before a reviewer, or one that was there before."""
     stored = house.reviews.get(name)
     require_judge(identity, stored.plan.reviewers, stored.plan.arbiter)
@@ -207,7 +209,7 @@ def desk(house: Workspace, identity: Identity, name: str, shown_token: str | Non
     shows = house.reviews.shows(name, person)
     at = len(shows) + 1 if pair is None else pair.ordinal
     before = [show.token for show in shows if show.ordinal < at]
-    return Desk(
+    return QueueView(
         pair=pair,
         answered=mine.answered,
         total=mine.total,
@@ -227,7 +229,7 @@ def vote(
         reviewer=identity.person,
         token=shown_token,
         answered=answered,
-        reason=spoken(reason),
+        reason=normalize_newlines(reason),
     )
     return cast_vote(house, request)
 
@@ -243,7 +245,7 @@ def look(house: Workspace, identity: Identity, name: str) -> Look:
     return Look(review=name, numbers=status.numbers)
 
 
-def make_review(house: Workspace, identity: Identity, wish: ReviewWish) -> ReviewCreated:
+def make_review(house: Workspace, identity: Identity, wish: ReviewRequest) -> ReviewCreated:
     """Make a review by name of whoever is signed in."""
     require_maker(identity, "make a review")
     try:
@@ -293,7 +295,7 @@ def sealed_key(house: Workspace, name: str) -> SealedKey:
     )
 
 
-def spoken(text: str) -> str:
+def normalize_newlines(text: str) -> str:
     """What somebody wrote into a form, with the line ends that programs use."""
     return text.replace("\r\n", "\n").strip()
 
@@ -340,7 +342,7 @@ def _line(house: Workspace, identity: Identity, stored: StoredReview) -> ReviewL
 
 def _mine(
     house: Workspace, identity: Identity, stored: StoredReview, standings: list[Standing]
-) -> Mine:
+) -> MyProgress:
     plan, person = stored.plan, identity.person
     shows = house.reviews.shows(plan.name, person)
     votes = house.reviews.votes(plan.name)
@@ -356,7 +358,7 @@ def _mine(
         )
     why_not = _why_not(house, identity, stored)
     total = len(shows) + (0 if why_not else len(waiting))
-    return Mine(
+    return MyProgress(
         answered=answered,
         total=total,
         waits=why_not is None and answered < total,

@@ -23,7 +23,7 @@ from gatemark.lifecycle.views.ramp import ramp
 from gatemark.lifecycle.views.timeline import timeline
 from gatemark.lifecycle.views.why import why
 from gatemark.web.areas.overview import asset_etag, offered_results, sealed_results
-from gatemark.web.moves import VERBS, Wish, locked, move
+from gatemark.web.moves import VERBS, MoveRequest, locked, move
 from gatemark.web.render import back, form, member, one, page, part
 from gatemark.web.site import site_of
 from gatemark.workspace import Workspace
@@ -147,7 +147,7 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
     if verb not in VERBS:
         raise UnknownNameError(f"nothing here is called {verb}")
     days = one(fields, "days")
-    wish = Wish(
+    wish = MoveRequest(
         asset=asset,
         version=one(fields, "version") or None,
         environment=one(fields, "environment") or PRODUCTION,

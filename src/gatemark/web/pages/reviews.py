@@ -14,7 +14,7 @@ from gatemark.review.close import ReviewOutcome, review_outcome
 from gatemark.web.areas.ledger import event_page
 from gatemark.web.areas.reviews import (
     ReviewCard,
-    ReviewWish,
+    ReviewRequest,
     desk,
     end_review,
     look,
@@ -91,7 +91,7 @@ def new_review_post(request: Request, fields: Fields) -> Response:
     texts = limited(fields, "candidate", "baseline")
     assets = {"candidate": one(fields, "candidate_version")}
     assets["baseline"] = one(fields, "baseline_version")
-    wish = ReviewWish(
+    wish = ReviewRequest(
         plan=plan,
         texts=texts,
         assets={arm: version for arm, version in assets.items() if version},

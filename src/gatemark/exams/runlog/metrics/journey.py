@@ -19,10 +19,10 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ExamReport
-from gatemark.core.figure import Exhibit
+from gatemark.core.figure import Figure
 from gatemark.core.measurement import Measurement
 from gatemark.evidence.files import digest_source
-from gatemark.evidence.folds.run_exam import Examined
+from gatemark.evidence.folds.run_exam import ExamOutcome
 from gatemark.evidence.folds.shard import ExamJob, build_exam
 from gatemark.evidence.reading_options import ReadingChoices, refuse
 from gatemark.evidence.source import inspect_source
@@ -120,7 +120,7 @@ def score_runlog(
 
 def examine_runlog(
     house: Workspace, request: MetricsRequest, on_progress: Progress | None = None
-) -> Examined:
+) -> ExamOutcome:
     """Sit the run-log exam on run logs, traces and their manifest."""
     refuse_no_moment(request.computed_at, "--computed-at")
     # Step 1. Loading an extractor takes long and is left to those who use it.
@@ -172,7 +172,7 @@ def examine_runlog(
         *origin_caveats(origins, request.compat),
         *extractor_caveats(origins, provenance["extractor_differs_from_run_meta"]),
     )
-    return Examined(
+    return ExamOutcome(
         exam,
         msgspec.structs.replace(
             report,
@@ -371,7 +371,7 @@ def _provenance(
 
 def _timeline(
     request: MetricsRequest, inputs: _Inputs, rows: Sequence[PerCaseMetrics]
-) -> Iterator[Exhibit]:
+) -> Iterator[Figure]:
     """One case of the judged variant: the one asked for, or the first that stands out."""
     judged = request.judged or inputs.variants[0]
     mine = [row for row in rows if row.variant_id == judged]

@@ -13,7 +13,7 @@ Piece = tuple[str, str, int, int]
 """Some text of an agent: who, what, when since the start of the trace in ms, and its ``seq``."""
 
 
-class Stretch(Struct, frozen=True, gc=False):
+class TextSpan(Struct, frozen=True, gc=False):
     """Deltas of one case that follow one another: ``seq`` counts up from ``first_seq``.
 
     ``t_emitted_ms`` of each is its ``t_rel_ms`` and ``t0_ms``.
@@ -45,7 +45,7 @@ class Stretch(Struct, frozen=True, gc=False):
         return map(StreamDelta, repeat(self.case_id), *columns)
 
 
-def one_stretch(deltas: Sequence[StreamDelta]) -> Stretch | None:
+def one_stretch(deltas: Sequence[StreamDelta]) -> TextSpan | None:
     """Some deltas as one stretch; None when they are not."""
     first, length = deltas[0], len(deltas)
     case_id, first_seq = first.case_id, first.seq
@@ -59,7 +59,7 @@ def one_stretch(deltas: Sequence[StreamDelta]) -> Stretch | None:
     agent_ids = [delta.agent_id for delta in deltas]
     if agent_ids.count(agent_ids[0]) == length:
         agent_ids = agent_ids[:1] * length
-    return Stretch(
+    return TextSpan(
         case_id=case_id,
         first_seq=first_seq,
         t0_ms=t0_ms,
@@ -70,7 +70,7 @@ def one_stretch(deltas: Sequence[StreamDelta]) -> Stretch | None:
     )
 
 
-def stretches(deltas: Sequence[StreamDelta]) -> Iterator[Stretch]:
+def stretches(deltas: Sequence[StreamDelta]) -> Iterator[TextSpan]:
     """Some deltas as stretches, cut wherever one does not follow the one before."""
     start = 0
     for place in range(1, len(deltas) + 1):

@@ -19,7 +19,7 @@ from gatemark.exams.runlog.records.fields import (
     text_problems,
 )
 from gatemark.exams.runlog.records.names import text_hash
-from gatemark.exams.runlog.records.text_span import Stretch, one_stretch, stretches
+from gatemark.exams.runlog.records.text_span import TextSpan, one_stretch, stretches
 from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TraceRecord, TurnBoundary
 
 Mode = Literal["strict", "inspect"]
@@ -121,7 +121,7 @@ class TraceRules(FileRules):
     def __init__(self, mode: Mode = "strict") -> None:
         self._grade: Grade = "error" if mode == "strict" else "warning"
         self.meta: TraceMeta | None = None
-        self.parts: list[Stretch | TurnBoundary] = []
+        self.parts: list[TextSpan | TurnBoundary] = []
         self.turns: dict[int, TurnNotes] = {}
         self.delta_count = 0
         self.in_order = True
@@ -170,7 +170,7 @@ class TraceRules(FileRules):
         for line, delta in zip(lines, deltas, strict=True):
             self._note(line, delta, delta, (delta.delta_text,))
 
-    def _as_expected(self, stretch: Stretch) -> bool:
+    def _as_expected(self, stretch: TextSpan) -> bool:
         """Whether nothing is to be said about a stretch."""
         times = stretch.t_rel_ms
         return (

@@ -8,7 +8,7 @@ from typing import Final
 
 from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import Compat, TimestampDerivation
-from gatemark.exams.runlog.records.text_span import Stretch
+from gatemark.exams.runlog.records.text_span import TextSpan
 from gatemark.exams.runlog.records.trace import TurnBoundary
 from gatemark.exams.runlog.traces.trace import Trace
 
@@ -27,14 +27,14 @@ class Moments:
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
         self._parts = trace.parts
         spans = [
-            (part.first_seq, part.last_seq) if isinstance(part, Stretch) else (part.seq, part.seq)
+            (part.first_seq, part.last_seq) if isinstance(part, TextSpan) else (part.seq, part.seq)
             for part in trace.parts
         ]
         self._firsts = [first for first, _ in spans]
         self._lasts = [last for _, last in spans]
         self._places = list(accumulate((last - first + 1 for first, last in spans), initial=0))
         self._only_deltas = compat == "source"
-        first = next((part for part in trace.parts if isinstance(part, Stretch)), None)
+        first = next((part for part in trace.parts if isinstance(part, TextSpan)), None)
         self._start_ms = (
             trace.meta.t0_emitted_ms if first is None else first.t0_ms + first.t_rel_ms[0]
         )
@@ -57,11 +57,11 @@ class Moments:
 
     def _known_ms(self, seq: int) -> int | None:
         part = self._part(seq)
-        if isinstance(part, Stretch):
+        if isinstance(part, TextSpan):
             return part.t0_ms + part.t_rel_ms[seq - part.first_seq]
         return None if part is None or self._only_deltas else part.t_ms
 
-    def _part(self, seq: int) -> Stretch | TurnBoundary | None:
+    def _part(self, seq: int) -> TextSpan | TurnBoundary | None:
         """What holds a ``seq``; as a rule as many records stand before it as it says."""
         found = bisect_right(self._places, seq) - 1
         if found == len(self._parts) or self._firsts[found] != self._places[found]:

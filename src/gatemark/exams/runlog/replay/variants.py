@@ -19,7 +19,7 @@ from gatemark.exams.runlog.records.run import (
     TokengateFlush,
     TriggerType,
 )
-from gatemark.exams.runlog.records.text_span import Stretch
+from gatemark.exams.runlog.records.text_span import TextSpan
 from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
 from gatemark.exams.runlog.replay.config import PARTS, VariantConfig
 from gatemark.exams.runlog.replay.model import LanguageModel, Segment
@@ -279,7 +279,7 @@ def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
             recorder.summarise((segment,), turn.start_seq, end_seq, "turn_end")
 
     for part in trace.parts:
-        if isinstance(part, Stretch):
+        if isinstance(part, TextSpan):
             for turn_id, (agent_id, text, _, seq) in zip(part.turn_ids, part.pieces(), strict=True):
                 if text and turn_id in content:
                     key = 0 if one_at_a_time else turn_id

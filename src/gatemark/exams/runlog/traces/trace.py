@@ -16,7 +16,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.runlog.records.text_span import Piece, Stretch, stretches
+from gatemark.exams.runlog.records.text_span import Piece, TextSpan, stretches
 from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
 
@@ -51,7 +51,7 @@ class Trace(Struct, frozen=True, dict=True):
     """
 
     meta: TraceMeta
-    parts: tuple[Stretch | TurnBoundary, ...]
+    parts: tuple[TextSpan | TurnBoundary, ...]
     turns: tuple[Turn, ...]
     labels: frozenset[str]
     end_ms: int
@@ -82,24 +82,24 @@ class Trace(Struct, frozen=True, dict=True):
         if not self.parts:
             return -1
         last = self.parts[-1]
-        return last.last_seq if isinstance(last, Stretch) else last.seq
+        return last.last_seq if isinstance(last, TextSpan) else last.seq
 
     def said(self) -> Iterator[Piece]:
         """The pieces of text of the content plane, in order; none of them is empty."""
         content = self.content_turns
-        found = (part for part in self.parts if isinstance(part, Stretch))
+        found = (part for part in self.parts if isinstance(part, TextSpan))
         return chain.from_iterable(_said_in(stretch, content) for stretch in found)
 
 
-def _records(parts: Iterable[Stretch | TurnBoundary]) -> Iterator[StreamDelta | TurnBoundary]:
+def _records(parts: Iterable[TextSpan | TurnBoundary]) -> Iterator[StreamDelta | TurnBoundary]:
     for part in parts:
-        if isinstance(part, Stretch):
+        if isinstance(part, TextSpan):
             yield from part.deltas()
         else:
             yield part
 
 
-def _said_in(stretch: Stretch, content: frozenset[int]) -> Iterable[Piece]:
+def _said_in(stretch: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
     if content.issuperset(stretch.turn_ids) and all(stretch.texts):
         return stretch.pieces()
     return [
@@ -132,7 +132,7 @@ def trace_of(rules: TraceRules) -> Trace:
     )
 
 
-def _in_order(parts: Sequence[Stretch | TurnBoundary]) -> Iterator[Stretch | TurnBoundary]:
+def _in_order(parts: Sequence[TextSpan | TurnBoundary]) -> Iterator[TextSpan | TurnBoundary]:
     """The same records in the order of ``seq``."""
     deltas: list[StreamDelta] = []
     for record in sorted(_records(parts), key=attrgetter("seq")):
