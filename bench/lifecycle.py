@@ -35,7 +35,7 @@ def lines() -> Iterator[Line]:
         yield from _commands(Path(folder) / "short")
 
 
-def _fill(house: Workspace) -> None:
+def _fill(workspace: Workspace) -> None:
     """Many assets that went around the stages, some of them many times."""
     drafts: list[EventDraft] = []
     for number in range(EVENTS):
@@ -64,21 +64,21 @@ def _fill(house: Workspace) -> None:
             )
         drafts.append(EventDraft(kind, at, SYSTEM, name, as_payload(fact)))
         if len(drafts) == BATCH:
-            house.events.append(drafts)
+            workspace.events.append(drafts)
             drafts = []
     if drafts:
-        house.events.append(drafts)
+        workspace.events.append(drafts)
 
 
 def _answers(store: Path) -> Iterator[Line]:
     clock = START + timedelta(seconds=EVENTS)
-    house = Workspace(store=str(store), clock=lambda: clock)
-    took = _best(lambda: asset_history(house, "asset-7"))
+    workspace = Workspace(store=str(store), clock=lambda: clock)
+    took = _best(lambda: asset_history(workspace, "asset-7"))
     yield Line(
         f"asset history, {EVENTS // ASSETS:,} of {EVENTS:,} events", took * 1e3, "ms", at_most=100
     )
     half = START + timedelta(seconds=EVENTS // 2)
-    took = _best(lambda: asset_history(house, "asset-7", at=half))
+    took = _best(lambda: asset_history(workspace, "asset-7", at=half))
     yield Line("asset history --at, the same", took * 1e3, "ms", at_most=100)
     took = _best(lambda: route(Workspace(store=str(store), clock=lambda: clock), "asset-7"))
     yield Line("route, read from the first event", took * 1e3, "ms")
@@ -91,33 +91,35 @@ def _commands(folder: Path) -> Iterator[Line]:
 
     from gatemark.lifecycle.journey import AddVersion, Approve, SetExam  # noqa: PLC0415
 
-    house = Workspace(store=str(folder))
-    act(house, GrantRoles(actor="root", person="root", roles=("admin",)))
+    workspace = Workspace(store=str(folder))
+    act(workspace, GrantRoles(actor="root", person="root", roles=("admin",)))
     for person, roles in (
         ("ann", ("author", "evaluator", "operator", "pack_owner")),
         ("bob", ("approver",)),
     ):
-        act(house, GrantRoles(actor="root", person=person, roles=roles))  # type: ignore[arg-type]
+        act(workspace, GrantRoles(actor="root", person=person, roles=roles))  # type: ignore[arg-type]
     content = digest("content")
     act(
-        house,
+        workspace,
         AddVersion(actor="ann", asset="triage", kind="prompt", version="1.0.0", digest=content),
     )
-    sealed = result("triage", content, house.clock())
-    house.results.append(sealed)
-    act(house, SetExam(actor="ann", asset="triage", exam=full_pack(house.clock())))
+    sealed = result("triage", content, workspace.clock())
+    workspace.results.append(sealed)
+    act(workspace, SetExam(actor="ann", asset="triage", exam=full_pack(workspace.clock())))
     for to, cites in (("evaluating", ()), ("eligible", (sealed.id,)), ("shadow", ())):
         act(
-            house,
+            workspace,
             Promote(actor="ann", asset="triage", version="1.0.0", to=to, result_ids=cites),  # type: ignore[arg-type]
         )
-    act(house, Approve(actor="bob", asset="triage", version="1.0.0", stage="enabled"))
-    act(house, Promote(actor="ann", asset="triage", version="1.0.0", to="enabled"))
+    act(workspace, Approve(actor="bob", asset="triage", version="1.0.0", stage="enabled"))
+    act(workspace, Promote(actor="ann", asset="triage", version="1.0.0", to="enabled"))
     started = time.perf_counter()
     rounds = 100
     for _ in range(rounds):
-        act(house, PauseVersion(actor="ann", asset="triage", version="1.0.0", reason="operator"))
-        act(house, ResumeVersion(actor="ann", asset="triage", version="1.0.0"))
+        act(
+            workspace, PauseVersion(actor="ann", asset="triage", version="1.0.0", reason="operator")
+        )
+        act(workspace, ResumeVersion(actor="ann", asset="triage", version="1.0.0"))
     rate = 2 * rounds / (time.perf_counter() - started)
     yield Line("commands decided and appended one by one", rate, "/s", at_least=50)
     assign("triage", "warm", store=str(folder))

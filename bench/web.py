@@ -93,9 +93,9 @@ def _bare() -> float:
 
 
 def _measured(name: str, store: str, bare: float) -> Iterator[Line]:
-    house = Workspace(store=store)
-    sessions = _people(house)
-    house.store.close()
+    workspace = Workspace(store=store)
+    sessions = _people(workspace)
+    workspace.store.close()
     with _running(SERVER, store) as address:
         seen: list[float] = []
         written = asyncio.run(_both(address, sessions, seen))
@@ -107,22 +107,22 @@ def _measured(name: str, store: str, bare: float) -> Iterator[Line]:
     yield Line(f"writes per second on {name}", written / SECONDS, "/s")
 
 
-def _people(house: Workspace) -> list[str]:
+def _people(workspace: Workspace) -> list[str]:
     """Sessions of everybody: readers first, then writers."""
     now = datetime.now(UTC)
-    act(house, GrantRoles(actor="root", person="root", roles=("admin",)))
-    act(house, GrantRoles(actor="root", person="ann", roles=("author",)))
+    act(workspace, GrantRoles(actor="root", person="root", roles=("admin",)))
+    act(workspace, GrantRoles(actor="root", person="ann", roles=("author",)))
     for number in range(ASSETS):
         name = f"asset-{number}"
         for version in ("1.0.0", "1.1.0"):
             content = digest({"asset": name, "version": version})
             act(
-                house,
+                workspace,
                 AddVersion(actor="ann", asset=name, kind="prompt", version=version, digest=content),
             )
     for name in ("root", "ann"):
-        house.people.add(name, now)
-    return [house.people.new_session("ann", now) for _ in range(READERS + WRITERS)]
+        workspace.people.add(name, now)
+    return [workspace.people.new_session("ann", now) for _ in range(READERS + WRITERS)]
 
 
 async def _both(address: str, sessions: list[str], seen: list[float]) -> int:

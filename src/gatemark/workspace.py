@@ -1,4 +1,4 @@
-"""The house: clock, actor and store, wired once and handed to every journey."""
+"""The workspace: clock, actor and store, wired once and handed to every journey."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Workspace:
             return f"uid-{os.getuid()}"
 
     def acting_as(self, person: str) -> Workspace:
-        """The same house with somebody acting in it by name; the store is shared."""
+        """The same workspace with somebody acting in it by name; the store is shared."""
         self.existing_store()
         other = copy(self)
         other.actor = person

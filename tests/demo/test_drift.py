@@ -20,5 +20,5 @@ def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
     assert "only a fresh full-pack result leads back" in steps[6].line
     page = (tmp_path / "drift.html").read_text(encoding="utf-8")
     assert "parcel-mail: drift" in page
-    house = Workspace(store=str(tmp_path / "drift-store"))
-    assert verify_ledger(house.existing_store()).troubles == ()
+    workspace = Workspace(store=str(tmp_path / "drift-store"))
+    assert verify_ledger(workspace.existing_store()).troubles == ()

@@ -33,8 +33,8 @@ def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(
         assert text.count("<h1") == 1
         assert "http://" not in text
         assert "https://" not in text
-    house = Workspace(store=str(tmp_path / "lifecycle-store"))
-    assert verify_ledger(house.store).troubles == ()
-    events = [(event.actor, event.kind) for event, _ in house.events.events()]
+    workspace = Workspace(store=str(tmp_path / "lifecycle-store"))
+    assert verify_ledger(workspace.store).troubles == ()
+    events = [(event.actor, event.kind) for event, _ in workspace.events.events()]
     assert {actor for actor, kind in events if kind == "approval"} == {"bob"}
-    assert max(event.at for event, _ in house.events.events()) < now
+    assert max(event.at for event, _ in workspace.events.events()) < now

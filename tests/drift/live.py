@@ -1,4 +1,4 @@
-"""A house with a live asset, points by the day, and a clock that goes on only when told."""
+"""A workspace with a live asset, points by the day, and a clock that goes on only when told."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class Live:
     def __init__(self, store: str, folder: Path) -> None:
         self.now = START - timedelta(days=1)
         self.folder = folder
-        self.house = Workspace(store=store, clock=lambda: self.now)
+        self.workspace = Workspace(store=store, clock=lambda: self.now)
 
     def enable(self, version: str = "1.0.0") -> None:
         """Bring a first version all the way up."""
         for person, roles in PEOPLE.items():
-            act(self.house, GrantRoles(actor="root", person=person, roles=roles))
+            act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
         self.to_shadow(version)
         self.do(Approve, "bob", version, stage="enabled")
         self.promote(version, "enabled")
 
     def to_shadow(self, version: str) -> None:
         act(
-            self.house,
+            self.workspace,
             AddVersion(
                 actor="ann", asset=ASSET, kind="prompt", version=version, digest=digest(version)
             ),
         )
-        act(self.house, SetExam(actor="olu", asset=ASSET, exam=full_pack(self.now)))
+        act(self.workspace, SetExam(actor="olu", asset=ASSET, exam=full_pack(self.now)))
         self.promote(version, "evaluating", actor="ann")
         self.promote(version, "eligible", self.seal(version), actor="eve")
         self.promote(version, "shadow")
@@ -73,22 +73,22 @@ class Live:
         self.now += timedelta(minutes=1)
         title = f"{version} {self.now}"
         made = result(ASSET, digest(version), self.now, title=title, **more)
-        self.house.results.append(made)
+        self.workspace.results.append(made)
         return made.id
 
     def do(self, command: Any, actor: str, version: str, **more: Any) -> None:
         self.now += timedelta(minutes=1)
-        act(self.house, command(actor=actor, asset=ASSET, version=version, **more))
+        act(self.workspace, command(actor=actor, asset=ASSET, version=version, **more))
 
     def promote(self, version: str, to: Stage, *cites: str, actor: str = "olu") -> None:
         self.do(Promote, actor, version, to=to, result_ids=cites)
 
     @property
     def place(self) -> Any:
-        return read_state(self.house, ASSET).asset.place("production")
+        return read_state(self.workspace, ASSET).asset.place("production")
 
     def stage(self, version: str = "1.0.0") -> str:
-        return str(read_state(self.house, ASSET).asset.track("production", version).stage)
+        return str(read_state(self.workspace, ASSET).asset.track("production", version).stage)
 
     def push(self, first: int, values: Sequence[float | None], **more: Any) -> Pushed:
         """Days of values from a day on."""
@@ -102,15 +102,15 @@ class Live:
     def push_lines(self, lines: Sequence[dict[str, Any]], now: datetime) -> Pushed:
         path = self.folder / "points.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        return push_points(self.house, [str(path)], ReadingChoices(), now=now)
+        return push_points(self.workspace, [str(path)], ReadingChoices(), now=now)
 
     def probe(self, days: float, **more: Any) -> Probe:
         self.now = max(self.now, day(days))
         policy = more.pop("policy", DriftPolicy())
-        return probe(self.house, policy, now=day(days), **more)
+        return probe(self.workspace, policy, now=day(days), **more)
 
     def events(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
-        return [(e.seq, dict(p or {})) for e, p in self.house.events.events(kind=kind)]
+        return [(e.seq, dict(p or {})) for e, p in self.workspace.events.events(kind=kind)]
 
 
 def point(number: int, value: float, **more: Any) -> dict[str, Any]:

@@ -41,23 +41,23 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def live(store: str, tmp_path: Path) -> Iterator[Live]:
     found = Live(store, tmp_path)
     yield found
-    found.house.store.close()
+    found.workspace.store.close()
 
 
 def rows(live: Live, query: str) -> list[Any]:
-    with live.house.store.database.reading() as connection:
+    with live.workspace.store.database.reading() as connection:
         return list(connection.execute(sa.text(query)).all())
 
 
 def edit(store: str, statement: str) -> None:
-    house = Workspace(store=store)
-    with house.store.database.adding() as connection:
+    workspace = Workspace(store=store)
+    with workspace.store.database.adding() as connection:
         connection.execute(sa.text(statement))
-    house.store.close()
+    workspace.store.close()
 
 
 def checked(live: Live) -> LedgerReport:
-    return verify(live.house, VerifyRequest())
+    return verify(live.workspace, VerifyRequest())
 
 
 def pushes(live: Live) -> list[tuple[int, dict[str, Any]]]:
@@ -155,9 +155,9 @@ def test_classes_that_come_later_do_not_change_what_earlier_rows_say(live: Live)
 
 def test_a_push_of_nothing_new_has_no_event(live: Live) -> None:
     live.push(0, lively())
-    head = live.house.events.head()
+    head = live.workspace.events.head()
     assert live.push(0, lively()).repeated == 16
-    assert live.house.events.head() == head
+    assert live.workspace.events.head() == head
 
 
 def test_a_corrected_point_keeps_the_batch_of_its_earlier_revision(live: Live) -> None:
@@ -187,19 +187,19 @@ def test_a_large_push_is_told_in_several_events(
 
 def test_a_push_that_fails_has_no_event(live: Live) -> None:
     live.push(0, lively())
-    head = live.house.events.head()
+    head = live.workspace.events.head()
     with pytest.raises(BadInputError):
         live.push_lines([point(17, 1.0), point(18, 1.0) | {"n": 0}], day(20))
-    assert live.house.events.head() == head
+    assert live.workspace.events.head() == head
 
 
 def test_points_that_are_derived_or_handed_in_are_told_too(live: Live) -> None:
     live.enable()
-    hand_in = Workspace(store=live.house.address, clock=lambda: day(2), actor="server")
+    hand_in = Workspace(store=live.workspace.address, clock=lambda: day(2), actor="server")
     person = Identity(person="eve", roles=("evaluator",), way="token")
     hand_in_points(hand_in, person, [point(0, 1.0)])
-    derive_points(live.house, DeriveRequest(results=True), ReadingChoices(), now=day(3))
-    actors = [event.actor for event, _ in live.house.events.events(kind="points_pushed")]
+    derive_points(live.workspace, DeriveRequest(results=True), ReadingChoices(), now=day(3))
+    actors = [event.actor for event, _ in live.workspace.events.events(kind="points_pushed")]
     assert actors[0] == "eve"
     derived = rows(live, "SELECT count(*) FROM points WHERE source LIKE 'result-%'")[0][0]
     assert len(actors) == 1 + bool(derived)
@@ -236,11 +236,11 @@ def test_points_are_not_pushed_into_layout_0006(old: str, gatemark: Run, tmp_pat
     expected = 'has layout 0006; drift points need layout 0007: run "gatemark store upgrade"'
     assert line.endswith(f": {expected}")
     assert layout(old) == "0006"
-    house = Workspace(store=old)
-    assert house.points.row_count() == POINTS + 1
-    assert [series.asset for series in house.points.series()] == ["old"]
-    assert house.events.head().seq == 0
-    house.store.close()
+    workspace = Workspace(store=old)
+    assert workspace.points.row_count() == POINTS + 1
+    assert [series.asset for series in workspace.points.series()] == ["old"]
+    assert workspace.events.head().seq == 0
+    workspace.store.close()
 
 
 def test_a_store_of_layout_0006_can_be_looked_at_and_checked(
@@ -265,21 +265,21 @@ def test_a_store_of_layout_0006_can_be_looked_at_and_checked(
 
 def test_points_from_before_are_covered_when_asked(old: str, tmp_path: Path) -> None:
     live = Live(old, tmp_path)
-    assert cover_existing_points(live.house) is None, "the layout has no place for it"
+    assert cover_existing_points(live.workspace) is None, "the layout has no place for it"
     upgrade(old)
     caveat = f"{POINTS + 1} points from before layout 0007 are not covered by the ledger"
     assert caveat in checked(live).caveats
-    event = cover_existing_points(live.house)
+    event = cover_existing_points(live.workspace)
     assert event is not None
     ((seq, said),) = pushes(live)
     assert (seq, said["rows"], said["adopted"]) == (event.seq, POINTS + 1, True)
     assert said["digest"] == digest_of(live, "IS NULL")[1]
-    assert cover_existing_points(live.house) is None, "once is enough"
+    assert cover_existing_points(live.workspace) is None, "once is enough"
     live.push_lines([point(3, 99.0, asset="old", metric="latency_ms", n=7)], day(20))
     report = checked(live)
     assert report.troubles == ()
     assert caveat not in report.caveats
-    live.house.store.close()
+    live.workspace.store.close()
 
 
 @pytest.mark.parametrize(
@@ -295,12 +295,12 @@ def test_points_from_before_are_covered_when_asked(old: str, tmp_path: Path) -> 
 def test_covered_points_cannot_be_edited_unseen(old: str, tmp_path: Path, statement: str) -> None:
     upgrade(old)
     live = Live(old, tmp_path)
-    event = cover_existing_points(live.house)
+    event = cover_existing_points(live.workspace)
     assert event is not None
     edit(old, statement)
     found = checked(live)
     assert event.seq in {trouble.seq for trouble in found.troubles}
-    live.house.store.close()
+    live.workspace.store.close()
 
 
 def test_the_first_push_covers_points_from_before(old: str, tmp_path: Path) -> None:
@@ -311,4 +311,4 @@ def test_the_first_push_covers_points_from_before(old: str, tmp_path: Path) -> N
     assert checked(live).troubles == ()
     edit(old, "UPDATE points SET a = 11 WHERE a = 12 AND batch IS NULL")
     assert checked(live).exit_code == 4
-    live.house.store.close()
+    live.workspace.store.close()

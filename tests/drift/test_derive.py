@@ -31,16 +31,18 @@ def reached(live: Live, version: str, accuracy: float, days: float) -> None:
         name: getattr(made, name) for name in made.__struct_fields__ if name not in ("id", "stamp")
     }
     score = measured("score", accuracy, n=200, direction="higher_is_better", lane="golden")
-    live.house.results.append(seal(**fields | {"measurements": (score,)}))
+    live.workspace.results.append(seal(**fields | {"measurements": (score,)}))
 
 
 def derived(live: Live, days: float) -> Derived:
-    return derive_points(live.house, DeriveRequest(results=True), ReadingChoices(), now=day(days))
+    return derive_points(
+        live.workspace, DeriveRequest(results=True), ReadingChoices(), now=day(days)
+    )
 
 
 def values(live: Live) -> list[float]:
-    (series,) = live.house.points.series(ASSET)
-    return [point.a for point in live.house.points.points(series.id)]
+    (series,) = live.workspace.points.series(ASSET)
+    return [point.a for point in live.workspace.points.points(series.id)]
 
 
 def test_a_bad_candidate_says_nothing_about_the_version_that_serves(live: Live) -> None:

@@ -43,7 +43,7 @@ def test_a_warning_moves_an_enabled_asset_to_shadow_and_a_breach_demotes_it(live
     assert level(breached) == "BREACH"
     assert moves(breached) == [("demote", "1.0.0 was demoted")]
     assert live.stage() == "demoted"
-    assert verify_ledger(live.house.store).troubles == ()
+    assert verify_ledger(live.workspace.store).troubles == ()
 
 
 def test_every_act_is_an_event_that_cites_signal_and_baseline(live: Live) -> None:
@@ -69,11 +69,11 @@ def test_probing_again_does_nothing_again(live: Live) -> None:
     live.push(0, [*lively(), 3.0, 3.0])
     live.probe(17)
     first = live.probe(18)
-    head = live.house.events.head()
+    head = live.workspace.events.head()
     again = live.probe(18)
     assert again.signals == first.signals
     assert again.actions == ()
-    assert live.house.events.head() == head
+    assert live.workspace.events.head() == head
 
 
 def test_a_probe_that_died_before_it_acted_is_made_up_for(
@@ -122,11 +122,11 @@ def test_a_dry_run_and_a_clock_that_went_back_change_nothing(live: Live) -> None
     assert live.stage() == "enabled"
     live.push(17, [10.0])
     live.probe(18)
-    head = live.house.events.head()
+    head = live.workspace.events.head()
     back = live.probe(17)
     assert "the clock went back" in back.notes[0]
     assert back.actions == ()
-    assert live.house.events.head() == head
+    assert live.workspace.events.head() == head
 
 
 def test_a_clock_far_ahead_says_stale_and_demotes_nobody(live: Live) -> None:
@@ -175,7 +175,7 @@ def test_drift_that_shows_in_corrections_only_is_seen(live: Live) -> None:
         found = live.probe(number + 1)
     assert level(found) == "BREACH"
     assert live.stage() == "demoted"
-    assert len(live.house.memories.episodes()) == 1
+    assert len(live.workspace.memories.episodes()) == 1
 
 
 def test_a_correction_for_the_better_leaves_the_episode_to_quiet_windows(live: Live) -> None:
@@ -197,7 +197,7 @@ def test_a_correction_does_not_bring_an_old_episode_back(live: Live) -> None:
     found = live.probe(21)
     assert found.notes
     assert (found.episodes, found.closed, level(found)) == ((), (), "OK")
-    assert [one.id for one in live.house.memories.episodes()] == [over.id]
+    assert [one.id for one in live.workspace.memories.episodes()] == [over.id]
 
 
 def test_trouble_that_a_correction_brings_back_is_a_new_episode_and_acted_on(live: Live) -> None:
@@ -279,7 +279,7 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
     live.push(0, [*lively(), 3.0, 3.0])
     live.probe(17)
     live.probe(18)
-    old = live.house.results.lines(10)[-1].id
+    old = live.workspace.results.lines(10)[-1].id
     live.promote("1.0.0", "evaluating", actor="ann")
     with pytest.raises(RefusedError, match=r"1\.0\.0"):
         live.promote("1.0.0", "eligible", old, actor="eve")
@@ -364,12 +364,12 @@ def test_a_person_closes_a_warning_with_a_reason_and_a_breach_only_with_a_result
 
     def close(**more: Any) -> Any:
         request = CloseRequest(episode=breached.id[7:17], actor="olu", **more)
-        return close_episode(live.house, request, day(18.5))
+        return close_episode(live.workspace, request, day(18.5))
 
     live.now = day(18.5)
     with pytest.raises(RefusedError, match="closes by a fresh result only"):
         close(reason="new normal")
-    old = live.house.results.lines(10)[-1].id
+    old = live.workspace.results.lines(10)[-1].id
     with pytest.raises(RefusedError, match="before the episode showed"):
         close(reason="new normal", cite=old)
     failed = live.seal("1.0.0", verdict="fail")
@@ -523,7 +523,7 @@ def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) ->
     (over,) = live.probe(21).closed
     found = live.probe(21, policy=DriftPolicy(q=0.06))
     assert (found.closed, found.episodes) == ((), ())
-    assert [one.id for one in live.house.memories.episodes()] == [over.id]
+    assert [one.id for one in live.workspace.memories.episodes()] == [over.id]
 
 
 def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:
@@ -541,4 +541,4 @@ def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:
         thread.join()
     downs = [p for _, p in live.events("transition") if p["cause"] == "demote"]
     assert len(downs) == 1
-    assert verify_ledger(live.house.store).troubles == ()
+    assert verify_ledger(live.workspace.store).troubles == ()

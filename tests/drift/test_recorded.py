@@ -27,7 +27,7 @@ def live(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Live]:
         store = request.getfixturevalue("postgres_url")
     found = Live(store, tmp_path)
     yield found
-    found.house.store.close()
+    found.workspace.store.close()
 
 
 def recorded(live: Live) -> list[dict[str, Any]]:
@@ -35,11 +35,11 @@ def recorded(live: Live) -> list[dict[str, Any]]:
 
 
 def checked(live: Live) -> LedgerReport:
-    return verify(live.house, VerifyRequest())
+    return verify(live.workspace, VerifyRequest())
 
 
 def edit(live: Live, statement: str) -> None:
-    with live.house.store.database.adding() as connection:
+    with live.workspace.store.database.adding() as connection:
         assert connection.execute(sa.text(statement)).rowcount > 0
 
 
@@ -65,9 +65,9 @@ def test_every_recording_says_what_it_found_and_what_it_left(live: Live) -> None
 def test_closing_an_episode_is_a_recording_too(live: Live) -> None:
     live.push(0, [*lively(), 6.0])
     live.probe(17)
-    (episode,) = live.house.memories.episodes()
+    (episode,) = live.workspace.memories.episodes()
     request = CloseRequest(episode=episode.id, actor="olu", reason="a new normal")
-    close_episode(live.house, request, day(18))
+    close_episode(live.workspace, request, day(18))
     before, after = recorded(live)
     assert after["episodes"]["before"] == before["episodes"]["after"]
     assert after["episodes"]["after"] != before["episodes"]["after"]
@@ -83,7 +83,7 @@ def test_a_probe_that_dies_before_it_tells_leaves_a_store_that_verifies(
         patched.setattr(probe, "act_on", die)
         with pytest.raises(KeyboardInterrupt):
             live.probe(20)
-    (episode,) = live.house.memories.episodes()
+    (episode,) = live.workspace.memories.episodes()
     assert not episode.is_open
     assert checked(live).troubles == ()
     live.probe(20)
@@ -95,13 +95,13 @@ def test_an_episode_that_somebody_closed_in_the_table_is_not_taken_for_one_cut_s
 ) -> None:
     live.push(0, [*lively(), 6.0])
     live.probe(17)
-    (episode,) = live.house.memories.episodes()
+    (episode,) = live.workspace.memories.episodes()
     edit(live, "DELETE FROM episodes")
     over = msgspec.structs.replace(
         episode, closed_at=day(18), closed_because="3 windows below 1.5 sigma"
     )
-    with live.house.store.database.adding() as connection:
-        Recorder(connection, live.house.store.database.dialect).keep_episodes([over])
+    with live.workspace.store.database.adding() as connection:
+        Recorder(connection, live.workspace.store.database.dialect).keep_episodes([over])
     messages = [trouble.message for trouble in checked(live).troubles]
     assert any("is closed in the table, open in the ledger" in message for message in messages)
     # The next probe believes the table and tells the ledger; the edit stays visible all the same.

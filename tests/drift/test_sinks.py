@@ -350,8 +350,8 @@ def test_an_episode_alerts_once_per_level_and_a_dead_sink_is_tried_next_time(
     told = [json.loads(line)["level"] for line in Path(log.path).read_text().splitlines()]
     assert told == ["WARN", "BREACH"]
     mended = AlertPlan((msgspec.structs.replace(dead, path=str(tmp_path / "late.jsonl")),))
-    assert len(send_pending(live.house, mended)) == 2
-    assert send_pending(live.house, mended) == ()
+    assert len(send_pending(live.workspace, mended)) == 2
+    assert send_pending(live.workspace, mended) == ()
 
 
 def test_a_hanging_sink_costs_a_tick_its_time_once(tmp_path: Path) -> None:
@@ -363,7 +363,7 @@ def test_a_hanging_sink_costs_a_tick_its_time_once(tmp_path: Path) -> None:
     found = live.probe(17, plan=AlertPlan((slow,)), policy=policy)
     assert len(found.episodes) == 4
     assert len(found.alerts) == 1
-    assert len(live.house.alerts.pending()) == 4
+    assert len(live.workspace.alerts.pending()) == 4
 
 
 def test_a_silent_metric_alerts_once_after_two_missing_windows(tmp_path: Path) -> None:

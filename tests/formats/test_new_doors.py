@@ -35,9 +35,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a whole history."""
     place = tmp_path_factory.mktemp("original")
     clock = Clock()
-    house = Workspace(store=str(place), actor="root", clock=clock)
-    write_history(house, clock)
-    house.store.close()
+    workspace = Workspace(store=str(place), actor="root", clock=clock)
+    write_history(workspace, clock)
+    workspace.store.close()
     return place
 
 
@@ -110,12 +110,12 @@ def test_a_result_format_that_never_was_is_a_finding(check: Check, store: Path, 
 
 def test_a_newer_event_does_not_excuse_an_edited_result(check: Check, store: Path) -> None:
     """Whoever seals a result again in a newer format cannot hide what an older event sealed."""
-    house = Workspace(store=str(store), actor="root")
-    identity, document = next(iter(house.existing_store().results.documents()))
+    workspace = Workspace(store=str(store), actor="root")
+    identity, document = next(iter(workspace.existing_store().results.documents()))
     said = {"format": "gatemark.event.result_sealed/2", "result_id": identity}
-    last = list(house.events.events())[-1][0]
-    house.events.append([EventDraft("foreign", last.at, "root", None, {})])
-    house.store.close()
+    last = list(workspace.events.events())[-1][0]
+    workspace.events.append([EventDraft("foreign", last.at, "root", None, {})])
+    workspace.store.close()
     with tampering(store) as who:
         seq = who.size()
         who.say(seq, said)
@@ -132,9 +132,9 @@ def test_a_newer_event_does_not_excuse_an_edited_result(check: Check, store: Pat
 def test_a_payload_of_the_wrong_form_is_found_without_a_crash(
     gatemark: Run, tmp_path: Path, kind: str, content: dict[str, Any]
 ) -> None:
-    house = Workspace(store=str(tmp_path / "s"), actor="root")
-    house.events.append([EventDraft(kind, house.clock(), "root", None, content)])
-    house.store.close()
+    workspace = Workspace(store=str(tmp_path / "s"), actor="root")
+    workspace.events.append([EventDraft(kind, workspace.clock(), "root", None, content)])
+    workspace.store.close()
     is_fine = kind == "attribution_sealed" and "blobs" not in content
     ran = gatemark("ledger", "verify", "--store", tmp_path / "s")
     assert ran.code == (0 if is_fine else 4), ran.out

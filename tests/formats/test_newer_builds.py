@@ -29,9 +29,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a whole history."""
     place = tmp_path_factory.mktemp("original")
     clock = Clock()
-    house = Workspace(store=str(place), actor="root", clock=clock)
-    write_history(house, clock)
-    house.store.close()
+    workspace = Workspace(store=str(place), actor="root", clock=clock)
+    write_history(workspace, clock)
+    workspace.store.close()
     return place
 
 
@@ -79,10 +79,10 @@ def rewrite(store: Path, kind: str, which: int, change: Change) -> int:
 
 
 def test_every_payload_names_its_format(store: Path) -> None:
-    house = Workspace(store=str(store))
+    workspace = Workspace(store=str(store))
     told = [
         (event.kind, (payload or {}).get("format"))
-        for event, payload in house.existing_store().events.events()
+        for event, payload in workspace.existing_store().events.events()
         if event.kind != "noted"
     ]
     assert told
@@ -90,8 +90,8 @@ def test_every_payload_names_its_format(store: Path) -> None:
 
 
 def test_the_store_starts_with_its_default_policy(store: Path) -> None:
-    house = Workspace(store=str(store))
-    events = list(house.existing_store().events.events())
+    workspace = Workspace(store=str(store))
+    events = list(workspace.existing_store().events.events())
     first, payload = events[0]
     assert (first.kind, first.actor) == ("policy_changed", "system")
     assert payload is not None
@@ -99,9 +99,9 @@ def test_the_store_starts_with_its_default_policy(store: Path) -> None:
 
 
 def test_every_decision_names_its_policy_and_rules(store: Path) -> None:
-    house = Workspace(store=str(store))
+    workspace = Workspace(store=str(store))
     in_force = None
-    for event, payload in house.existing_store().events.events():
+    for event, payload in workspace.existing_store().events.events():
         if event.kind in ("result_sealed", "noted"):
             continue
         assert payload is not None
@@ -165,11 +165,11 @@ def test_a_decision_by_newer_rules_is_not_judged(
 def test_no_act_is_added_under_newer_rules(store: Path) -> None:
     newer = RULES_VERSION + 1
     rewrite(store, "roles_granted", -1, lambda payload: payload["decided_by"].update(rules=newer))
-    house = Workspace(store=str(store), actor="root")
-    before = house.existing_store().events.head()
+    workspace = Workspace(store=str(store), actor="root")
+    before = workspace.existing_store().events.head()
     with pytest.raises(NewerFormatError, match=f"decided by rules {newer}"):
-        act(house, GrantRoles(actor="root", person="zoe", roles=("viewer",)))
-    assert house.events.head() == before
+        act(workspace, GrantRoles(actor="root", person="zoe", roles=("viewer",)))
+    assert workspace.events.head() == before
 
 
 def test_a_decision_that_names_another_policy_is_a_finding(
@@ -289,14 +289,14 @@ def test_members_that_nobody_knows_are_kept_and_exported(
     result = read_result(content["id"], data)
     assert result.document == data
     store = tmp_path / "future"
-    house = Workspace(store=str(store), actor="root")
+    workspace = Workspace(store=str(store), actor="root")
     for _, blob in ((one.name, one.digest) for one in result.blobs):
-        house.blobs.put(source.blobs.get(blob))
+        workspace.blobs.put(source.blobs.get(blob))
     for account in result.evidence:
         for file in account.files:
-            house.blobs.put(source.blobs.get(file.digest))
-    house.results.append(result)
-    house.store.close()
+            workspace.blobs.put(source.blobs.get(file.digest))
+    workspace.results.append(result)
+    workspace.store.close()
     assert gatemark("ledger", "verify", "--store", store).code == 0
     written = tmp_path / "result.json"
     assert gatemark("report", content["id"], "--store", store, "-o", written).code == 0
@@ -315,11 +315,11 @@ def test_a_history_of_this_build_verifies(check: Callable[[], tuple[int, str]]) 
 
 def test_the_book_goes_on_after_the_default_policy(store: Path) -> None:
     """The policy event is written once, and never again."""
-    house = Workspace(store=str(store), actor="root", clock=Clock())
-    clock = house.clock
+    workspace = Workspace(store=str(store), actor="root", clock=Clock())
+    clock = workspace.clock
     assert isinstance(clock, Clock)
-    events = house.existing_store().events
+    events = workspace.existing_store().events
     clock.now = list(events.events())[-1][0].at
-    Honest(house, clock).do(GrantRoles(actor="root", person="zoe", roles=("viewer",)))
+    Honest(workspace, clock).do(GrantRoles(actor="root", person="zoe", roles=("viewer",)))
     policies = [event.actor for event, _ in events.events(kind="policy_changed")]
     assert policies == ["system", "root"]

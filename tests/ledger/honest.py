@@ -56,18 +56,20 @@ class Clock:
 
 
 class Honest:
-    """Lets things happen in a house, a minute apart."""
+    """Lets things happen in a workspace, a minute apart."""
 
-    def __init__(self, house: Workspace, clock: Clock) -> None:
-        self.house, self.clock = house, clock
+    def __init__(self, workspace: Workspace, clock: Clock) -> None:
+        self.workspace, self.clock = workspace, clock
 
     def do(self, command: Command) -> None:
         self.clock.now += timedelta(minutes=1)
-        assert act(self.house, command).is_change
+        assert act(self.workspace, command).is_change
 
     def note(self, text: str) -> None:
         self.clock.now += timedelta(minutes=1)
-        self.house.events.append([EventDraft("noted", self.clock.now, "carol", None, {"t": text})])
+        self.workspace.events.append(
+            [EventDraft("noted", self.clock.now, "carol", None, {"t": text})]
+        )
 
     def seal(self, sealed: Result) -> None:
         """A result as of now; what was judged, and so its id, stays the same."""
@@ -77,7 +79,7 @@ class Honest:
         times = {"started_at": self.clock.now, "finished_at": self.clock.now}
         made = seal(**{**fields, **times})
         assert made.id == sealed.id
-        self.house.results.append(made)
+        self.workspace.results.append(made)
 
     def promote(self, version: str, to: Any, *cites: Result, actor: str = "olga") -> None:
         ids = tuple(one.id for one in cites)
@@ -89,11 +91,11 @@ class Honest:
 
     def clean_window(self) -> None:
         """One window of measurements, judged when it is over."""
-        start = canary_state(self.house, ASSET).next_window
+        start = canary_state(self.workspace, ASSET).next_window
         self.clock.now = start + LENGTH
         pushed = window(start)
-        act(self.house, msgspec.structs.replace(pushed, actor="eve", asset=ASSET))
-        run_due(self.house, ASSET, "production")
+        act(self.workspace, msgspec.structs.replace(pushed, actor="eve", asset=ASSET))
+        run_due(self.workspace, ASSET, "production")
 
 
 def compared() -> Result:
@@ -110,7 +112,7 @@ COMPARED = compared()
 def first_version(book: Honest) -> None:
     """Version 1 from draft to enabled."""
     for data in (EVIDENCE, ATTACHMENT):
-        book.house.blobs.put(data)
+        book.workspace.blobs.put(data)
     for person, roles in PEOPLE.items():
         book.do(GrantRoles(actor="root", person=person, roles=roles))
     book.do(AdoptPolicy(actor="root", policy=POLICY))
@@ -156,9 +158,9 @@ def roll_back(book: Honest) -> None:
     book.do(RollBack(actor=SYSTEM, asset=ASSET))
 
 
-def write_history(house: Workspace, clock: Clock) -> Honest:
+def write_history(workspace: Workspace, clock: Clock) -> Honest:
     """Everything above, in order."""
-    book = Honest(house, clock)
+    book = Honest(workspace, clock)
     first_version(book)
     second_version(book)
     enable_second(book)

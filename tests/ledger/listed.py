@@ -39,14 +39,14 @@ def write_everything(store: str, folder: Path) -> None:
     """Results, points in every form with a correction, episodes, reviews and labels."""
     live = Live(store, folder)
     live.enable()
-    live.house.results.append(
+    live.workspace.results.append(
         result(ASSET, digest("1.0.0"), live.now, title=FAILED, verdict="fail")
     )
     _write_drift(live)
     live.now = day(31)
     _write_reviews(live, folder)
     _write_labels(live, folder)
-    live.house.store.close()
+    live.workspace.store.close()
 
 
 def write_more(store: str, folder: Path) -> None:
@@ -55,14 +55,14 @@ def write_more(store: str, folder: Path) -> None:
     live.now = day(32)
     live.push(18, [10.0, 10.0])
     live.probe(32)
-    house = live.house.acting_as("olu")
+    workspace = live.workspace.acting_as("olu")
     files = {arm: write_arm(folder, arm, 2) for arm in ("new", "old")}
     plan = ReviewPlan(name="later", candidates=("new",), baseline="old", min_decisive=1)
-    create_review(house, CreateReview(plan=plan, files=files))
-    close_review(house, CloseReview(review="notes", early="time is up"))
-    give_label(house, GiveLabel(labels="tone", reviewer="bob", item="q002", label="bad"))
-    accept_labels(house, AcceptLabels(labels="tone"))
-    live.house.store.close()
+    create_review(workspace, CreateReview(plan=plan, files=files))
+    close_review(workspace, CloseReview(review="notes", early="time is up"))
+    give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item="q002", label="bad"))
+    accept_labels(workspace, AcceptLabels(labels="tone"))
+    live.workspace.store.close()
 
 
 def _write_drift(live: Live) -> None:
@@ -81,34 +81,34 @@ def _write_drift(live: Live) -> None:
 
 
 def _write_reviews(live: Live, folder: Path) -> None:
-    house = live.house.acting_as("olu")
+    workspace = live.workspace.acting_as("olu")
     files = {arm: write_arm(folder, arm, 6) for arm in ("new", "old")}
     for name in ("letters", "notes"):
         plan = ReviewPlan(name=name, candidates=("new",), baseline="old", min_decisive=1)
         live.now += timedelta(minutes=1)
-        create_review(house, CreateReview(plan=plan, files=files, note="a pilot"))
+        create_review(workspace, CreateReview(plan=plan, files=files, note="a pilot"))
     live.now += timedelta(minutes=1)
-    seen = vote_all(house, "bob", prefers("new"))
+    seen = vote_all(workspace, "bob", prefers("new"))
     for answered in ("both_bad", "a"):
         vote = VoteRequest(
             review="letters", reviewer="bob", token=seen[0].token, answered=answered, reason="hm"
         )
-        cast_vote(house, vote)
+        cast_vote(workspace, vote)
     live.now += timedelta(minutes=1)
-    close_review(house, CloseReview(review="letters"))
+    close_review(workspace, CloseReview(review="letters"))
 
 
 def _write_labels(live: Live, folder: Path) -> None:
-    house = live.house.acting_as("olu")
+    workspace = live.workspace.acting_as("olu")
     path = write_arm(folder, "labelled", 3)
     for name in ("tone", "unsettled"):
-        create_labels(house, LabelPlan(name=name, labels=("good", "bad"), source="pilot"), path)
+        create_labels(workspace, LabelPlan(name=name, labels=("good", "bad"), source="pilot"), path)
     for item, label in (("q000", "good"), ("q001", "bad")):
-        give_label(house, GiveLabel(labels="tone", reviewer="bob", item=item, label=label))
+        give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item=item, label=label))
     for label in ("bad", "good"):
-        give_label(house, GiveLabel(labels="tone", reviewer="bob", item="q001", label=label))
+        give_label(workspace, GiveLabel(labels="tone", reviewer="bob", item="q001", label=label))
         live.now += timedelta(minutes=1)
-        accept_labels(house, AcceptLabels(labels="tone"))
+        accept_labels(workspace, AcceptLabels(labels="tone"))
 
 
 class Place(Protocol):
@@ -205,5 +205,5 @@ def sqlite_copy(original: Path, folder: Path) -> SqlitePlace:
     return SqlitePlace(folder)
 
 
-def house_at(place: Place, **more: Any) -> Workspace:
+def workspace_at(place: Place, **more: Any) -> Workspace:
     return Workspace(store=place.address, **more)

@@ -40,17 +40,17 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a whole history, its key, and checkpoints at event 16 and at the end."""
     place = tmp_path_factory.mktemp("original")
     clock = Clock()
-    house = Workspace(store=str(place / "store"), actor="root", clock=clock)
-    make_key(house, place / "ledger.key")
-    book = Honest(house, clock)
+    workspace = Workspace(store=str(place / "store"), actor="root", clock=clock)
+    make_key(workspace, place / "ledger.key")
+    book = Honest(workspace, clock)
     first_version(book)
     second_version(book)
-    assert house.events.head().seq > FIRST_CHECKPOINT
-    (place / "early.txt").write_text(sign_checkpoint(house, str(place / "ledger.key")))
+    assert workspace.events.head().seq > FIRST_CHECKPOINT
+    (place / "early.txt").write_text(sign_checkpoint(workspace, str(place / "ledger.key")))
     enable_second(book)
     roll_back(book)
-    (place / "late.txt").write_text(sign_checkpoint(house, str(place / "ledger.key")))
-    house.store.close()
+    (place / "late.txt").write_text(sign_checkpoint(workspace, str(place / "ledger.key")))
+    workspace.store.close()
     return place
 
 
@@ -223,14 +223,14 @@ def test_attack_a_forger_signs_with_a_key_of_his_own(
         who.run("DELETE FROM checkpoints")
     other = Workspace(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     make_key(other, tmp_path / "forged.key", name=_origin(place))
-    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
+    workspace = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     from gatemark.ledger.keys import read_private_key
     from gatemark.ledger.proof import root_at
     from gatemark.ledger.signing.checkpoint import Checkpoint
 
     key = read_private_key(str(tmp_path / "forged.key"))
-    note = Checkpoint(_origin(place), size, root_at(house.events, size)).signed(key)
-    house.events.add_checkpoint(size, note)
+    note = Checkpoint(_origin(place), size, root_at(workspace.events, size)).signed(key)
+    workspace.events.add_checkpoint(size, note)
     assert check("--key", place / "ledger.key.pub") == (4, size)
 
 
@@ -274,11 +274,11 @@ def test_attack_a_payload_is_removed_without_a_tombstone(check: Run, place: Path
 def test_attack_a_tombstone_excuses_a_payload_that_decisions_rest_on(
     check: Run, place: Path
 ) -> None:
-    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
+    workspace = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     seq = seq_of(place, "approval")
-    row = house.events.rows_at([seq])[seq]
+    row = workspace.events.rows_at([seq])[seq]
     named = DIGEST_PREFIX + row.payload_digest.hex()
-    Governed(house.store).add(
+    Governed(workspace.store).add(
         "payload_erased", "mallory", seq=seq, payload_digest=named, reason="no reason"
     )
     with tampering(place / "store") as who:
@@ -422,9 +422,9 @@ def test_attack_a_checkpoint_is_kept_under_another_size(check: Run, place: Path)
 
 
 def test_attack_a_key_is_added_beside_the_first(check: Run, place: Path) -> None:
-    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
-    book = Governed(house.store)
-    payload = next(payload for _, payload in house.events.events(kind="key_added"))
+    workspace = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
+    book = Governed(workspace.store)
+    payload = next(payload for _, payload in workspace.events.events(kind="key_added"))
     event = book.add("key_added", "mallory", None, **payload)
     assert check() == (4, event.seq)
 
@@ -444,8 +444,8 @@ def test_attack_a_self_approval_is_written_past_the_lifecycle(check: Run, place:
 def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
     gatemark: Run, check: Run, place: Path
 ) -> None:
-    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
-    book = Governed(house.store)
+    workspace = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
+    book = Governed(workspace.store)
     told = {"asset": ASSET, "environment": "production"}
     policy = POLICY.digest
     # Version 2 was rolled back; its old results and a friend's vote are to bring it back.
@@ -455,7 +455,7 @@ def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
     book.move("2", "eligible", "shadow", [SECOND], **step)
     vote = book.approve(TWO, "canary_1", [SECOND], actor="mallory", version="2", **step)
     book.move("2", "shadow", "canary_1", [SECOND], approvals=[vote.seq], **step)
-    assert verify_ledger(house.store).troubles == ()
+    assert verify_ledger(workspace.store).troubles == ()
     assert check() == (4, evaluating.seq)
     ran = gatemark("ledger", "verify", "--store", place / "store")
     for words in (
@@ -502,26 +502,26 @@ def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
     with tampering(place / "store") as who:
         rewrite(who, 7)
         who.run("DELETE FROM checkpoints")
-    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
-    size = house.events.head().seq
+    workspace = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
+    size = workspace.events.head().seq
     key = read_private_key(str(tmp_path / "forged.key"))
-    house.events.add_checkpoint(
-        size, Checkpoint(_origin(place), size, root_at(house.events, size)).signed(key)
+    workspace.events.add_checkpoint(
+        size, Checkpoint(_origin(place), size, root_at(workspace.events, size)).signed(key)
     )
-    house.store.close()
+    workspace.store.close()
     flags = ("--store", place / "store", "--signing-key", place / "ledger.key")
     ran = gatemark("ledger", "checkpoint", *flags)
     assert (ran.code, "is not signed by the ledger's key" in ran.err) == (4, True)
 
 
 def test_events_that_no_checkpoint_covers_are_mentioned(gatemark: Run, place: Path) -> None:
-    house = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
-    size = house.events.head().seq
+    workspace = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
+    size = workspace.events.head().seq
     seen = []
     for _ in range(3):
         ran = gatemark("ledger", "verify", "--store", place / "store", "--json")
         seen.append([caveat for caveat in ran.json["caveats"] if "covers" in caveat])
-        Governed(house.store).add("noted", "carol")
+        Governed(workspace.store).add("noted", "carol")
     assert seen[0] == []
     assert f"no checkpoint covers event {size + 1}:" in seen[1][0]
     assert f"no checkpoint covers events {size + 1} and later:" in seen[2][0]
@@ -536,5 +536,5 @@ def test_the_database_says_which_guards_are_gone(gatemark: Run, place: Path) -> 
 
 
 def test_the_subject_of_the_history_is_the_asset(place: Path) -> None:
-    house = Workspace(store=str(place / "store"))
-    assert {event.subject for event, _ in house.events.events(subject=ASSET)} == {ASSET}
+    workspace = Workspace(store=str(place / "store"))
+    assert {event.subject for event, _ in workspace.events.events(subject=ASSET)} == {ASSET}

@@ -22,11 +22,11 @@ def now() -> datetime:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    house = Workspace(store=str(tmp_path / "store"), actor="alice")
-    house.events.append(
+    workspace = Workspace(store=str(tmp_path / "store"), actor="alice")
+    workspace.events.append(
         [EventDraft("noted", now(), "alice", "triage", {"text": f"note {n}"}) for n in range(6)]
     )
-    house.store.close()
+    workspace.store.close()
     return tmp_path / "store"
 
 

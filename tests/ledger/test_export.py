@@ -33,10 +33,10 @@ Run = Callable[..., Any]
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("origin")
     clock = Clock()
-    house = Workspace(store=str(place / "store"), clock=clock, actor="root")
-    make_key(house, place / "k")
-    write_history(house, clock)
-    house.store.close()
+    workspace = Workspace(store=str(place / "store"), clock=clock, actor="root")
+    make_key(workspace, place / "k")
+    write_history(workspace, clock)
+    workspace.store.close()
     return place
 
 
@@ -276,12 +276,12 @@ def test_what_is_no_export_is_refused(gatemark: Run, tmp_path: Path) -> None:
 
 
 def test_a_result_cannot_make_an_export_write_elsewhere(gatemark: Run, tmp_path: Path) -> None:
-    house = Workspace(store=str(tmp_path / "store"), clock=lambda: MOMENT)
+    workspace = Workspace(store=str(tmp_path / "store"), clock=lambda: MOMENT)
     fields = {name: getattr(FIRST, name) for name in FIRST.__struct_fields__}
     del fields["id"], fields["stamp"], fields["schema"]
     blobs = (Blob("x", "sha256:../../../outside", "text/plain"),)
-    house.results.append(seal(**{**fields, "blobs": blobs, "evidence": ()}))
-    house.store.close()
+    workspace.results.append(seal(**{**fields, "blobs": blobs, "evidence": ()}))
+    workspace.store.close()
     flags = ("--store", tmp_path / "store")
     ran = gatemark("ledger", "export", tmp_path / "deep" / "er" / "out", *flags)
     assert (ran.code, "which is no digest of a blob" in ran.err) == (4, True)

@@ -17,8 +17,8 @@ from .listed import (
     OTHER,
     Place,
     PostgresPlace,
-    house_at,
     sqlite_copy,
+    workspace_at,
     write_everything,
     write_more,
 )
@@ -94,14 +94,14 @@ def test_a_store_with_everything_verifies(check: Run) -> None:
 
 def test_what_is_written_while_a_check_runs_is_no_trouble(place: Place, tmp_path: Path) -> None:
     """Events are read before tables; whatever comes between is in the tables only."""
-    house = house_at(place)
-    tables = TableCheck(house)
-    check = LedgerCheck(house.store, AS_IT_IS, tables)
+    workspace = workspace_at(place)
+    tables = TableCheck(workspace)
+    check = LedgerCheck(workspace.store, AS_IT_IS, tables)
     check.run()
     write_more(place.address, tmp_path)
     tables.report(check)
     assert check.report().troubles == ()
-    house.store.close()
+    workspace.store.close()
 
 
 # Results

@@ -34,11 +34,11 @@ def rewritten(evals: Path, change: Callable[[str], str]) -> str:
 
 def test_a_result_sat_the_exam_of_its_pack(evals: Path) -> None:
     result_id = json.loads((evals / "r.json").read_text())["id"]
-    house = Workspace(store=str(evals / "store"))
+    workspace = Workspace(store=str(evals / "store"))
     of_record = exam_of_pack(str(evals / "evals" / "pack.yaml"))
     assert of_record.definition is not None
-    assert exam_of(house.results.get(result_id), house.blobs) == of_record
-    house.store.close()
+    assert exam_of(workspace.results.get(result_id), workspace.blobs) == of_record
+    workspace.store.close()
 
 
 def test_who_answers_is_no_part_of_the_exam(evals: Path) -> None:

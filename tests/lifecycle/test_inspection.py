@@ -59,7 +59,7 @@ def moved(world: World, version: str, after: Any, **more: Any) -> VersionMoved:
         "before": world.stage(version),
         "after": after,
         "cause": "promote",
-        "policy_digest": world.state.house.policy_digest,
+        "policy_digest": world.state.governance.policy_digest,
         "result_ids": world.state.asset.track("production", version).result_ids,
         **more,
     }
@@ -74,7 +74,7 @@ def vote(world: World, version: str, stage: Any, **more: Any) -> ApprovalGiven:
         "stage": stage,
         "candidate_digest": candidate(version),
         "result_ids": world.state.asset.track("production", version).result_ids,
-        "policy_digest": world.state.house.policy_digest,
+        "policy_digest": world.state.governance.policy_digest,
         "decision": "approve",
         "expires_at": world.now + timedelta(hours=72),
         **more,

@@ -23,9 +23,9 @@ COMMANDS = 5_000
 
 
 class Walk(RuleBasedStateMachine):
-    """One asset after the other lives in the same house."""
+    """One asset after the other lives in the same workspace."""
 
-    house: ClassVar[Workspace]
+    workspace: ClassVar[Workspace]
     clock: ClassVar[Clock]
     tally: ClassVar[Counter[str]]
 
@@ -33,7 +33,7 @@ class Walk(RuleBasedStateMachine):
         super().__init__()
         self.tally["assets"] += 1
         name = f"asset-{self.tally['assets']}"
-        self.walker = Walker(self.house, self.clock, name, self.tally)
+        self.walker = Walker(self.workspace, self.clock, name, self.tally)
 
     @rule(seed=st.integers(0, 2**32 - 1))
     def live_on(self, seed: int) -> None:
@@ -43,16 +43,16 @@ class Walk(RuleBasedStateMachine):
         self.walker.check_whole()
 
 
-def walk_through(open_house: Callable[[Clock], Workspace]) -> Counter[str]:
+def walk_through(open_workspace: Callable[[Clock], Workspace]) -> Counter[str]:
     """Walk until there were enough commands; then the auditor looks at the ledger."""
 
     class ThisWalk(Walk):
         clock = Clock()
-        house = open_house(clock)
+        workspace = open_workspace(clock)
         tally: ClassVar[Counter[str]] = Counter()
 
     for person, roles in PEOPLE.items():
-        act(ThisWalk.house, GrantRoles(actor="root", person=person, roles=roles))
+        act(ThisWalk.workspace, GrantRoles(actor="root", person=person, roles=roles))
     chosen = settings(
         deadline=None,
         max_examples=WALKS,
@@ -64,7 +64,7 @@ def walk_through(open_house: Callable[[Clock], Workspace]) -> Counter[str]:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(ThisWalk, settings=chosen)  # type: ignore[no-untyped-call]
-    assert verify(ThisWalk.house, VerifyRequest()).troubles == ()
+    assert verify(ThisWalk.workspace, VerifyRequest()).troubles == ()
     return ThisWalk.tally
 
 

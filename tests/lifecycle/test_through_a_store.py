@@ -56,14 +56,14 @@ ASSET = "triage"
 
 
 class Site:
-    """A house with people, a clock, and a short way to say things."""
+    """A workspace with people, a clock, and a short way to say things."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = Clock()
         self.folder = folder
-        self.house = Workspace(store=str(folder), clock=self.clock)
+        self.workspace = Workspace(store=str(folder), clock=self.clock)
         for person, roles in PEOPLE.items():
-            act(self.house, GrantRoles(actor="root", person=person, roles=roles))
+            act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
 
     def candidate(self, version: str) -> str:
         return digest(version)
@@ -72,26 +72,26 @@ class Site:
         self.clock.now += timedelta(minutes=1)
         title = f"{version} {self.clock.now}"
         made = result(ASSET, self.candidate(version), self.clock.now, title=title, **more)
-        self.house.results.append(made)
+        self.workspace.results.append(made)
         return made.id
 
     def add(self, version: str) -> None:
         content = self.candidate(version)
         act(
-            self.house,
+            self.workspace,
             AddVersion(actor="ann", asset=ASSET, kind="prompt", version=version, digest=content),
         )
-        act(self.house, SetExam(actor="eve", asset=ASSET, exam=full_pack(START)))
+        act(self.workspace, SetExam(actor="eve", asset=ASSET, exam=full_pack(START)))
 
     def promote(self, version: str, to: Any, *cites: str, actor: str = "olu", **more: Any) -> Any:
         command = Promote(
             actor=actor, asset=ASSET, version=version, to=to, result_ids=cites, **more
         )
-        return act(self.house, command)
+        return act(self.workspace, command)
 
     def approve(self, version: str, stage: Any, *cites: str, actor: str = "bob") -> Any:
         return act(
-            self.house,
+            self.workspace,
             Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites),
         )
 
@@ -120,11 +120,11 @@ class Site:
 def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path / "store")
     yield made
-    made.house.store.close()
+    made.workspace.store.close()
 
 
 def stage(site: Site, version: str) -> str:
-    return read_state(site.house, ASSET).asset.track("production", version).stage
+    return read_state(site.workspace, ASSET).asset.track("production", version).stage
 
 
 def tamper(site: Site, statement: str, *values: object) -> None:
@@ -143,14 +143,14 @@ def test_two_promotions_at_once_have_one_winner(site: Site) -> None:
     gate = threading.Barrier(4)
 
     def try_it() -> None:
-        house = Workspace(store=str(site.folder), clock=site.clock)
+        workspace = Workspace(store=str(site.folder), clock=site.clock)
         gate.wait()
         try:
-            act(house, Promote(actor="ann", asset=ASSET, version="1.0.0", to="evaluating"))
+            act(workspace, Promote(actor="ann", asset=ASSET, version="1.0.0", to="evaluating"))
             outcomes.append("won")
         except RefusedError as refused:
             outcomes.append(str(refused))
-        house.store.close()
+        workspace.store.close()
 
     threads = [threading.Thread(target=try_it) for _ in range(4)]
     for thread in threads:
@@ -161,7 +161,7 @@ def test_two_promotions_at_once_have_one_winner(site: Site) -> None:
     assert all("cannot go from evaluating to evaluating" in o for o in outcomes if o != "won")
 
 
-def test_threads_that_share_a_house_see_whole_states(site: Site) -> None:
+def test_threads_that_share_a_workspace_see_whole_states(site: Site) -> None:
     site.enable("1.0.0")
     problems: list[BaseException] = []
     names = [f"2.{at}.0" for at in range(12)]
@@ -177,9 +177,9 @@ def test_threads_that_share_a_house_see_whole_states(site: Site) -> None:
     def look() -> None:
         try:
             for _ in range(20):
-                found = route(site.house, ASSET).primary
+                found = route(site.workspace, ASSET).primary
                 assert found is not None
-                assert asset_card(site.house, ASSET).enabled == "1.0.0"
+                assert asset_card(site.workspace, ASSET).enabled == "1.0.0"
         except BaseException as error:  # noqa: BLE001 - handed to the test
             problems.append(error)
 
@@ -191,7 +191,7 @@ def test_threads_that_share_a_house_see_whole_states(site: Site) -> None:
         thread.join()
     assert problems == []
     assert all(stage(site, name) == "evaluating" for name in names)
-    assert replay(site.house.events, ASSET) == read_state(site.house, ASSET)
+    assert replay(site.workspace.events, ASSET) == read_state(site.workspace, ASSET)
 
 
 ENABLE = """
@@ -201,11 +201,11 @@ from gatemark.core.errors import RefusedError
 from gatemark.workspace import Workspace
 from gatemark.lifecycle.journey import Promote, act
 folder, version, now = sys.argv[1:]
-house = Workspace(store=folder, clock=lambda: datetime.fromisoformat(now))
-house.events.head()
+workspace = Workspace(store=folder, clock=lambda: datetime.fromisoformat(now))
+workspace.events.head()
 sys.stdin.readline()
 try:
-    act(house, Promote(actor="olu", asset="triage", version=version, to="enabled"))
+    act(workspace, Promote(actor="olu", asset="triage", version=version, to="enabled"))
     print("won")
 except RefusedError as refused:
     print(refused)
@@ -238,7 +238,7 @@ def test_two_processes_that_enable_two_versions_leave_one_enabled(site: Site) ->
 
 def test_a_writer_who_is_always_too_late_gives_up_cleanly(site: Site) -> None:
     site.add("1.0.0")
-    real = site.house.events
+    real = site.workspace.events
 
     class Busy:
         def __getattr__(self, name: str) -> Any:
@@ -247,7 +247,7 @@ def test_a_writer_who_is_always_too_late_gives_up_cleanly(site: Site) -> None:
         def append(self, drafts: Any, expected: Any = None) -> Any:
             raise ConflictError("somebody was faster")
 
-    site.house.store.events = Busy()  # type: ignore[misc]
+    site.workspace.store.events = Busy()  # type: ignore[misc]
     before = real.head()
     with pytest.raises(ConflictError, match="50 times in a row"):
         site.promote("1.0.0", "evaluating", actor="ann")
@@ -271,7 +271,7 @@ def test_a_tampered_result_is_not_cited(site: Site) -> None:
 
 def test_a_version_whose_result_was_tampered_with_is_no_longer_routed(site: Site) -> None:
     sealed = site.enable("1.0.0")
-    assert route(site.house, ASSET).primary is not None
+    assert route(site.workspace, ASSET).primary is not None
     tamper(
         site, "UPDATE results SET document = replace(document, 'exam', 'axam') WHERE id = ?", sealed
     )
@@ -281,10 +281,10 @@ def test_a_version_whose_result_was_tampered_with_is_no_longer_routed(site: Site
         " WHERE id = ?",
         sealed,
     )
-    found = route(site.house, ASSET)
+    found = route(site.workspace, ASSET)
     assert found.primary is None
     assert "does not verify" in str(found.reason)
-    told = why(site.house, parse_version_ref(f"{ASSET}@1.0.0"))
+    told = why(site.workspace, parse_version_ref(f"{ASSET}@1.0.0"))
     assert [one.worth for one in told.citations] == ["changed"]
     assert told.problems
 
@@ -292,13 +292,13 @@ def test_a_version_whose_result_was_tampered_with_is_no_longer_routed(site: Site
 def test_a_tampered_result_does_not_stop_a_rollback(site: Site) -> None:
     first = site.enable("1.0.0")
     site.clock.now += timedelta(hours=25)
-    run_due(site.house, ASSET, "production")
+    run_due(site.workspace, ASSET, "production")
     site.canary("2.0.0", "1.0.0")
     site.promote("2.0.0", "enabled", incident="INC-3", note="now")
     tamper(site, "UPDATE results SET verdict = 'fail', document = x'7b7d' WHERE id = ?", first)
-    acted = act(site.house, RollBack(actor="olu", asset=ASSET))
+    acted = act(site.workspace, RollBack(actor="olu", asset=ASSET))
     assert [fact.after for fact in acted.facts] == ["rolled_back"]  # type: ignore[union-attr]
-    assert route(site.house, ASSET).primary is None
+    assert route(site.workspace, ASSET).primary is None
 
 
 def test_an_edited_event_stops_every_decision(site: Site) -> None:
@@ -321,10 +321,10 @@ def test_evidence_that_was_changed_is_no_evidence(site: Site) -> None:
         del fields[name]
     blob = Blob("answers", digest_bytes(b"answers"), "text/plain")
     made = seal(**{**fields, "blobs": (blob,)})
-    site.house.results.append(made)
+    site.workspace.results.append(made)
     with pytest.raises(IntegrityError, match="missing"):
         site.promote("1.0.0", "eligible", made.id, actor="eve")
-    site.house.blobs.put(b"answers")
+    site.workspace.blobs.put(b"answers")
     hexadecimal = blob.digest.removeprefix("sha256:")
     path = site.folder / "blobs" / hexadecimal[:2] / hexadecimal
     path.write_bytes(b"others!")
@@ -337,27 +337,27 @@ def test_the_same_answers_judged_again_are_fresh_evidence(site: Site) -> None:
     site.promote("1.0.0", "evaluating", actor="ann")
     at = site.clock.now
     first = result(ASSET, site.candidate("1.0.0"), at)
-    site.house.results.append(first)
+    site.workspace.results.append(first)
     site.promote("1.0.0", "eligible", first.id, actor="eve")
     site.promote("1.0.0", "shadow")
-    act(site.house, Demote(actor=SYSTEM, asset=ASSET, version="1.0.0"))
+    act(site.workspace, Demote(actor=SYSTEM, asset=ASSET, version="1.0.0"))
     site.promote("1.0.0", "evaluating", actor="ann")
     with pytest.raises(RefusedError, match="cannot go"):
         site.promote("1.0.0", "eligible", first.id, actor="eve")
     site.clock.now += timedelta(hours=1)
     again = result(ASSET, site.candidate("1.0.0"), site.clock.now)
     assert again.id == first.id
-    site.house.results.append(again)
+    site.workspace.results.append(again)
     assert site.promote("1.0.0", "eligible", first.id, actor="eve").is_change
 
 
 def test_a_rollback_goes_on_when_the_clock_is_behind_the_whole_ledger(site: Site) -> None:
     site.enable("1.0.0")
     ahead = site.clock.now + timedelta(hours=2)
-    site.house.events.append([EventDraft("noted", ahead, "other", "elsewhere", {})])
+    site.workspace.events.append([EventDraft("noted", ahead, "other", "elsewhere", {})])
     with pytest.raises(RefusedError, match="clock went backwards"):
         site.promote("1.0.0", "retired")
-    acted = act(site.house, RollBack(actor="olu", asset=ASSET))
+    acted = act(site.workspace, RollBack(actor="olu", asset=ASSET))
     assert acted.is_change
     assert acted.events[0].at == ahead
 
@@ -370,7 +370,7 @@ def test_what_the_auditor_relies_on_is_in_the_events(site: Site) -> None:
         "transition": TransitionMade,
     }
     seen = set()
-    for event, payload in site.house.events.events(subject=ASSET):
+    for event, payload in site.workspace.events.events(subject=ASSET):
         if event.kind in wanted:
             seen.add(event.kind)
             msgspec.convert(payload, wanted[event.kind])
@@ -381,52 +381,52 @@ def test_the_state_follows_from_the_ledger_alone(site: Site) -> None:
     site.enable("1.0.0")
     site.canary("2.0.0", "1.0.0")
     fresh = Workspace(store=str(site.folder))
-    assert replay(fresh.events, ASSET) == read_state(site.house, ASSET)
+    assert replay(fresh.events, ASSET) == read_state(site.workspace, ASSET)
 
 
 def test_an_actor_with_a_blank_in_the_name_is_refused(site: Site) -> None:
     with pytest.raises(InvalidValueError, match="cannot be seen"):
-        act(site.house, GrantRoles(actor="root", person="two words", roles=("author",)))
+        act(site.workspace, GrantRoles(actor="root", person="two words", roles=("author",)))
 
 
 def test_an_impossible_asset_name_is_refused(site: Site) -> None:
     for name in ("", "*", "a b", "-x", "x" * 129):
         with pytest.raises(RefusedError, match="asset"):
-            act(site.house, Demote(actor="olu", asset=name))
+            act(site.workspace, Demote(actor="olu", asset=name))
 
 
 def test_history_tells_what_was_live_at_any_time(site: Site) -> None:
     site.enable("1.0.0")
     first = site.clock.now
     site.clock.now += timedelta(hours=25)
-    run_due(site.house, ASSET, "production")
+    run_due(site.workspace, ASSET, "production")
     site.canary("2.0.0", "1.0.0")
     site.promote("2.0.0", "enabled", incident="INC-3", note="1.0.0 leaks")
-    now = asset_history(site.house, ASSET)
+    now = asset_history(site.workspace, ASSET)
     assert [one.version for one in now.live] == ["2.0.0"]
     assert "break_glass by olu" in now.live[0].why
-    then = asset_history(site.house, ASSET, at=first)
+    then = asset_history(site.workspace, ASSET, at=first)
     assert [one.version for one in then.live] == ["1.0.0"]
     assert then.live[0].approved_by == ("bob",)
-    before = asset_history(site.house, ASSET, at=START)
+    before = asset_history(site.workspace, ASSET, at=START)
     assert [one.version for one in before.live] in ([], [None])
     assert any("BROKE THE GLASS" in line.what for line in now.lines)
     spans = [(s.version, s.stage) for s in now.segments if s.stage == "enabled"]
     assert spans == [("1.0.0", "enabled"), ("2.0.0", "enabled")]
     with pytest.raises(UsageError, match="no asset nothing"):
-        asset_history(site.house, "nothing")
+        asset_history(site.workspace, "nothing")
 
 
 def test_why_lists_the_citations_behind_a_stage(site: Site) -> None:
     sealed = site.enable("1.0.0")
-    told = why(site.house, parse_version_ref(f"{ASSET}@1.0.0"))
+    told = why(site.workspace, parse_version_ref(f"{ASSET}@1.0.0"))
     assert told.stage == "enabled"
     assert [(one.id, one.worth) for one in told.citations] == [(sealed, "verified")]
     assert [step.after for step in told.steps] == ["evaluating", "eligible", "shadow", "enabled"]
     assert [(vote.actor, vote.was_used) for vote in told.votes] == [("bob", True)]
     assert told.problems == ()
     with pytest.raises(UsageError, match="no version 9"):
-        why(site.house, parse_version_ref(f"{ASSET}@9"))
+        why(site.workspace, parse_version_ref(f"{ASSET}@9"))
 
 
 def test_the_library_call_follows_the_ledger(site: Site) -> None:
@@ -435,7 +435,7 @@ def test_the_library_call_follows_the_ledger(site: Site) -> None:
     site.enable("1.0.0")
     found = gatemark.assign(ASSET, "key", store=str(site.folder))
     assert (found.lane, found.target.version) == ("primary", "1.0.0")
-    act(site.house, RollBack(actor="olu", asset=ASSET))
+    act(site.workspace, RollBack(actor="olu", asset=ASSET))
     with pytest.raises(UsageError, match="nothing is routed"):
         gatemark.assign(ASSET, "key", store=str(site.folder))
 
@@ -449,25 +449,25 @@ def test_a_fold_refuses_events_of_another_asset(site: Site) -> None:
     site.add("1.0.0")
     from gatemark.lifecycle.state_cache import lifecycle_lines
 
-    lines = list(lifecycle_lines(site.house.events, ASSET))
+    lines = list(lifecycle_lines(site.workspace.events, ASSET))
     with pytest.raises(IntegrityError, match="is about triage, not other"):
         fold("other", lines)
 
 
 def test_unknown_digits_of_a_result_are_refused_and_other_words_are_bad_input(site: Site) -> None:
     sealed = site.seal("1.0.0")
-    assert result_ids(site.house, [sealed[7:19], sealed]) == (sealed, sealed)
-    assert result_ids(site.house, [digest("nowhere")]) == (digest("nowhere"),)
+    assert result_ids(site.workspace, [sealed[7:19], sealed]) == (sealed, sealed)
+    assert result_ids(site.workspace, [digest("nowhere")]) == (digest("nowhere"),)
     with pytest.raises(RefusedError, match="holds no result"):
-        result_ids(site.house, ["deadbeef"])
+        result_ids(site.workspace, ["deadbeef"])
     with pytest.raises(UsageError, match="is no result id"):
-        result_ids(site.house, ["latest"])
+        result_ids(site.workspace, ["latest"])
 
 
 def test_windows_of_a_canary_go_through_the_store(site: Site) -> None:
     site.enable("1.0.0")
     site.clock.now += timedelta(hours=25)
-    run_due(site.house, ASSET, "production")
+    run_due(site.workspace, ASSET, "production")
     site.canary("2.0.0", "1.0.0")
     for _ in range(2):
         behind = (site.clock.now - START) % timedelta(minutes=15)
@@ -475,8 +475,8 @@ def test_windows_of_a_canary_go_through_the_store(site: Site) -> None:
         site.clock.now = start + timedelta(minutes=15)
         pushed = window(start)
         fields = {name: getattr(pushed, name) for name in pushed.__struct_fields__}
-        act(site.house, PushWindow(**{**fields, "actor": "eve", "asset": ASSET}))
-        run_due(site.house, ASSET, "production")
+        act(site.workspace, PushWindow(**{**fields, "actor": "eve", "asset": ASSET}))
+        run_due(site.workspace, ASSET, "production")
     assert stage(site, "2.0.0") in ("canary_1", "canary_5")
-    history = asset_history(site.house, ASSET)
+    history = asset_history(site.workspace, ASSET)
     assert any("clean" in line.what for line in history.lines)

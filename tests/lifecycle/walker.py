@@ -66,7 +66,7 @@ class Clock:
 
 
 class Walker:
-    """One asset's life in a house."""
+    """One asset's life in a workspace."""
 
     habits: ClassVar[dict[str, float]] = {
         "climb": 6,
@@ -86,10 +86,10 @@ class Walker:
         "change_roles": 0.4,
     }
 
-    def __init__(self, house: Workspace, clock: Clock, asset: str, tally: Counter[str]) -> None:
-        self.house, self.clock, self.asset, self.tally = house, clock, asset, tally
+    def __init__(self, workspace: Workspace, clock: Clock, asset: str, tally: Counter[str]) -> None:
+        self.workspace, self.clock, self.asset, self.tally = workspace, clock, asset, tally
         self.dice = Random(0)
-        self.seen = house.events.head().seq
+        self.seen = workspace.events.head().seq
         self.stages: dict[tuple[str, str], str] = {}
         self.cites: dict[str, list[str]] = {version: [] for version in VERSIONS}
         self.sealed: dict[str, tuple[str, str]] = {}
@@ -138,7 +138,7 @@ class Walker:
     def do(self, command: Command) -> bool:
         self.tally["commands"] += 1
         try:
-            acted = act(self.house, command)
+            acted = act(self.workspace, command)
         except RefusedError:
             self.tally["refused"] += 1
             return False
@@ -149,7 +149,7 @@ class Walker:
 
     def check_events(self) -> None:
         """What was written must hold by itself."""
-        for event, payload in self.house.events.events(self.seen, subject=self.asset):
+        for event, payload in self.workspace.events.events(self.seen, subject=self.asset):
             self.seen = event.seq
             assert payload is not None
             if event.kind == "asset_registered":
@@ -188,8 +188,8 @@ class Walker:
 
     def check_whole(self) -> None:
         """The state follows from the ledger alone, and only what has evidence is routed."""
-        known = read_state(self.house, self.asset)
-        assert replay(self.house.events, self.asset) == known
+        known = read_state(self.workspace, self.asset)
+        assert replay(self.workspace.events, self.asset) == known
         told = {
             (environment, name): track.stage
             for environment, place in known.asset.places.items()
@@ -200,7 +200,7 @@ class Walker:
         for environment in ENVIRONMENTS:
             # What is due is done, so that no glass counts beyond its time.
             self.do(Tick(**self.by(SYSTEM, environment)))
-            served = route(self.house, self.asset, environment).primary
+            served = route(self.workspace, self.asset, environment).primary
             assert (served and served.version) == self.live(environment)
 
     # The acts.
@@ -237,7 +237,7 @@ class Walker:
             baseline=None if against is None else self.candidate(against),
             policy=LAXER if lax else POLICY,
         )
-        self.house.results.append(made)
+        self.workspace.results.append(made)
         self.cites[name].append(made.id)
         self.sealed[made.id] = (self.candidate(about), verdict)
         self.sealed_at[made.id] = self.clock.now
@@ -391,8 +391,8 @@ class Walker:
 
     def act_with_a_clock_set_back(self) -> None:
         right = self.clock.now
-        head = self.house.events.head().seq
-        (last,) = [event.at for event, _ in self.house.events.events(head - 1)]
+        head = self.workspace.events.head().seq
+        (last,) = [event.at for event, _ in self.workspace.events.events(head - 1)]
         self.clock.now = last - timedelta(days=3)
         by = self.by("olu", "production")
         assert not self.do(Promote(version=self.version(), to="retired", **by))

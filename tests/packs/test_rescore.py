@@ -103,16 +103,16 @@ def forged(result: Result, **changes: Any) -> Result:
     return seal(**{**fields, **changes})
 
 
-def by_title(house: Workspace, part: str) -> Result:
-    line = next(line for line in house.results.lines(9) if part in line.title)
-    return house.results.get(line.id)
+def by_title(workspace: Workspace, part: str) -> Result:
+    line = next(line for line in workspace.results.lines(9) if part in line.title)
+    return workspace.results.get(line.id)
 
 
 def add(store: Path, result: Result) -> int:
-    house = Workspace(store=str(store))
-    house.results.append(result)
-    seq = house.events.head().seq
-    house.store.close()
+    workspace = Workspace(store=str(store))
+    workspace.results.append(result)
+    seq = workspace.events.head().seq
+    workspace.store.close()
     return seq
 
 
@@ -151,9 +151,9 @@ def test_a_softer_policy_under_the_same_name_is_found(gatemark: Run, store: Path
     assert any("its policy is not the one" in t["message"] for t in ran.json["troubles"])
 
 
-def with_blob(house: Workspace, result: Result, name: str, data: bytes) -> Result:
+def with_blob(workspace: Workspace, result: Result, name: str, data: bytes) -> Result:
     """The result as if this blob had been its evidence all along."""
-    house.blobs.put(data)
+    workspace.blobs.put(data)
     new = digest_bytes(data)
     blobs = tuple(
         msgspec.structs.replace(blob, digest=new) if blob.name == name else blob
@@ -175,12 +175,12 @@ def with_blob(house: Workspace, result: Result, name: str, data: bytes) -> Resul
 
 
 def test_an_invented_score_is_found_by_scoring_again(gatemark: Run, store: Path) -> None:
-    house = Workspace(store=str(store))
-    result = by_title(house, "shouting")
+    workspace = Workspace(store=str(store))
+    result = by_title(workspace, "shouting")
     name = "golden.candidate.jsonl"
     blob = next(blob for blob in result.blobs if blob.name == name)
-    lines = house.blobs.get(blob.digest).decode().replace('"exact":0', '"exact":1')
-    seq = add(store, with_blob(house, result, name, lines.encode()))
+    lines = workspace.blobs.get(blob.digest).decode().replace('"exact":0', '"exact":1')
+    seq = add(store, with_blob(workspace, result, name, lines.encode()))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
     messages = [trouble["message"] for trouble in ran.json["troubles"]]
@@ -188,12 +188,12 @@ def test_an_invented_score_is_found_by_scoring_again(gatemark: Run, store: Path)
 
 
 def test_other_rows_than_the_result_names_are_found(gatemark: Run, store: Path) -> None:
-    house = Workspace(store=str(store))
-    result = by_title(house, "shouting")
+    workspace = Workspace(store=str(store))
+    result = by_title(workspace, "shouting")
     name = "golden.rows.jsonl"
     blob = next(blob for blob in result.blobs if blob.name == name)
-    lines = house.blobs.get(blob.digest).replace(b"SAY 3", b"SAY 4")
-    add(store, with_blob(house, result, name, lines))
+    lines = workspace.blobs.get(blob.digest).replace(b"SAY 3", b"SAY 4")
+    add(store, with_blob(workspace, result, name, lines))
     ran = verify(gatemark, store)
     assert ran.code == 4
     assert any("are not the rows of" in t["message"] for t in ran.json["troubles"])

@@ -56,15 +56,15 @@ def seal_overhead(gatemark: Run, folder: Path, store: Path) -> Result:
 
 def seal_review(_: Run, folder: Path, store: Path, **plan: Any) -> Result:
     """A review with an item that one arm lacks and, when looked into, votes that never came."""
-    house = Workspace(store=str(store), actor="bob")
+    workspace = Workspace(store=str(store), actor="bob")
     settled = ReviewPlan(name="letters", candidates=("new",), baseline="old", **plan)
     files = {"new": write_arm(folder, "new", 20), "old": write_arm(folder, "old", 21)}
     choices = ReadingChoices(on_unpaired="exclude")
-    create_review(house, CreateReview(plan=settled, files=files), choices)
-    vote_all(house, "bob", prefers("new"), 14 if settled.peeking else None)
-    outcome = close_review(house, CloseReview(review="letters"))
+    create_review(workspace, CreateReview(plan=settled, files=files), choices)
+    vote_all(workspace, "bob", prefers("new"), 14 if settled.peeking else None)
+    outcome = close_review(workspace, CloseReview(review="letters"))
     assert outcome.candidates[0].items_missing == 1
-    house.store.close()
+    workspace.store.close()
     return only(store)
 
 
@@ -78,9 +78,9 @@ SEALS = pytest.mark.parametrize(
 
 
 def only(store: Path) -> Result:
-    house = Workspace(store=str(store))
-    (line,) = house.results.lines(9)
-    return house.results.get(line.id)
+    workspace = Workspace(store=str(store))
+    (line,) = workspace.results.lines(9)
+    return workspace.results.get(line.id)
 
 
 @SEALS
@@ -142,11 +142,11 @@ def test_a_sitting_that_is_not_the_results_own_is_found(
     message: str,
 ) -> None:
     result = seal_exam(gatemark, tmp_path, store)
-    house = Workspace(store=str(store))
+    workspace = Workspace(store=str(store))
     blob = next(blob for blob in result.blobs if blob.name == "sitting.json")
-    changed = change(json.loads(house.blobs.get(blob.digest)))
+    changed = change(json.loads(workspace.blobs.get(blob.digest)))
     data = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
-    seq = add(store, with_blob(house, result, "sitting.json", data))
+    seq = add(store, with_blob(workspace, result, "sitting.json", data))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
     assert message in ran.json["troubles"][0]["message"]
@@ -183,10 +183,10 @@ def test_a_review_that_hides_what_it_left_out_is_found(
     gatemark: Run, tmp_path: Path, store: Path, change: dict[str, int]
 ) -> None:
     result = seal_review(gatemark, tmp_path, store)
-    house = Workspace(store=str(store))
+    workspace = Workspace(store=str(store))
     blob = next(blob for blob in result.blobs if blob.name == "sitting.json")
-    data = json.dumps(json.loads(house.blobs.get(blob.digest)) | change).encode()
-    seq = add(store, with_blob(house, result, "sitting.json", data))
+    data = json.dumps(json.loads(workspace.blobs.get(blob.digest)) | change).encode()
+    seq = add(store, with_blob(workspace, result, "sitting.json", data))
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
     assert "account of the evidence" in ran.json["troubles"][0]["message"]

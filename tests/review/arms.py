@@ -50,12 +50,12 @@ def write_gold(folder: Path, better: int, same: int) -> str:
     return str(path)
 
 
-def make_review(house: Workspace, folder: Path, count: int = 24, **plan: Any) -> None:
+def make_review(workspace: Workspace, folder: Path, count: int = 24, **plan: Any) -> None:
     gold = plan.pop("gold", None)
     arms = plan.pop("arms", ("new", "old"))
     settled = ReviewPlan(name="letters", candidates=arms[:-1], baseline=arms[-1], **plan)
     files = {arm: write_arm(folder, arm, count) for arm in arms}
-    create_review(house, CreateReview(plan=settled, files=files, gold=gold), key=KEY)
+    create_review(workspace, CreateReview(plan=settled, files=files, gold=gold), key=KEY)
 
 
 def prefers(*order: str) -> Callable[[ShownPair], str]:
@@ -74,15 +74,15 @@ def prefers(*order: str) -> Callable[[ShownPair], str]:
 
 
 def vote_all(
-    house: Workspace, reviewer: str, choose: Callable[[ShownPair], str], most: int | None = None
+    workspace: Workspace, reviewer: str, choose: Callable[[ShownPair], str], most: int | None = None
 ) -> list[ShownPair]:
     """Vote until nothing is left, or ``most`` times; gives every pair that was shown."""
     seen: list[ShownPair] = []
-    while len(seen) != most and (pair := next_pair(house, "letters", reviewer)) is not None:
+    while len(seen) != most and (pair := next_pair(workspace, "letters", reviewer)) is not None:
         seen.append(pair)
         answered: Any = choose(pair)
         cast_vote(
-            house,
+            workspace,
             VoteRequest(review="letters", reviewer=reviewer, token=pair.token, answered=answered),
         )
     return seen

@@ -23,9 +23,9 @@ PLAN = ReviewPlan(name="letters", candidates=("new",), baseline="old")
 
 def reviewed(scene: Scene, folder: Path, **assets: str) -> str:
     files = {arm: write_arm(folder, arm, 24) for arm in PLAN.arms}
-    create_review(scene.house, CreateReview(plan=PLAN, files=files, assets=assets))
-    vote_all(scene.house, "bob", prefers("new"))
-    outcome: Any = close_review(scene.house, CloseReview(review="letters"))
+    create_review(scene.workspace, CreateReview(plan=PLAN, files=files, assets=assets))
+    vote_all(scene.workspace, "bob", prefers("new"))
+    outcome: Any = close_review(scene.workspace, CloseReview(review="letters"))
     return str(outcome.candidates[0].result_id)
 
 
@@ -36,23 +36,23 @@ def scene(tmp_path: Path) -> Any:
         made.add(version)
         made.promote(version, "evaluating", actor="ann")
     yield made
-    made.house.store.close()
+    made.workspace.store.close()
 
 
 def test_a_review_of_the_candidate_is_cited_beside_the_full_pack(
     scene: Scene, tmp_path: Path
 ) -> None:
     review = reviewed(scene, tmp_path, new=f"{ASSET}@2.0.0", old=f"{ASSET}@1.0.0")
-    sealed = scene.house.results.get(review)
+    sealed = scene.workspace.results.get(review)
     assert sealed.candidate is not None
     assert (sealed.candidate.id, sealed.candidate.digest) == (f"{ASSET}/2.0.0", digest("2.0.0"))
     assert sealed.baseline is not None
     assert sealed.baseline.digest == digest("1.0.0")
     scene.promote("2.0.0", "eligible", scene.seal("2.0.0"), review, actor="eve")
-    told = summed_up(sealed, None, scene.house.blobs)
+    told = summed_up(sealed, None, scene.workspace.blobs)
     assert told.candidate_digest == digest("2.0.0")
-    assert review in {one.result_id for _, one in sealed_results(scene.house, ASSET)}
-    assert verify(scene.house, VerifyRequest()).troubles == ()
+    assert review in {one.result_id for _, one in sealed_results(scene.workspace, ASSET)}
+    assert verify(scene.workspace, VerifyRequest()).troubles == ()
 
 
 def test_a_review_of_another_candidate_is_refused(scene: Scene, tmp_path: Path) -> None:

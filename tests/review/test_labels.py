@@ -33,25 +33,27 @@ As = Callable[[str], Workspace]
 def acting(tmp_path: Path) -> As:
     """The same store through the eyes of different people; olga owns packs."""
 
-    def house(actor: str) -> Workspace:
+    def workspace(actor: str) -> Workspace:
         return Workspace(store=str(tmp_path / "store"), actor=actor, jobs=1)
 
-    act(house("root"), GrantRoles(actor="root", person="root", roles=("admin",)))
-    act(house("root"), GrantRoles(actor="root", person="olga", roles=("pack_owner",)))
-    return house
+    act(workspace("root"), GrantRoles(actor="root", person="root", roles=("admin",)))
+    act(workspace("root"), GrantRoles(actor="root", person="olga", roles=("pack_owner",)))
+    return workspace
 
 
-def make_set(house: Workspace, folder: Path, count: int = 3, **plan: Any) -> None:
+def make_set(workspace: Workspace, folder: Path, count: int = 3, **plan: Any) -> None:
     settled = LabelPlan(name="tone", labels=("good", "bad"), source="pilot", **plan)
-    assert create_labels(house, settled, write_arm(folder, "new", count)) == count
+    assert create_labels(workspace, settled, write_arm(folder, "new", count)) == count
 
 
-def give(house: Workspace, reviewer: str, item: str, label: str) -> int:
-    return give_label(house, GiveLabel(labels="tone", reviewer=reviewer, item=item, label=label))
+def give(workspace: Workspace, reviewer: str, item: str, label: str) -> int:
+    return give_label(
+        workspace, GiveLabel(labels="tone", reviewer=reviewer, item=item, label=label)
+    )
 
 
-def accept(house: Workspace, **chosen: str) -> Any:
-    return accept_labels(house, AcceptLabels(labels="tone", chosen=chosen))
+def accept(workspace: Workspace, **chosen: str) -> Any:
+    return accept_labels(workspace, AcceptLabels(labels="tone", chosen=chosen))
 
 
 def test_accepted_labels_become_a_data_set(acting: As, tmp_path: Path) -> None:
@@ -85,13 +87,13 @@ def test_a_golden_set_gets_targets(acting: As, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("person", ["bob", "root"])
 def test_only_a_pack_owner_accepts(acting: As, tmp_path: Path, person: str) -> None:
-    house = acting(person)
-    make_set(house, tmp_path)
-    give(house, "cyd", "q000", "good")
+    workspace = acting(person)
+    make_set(workspace, tmp_path)
+    give(workspace, "cyd", "q000", "good")
     with pytest.raises(RefusedError, match="must be pack_owner to accept labels"):
-        accept(house)
+        accept(workspace)
     with pytest.raises(RefusedError, match="no label of tone is accepted"):
-        accepted_rows(house, "tone")
+        accepted_rows(workspace, "tone")
 
 
 def test_owners_do_not_accept_what_only_they_said(acting: As, tmp_path: Path) -> None:
@@ -159,14 +161,14 @@ def test_rows_that_the_ledger_does_not_know_are_not_exported(acting: As, tmp_pat
 def test_labels_that_do_not_fit_are_refused(
     acting: As, tmp_path: Path, item: str, label: str, problem: str
 ) -> None:
-    house = acting("bob")
-    make_set(house, tmp_path)
+    workspace = acting("bob")
+    make_set(workspace, tmp_path)
     with pytest.raises(UsageError, match=problem):
-        give(house, "bob", item, label)
+        give(workspace, "bob", item, label)
 
 
 def test_named_reviewers_only(acting: As, tmp_path: Path) -> None:
-    house = acting("bob")
-    make_set(house, tmp_path, reviewers=("bob",))
+    workspace = acting("bob")
+    make_set(workspace, tmp_path, reviewers=("bob",))
     with pytest.raises(RefusedError, match="eve is not a reviewer"):
-        next_sample(house, "tone", "eve")
+        next_sample(workspace, "tone", "eve")

@@ -41,45 +41,45 @@ from .arms import KEY, make_review, prefers, vote_all, write_arm, write_gold
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Workspace:
+def workspace(tmp_path: Path) -> Workspace:
     return Workspace(store=str(tmp_path / "store"), actor="ada", jobs=1)
 
 
-def close(house: Workspace, early: str | None = None) -> Any:
-    return close_review(house, CloseReview(review="letters", early=early))
+def close(workspace: Workspace, early: str | None = None) -> Any:
+    return close_review(workspace, CloseReview(review="letters", early=early))
 
 
-def kinds(house: Workspace) -> list[str]:
-    return [event.kind for event, _ in house.events.events(subject="review:letters")]
+def kinds(workspace: Workspace) -> list[str]:
+    return [event.kind for event, _ in workspace.events.events(subject="review:letters")]
 
 
 def test_a_blind_review_goes_from_two_files_to_a_sealed_verdict(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path)
-    seen = vote_all(house, "bob", prefers("new"))
-    outcome = close(house)
+    make_review(workspace, tmp_path)
+    seen = vote_all(workspace, "bob", prefers("new"))
+    outcome = close(workspace)
     (found,) = outcome.candidates
     assert outcome.verdict == found.verdict == "pass"
     assert (found.numbers["wins"], found.numbers["losses"]) == (24, 0)
-    assert house.results.get(found.result_id).verdict == "pass"
+    assert workspace.results.get(found.result_id).verdict == "pass"
     assert found.numbers["first"] == {"candidate": 12, "baseline": 12}
     assert Counter(str(pair.a).split()[0] for pair in seen) == {"new": 12, "old": 12}
-    assert kinds(house) == [REVIEW_CREATED, REVIEW_UNBLINDED]
+    assert kinds(workspace) == [REVIEW_CREATED, REVIEW_UNBLINDED]
 
 
-def test_positions_are_balanced_in_every_block_of_two(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path, count=40, votes_per_pair=2)
+def test_positions_are_balanced_in_every_block_of_two(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path, count=40, votes_per_pair=2)
     for reviewer in ("bob", "cyd"):
-        seen = [str(pair.a).split()[0] for pair in vote_all(house, reviewer, prefers("new"))]
+        seen = [str(pair.a).split()[0] for pair in vote_all(workspace, reviewer, prefers("new"))]
         blocks = [set(seen[at : at + 2]) for at in range(0, len(seen), 2)]
         assert blocks == [{"new", "old"}] * 20
         assert len(set(seen[::2])) == 2
 
 
-def test_the_payload_gives_no_hint(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path, gold=write_gold(tmp_path, 3, 1))
-    seen = vote_all(house, "bob", prefers("new", "good"))
+def test_the_payload_gives_no_hint(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path, gold=write_gold(tmp_path, 3, 1))
+    seen = vote_all(workspace, "bob", prefers("new", "good"))
     assert len(seen) == 28
     shapes = {tuple(msgspec.to_builtins(pair)) for pair in seen}
     assert len(shapes) == 1
@@ -92,14 +92,14 @@ def test_the_payload_gives_no_hint(house: Workspace, tmp_path: Path) -> None:
 
 
 def test_the_key_is_not_in_the_ledger_before_the_end_and_opens_the_commitment_after_it(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path)
-    told = [payload for _, payload in house.events.events(subject="review:letters")]
+    make_review(workspace, tmp_path)
+    told = [payload for _, payload in workspace.events.events(subject="review:letters")]
     assert KEY.hex() not in str(told)
-    vote_all(house, "bob", prefers("new"))
-    outcome = close(house)
-    _, last = list(house.events.events(subject="review:letters"))[-1]
+    vote_all(workspace, "bob", prefers("new"))
+    outcome = close(workspace)
+    _, last = list(workspace.events.events(subject="review:letters"))[-1]
     assert last is not None
     assert last["key"] == outcome.key == KEY.hex()
     assert last["commitment"] == told[0]["commitment"] if told[0] else False
@@ -107,94 +107,96 @@ def test_the_key_is_not_in_the_ledger_before_the_end_and_opens_the_commitment_af
 
 
 def test_everything_sealed_is_refused_while_the_review_is_open(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path)
+    make_review(workspace, tmp_path)
     for ask in (review_outcome, export_votes):
         with pytest.raises(RefusedError, match="sealed"):
-            ask(house, "letters")
-    status = review_status(house, "letters", "ada")
+            ask(workspace, "letters")
+    status = review_status(workspace, "letters", "ada")
     assert status.numbers is None
     assert status.hidden_because == "numbers are hidden until the review is closed"
     assert KEY.hex() not in str(status)
 
 
-def test_votes_can_be_changed_and_every_version_is_kept(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path)
-    pair = next_pair(house, "letters", "bob")
+def test_votes_can_be_changed_and_every_version_is_kept(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    make_review(workspace, tmp_path)
+    pair = next_pair(workspace, "letters", "bob")
     assert pair is not None
-    assert next_pair(house, "letters", "bob") == pair
+    assert next_pair(workspace, "letters", "bob") == pair
     versions = [
         cast_vote(
-            house,
+            workspace,
             VoteRequest(review="letters", reviewer="bob", token=pair.token, answered=answered),
         ).version
         for answered in ("a", "a", "b")
     ]
     assert versions == [1, 1, 2]
-    assert shown_pair(house, "letters", "bob", pair.token).answered == "b"
-    following = next_pair(house, "letters", "bob")
+    assert shown_pair(workspace, "letters", "bob", pair.token).answered == "b"
+    following = next_pair(workspace, "letters", "bob")
     assert following is not None
     assert following.token != pair.token
 
 
-def test_a_closed_review_takes_no_more_votes(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path)
-    seen = vote_all(house, "bob", prefers("new"))
-    close(house)
+def test_a_closed_review_takes_no_more_votes(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path)
+    seen = vote_all(workspace, "bob", prefers("new"))
+    close(workspace)
     for act in (
-        lambda: next_pair(house, "letters", "cyd"),
+        lambda: next_pair(workspace, "letters", "cyd"),
         lambda: cast_vote(
-            house,
+            workspace,
             VoteRequest(review="letters", reviewer="bob", token=seen[0].token, answered="b"),
         ),
     ):
         with pytest.raises(RefusedError, match="closed"):
             act()
-    head = house.events.head()
-    assert close(house) == close(house)
-    assert house.events.head() == head
-    assert kinds(house).count(REVIEW_UNBLINDED) == 1
+    head = workspace.events.head()
+    assert close(workspace) == close(workspace)
+    assert workspace.events.head() == head
+    assert kinds(workspace).count(REVIEW_UNBLINDED) == 1
 
 
 def test_only_pairs_that_were_shown_to_a_reviewer_can_be_voted_on(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path)
-    pair = next_pair(house, "letters", "bob")
+    make_review(workspace, tmp_path)
+    pair = next_pair(workspace, "letters", "bob")
     assert pair is not None
     for reviewer, token in (("cyd", pair.token), ("bob", "0" * 32), ("bob", "é")):
         with pytest.raises(UsageError, match="was shown no pair"):
             cast_vote(
-                house,
+                workspace,
                 VoteRequest(review="letters", reviewer=reviewer, token=token, answered="a"),
             )
 
 
 def test_a_skip_needs_a_reason_and_leaves_the_pair_to_others(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path, count=1)
-    pair = next_pair(house, "letters", "bob")
+    make_review(workspace, tmp_path, count=1)
+    pair = next_pair(workspace, "letters", "bob")
     assert pair is not None
     request = VoteRequest(review="letters", reviewer="bob", token=pair.token, answered="skip")
     with pytest.raises(InvalidValueError, match="reason"):
-        cast_vote(house, request)
-    cast_vote(house, msgspec.structs.replace(request, reason="not my field"))
-    assert next_pair(house, "letters", "bob") is None
-    assert next_pair(house, "letters", "cyd") is not None
-    assert review_status(house, "letters").skips == 1
+        cast_vote(workspace, request)
+    cast_vote(workspace, msgspec.structs.replace(request, reason="not my field"))
+    assert next_pair(workspace, "letters", "bob") is None
+    assert next_pair(workspace, "letters", "cyd") is not None
+    assert review_status(workspace, "letters").skips == 1
 
 
 def test_an_early_end_is_refused_without_a_reason_and_holds_a_pass(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path, count=26)
+    make_review(workspace, tmp_path, count=26)
     for _ in range(25):
-        pair = next_pair(house, "letters", "bob")
+        pair = next_pair(workspace, "letters", "bob")
         assert pair is not None
         cast_vote(
-            house,
+            workspace,
             VoteRequest(
                 review="letters",
                 reviewer="bob",
@@ -203,85 +205,85 @@ def test_an_early_end_is_refused_without_a_reason_and_holds_a_pass(
             ),
         )
     with pytest.raises(RefusedError, match="still wants votes on 1 pairs"):
-        close(house)
-    outcome = close(house, early="the office moves")
+        close(workspace)
+    outcome = close(workspace, early="the office moves")
     assert outcome.verdict == "inconclusive"
     assert outcome.candidates[0].items_missing == 1
     assert any("coverage" in blocker for blocker in outcome.candidates[0].blockers)
     assert "closed early by ada: the office moves" in outcome.caveats
 
 
-def test_missing_items_may_be_tolerated_by_the_plan(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path, count=25, coverage_min=0.95)
+def test_missing_items_may_be_tolerated_by_the_plan(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path, count=25, coverage_min=0.95)
     for _ in range(24):
-        pair = next_pair(house, "letters", "bob")
+        pair = next_pair(workspace, "letters", "bob")
         assert pair is not None
         answered: Any = prefers("new")(pair)
         cast_vote(
-            house,
+            workspace,
             VoteRequest(review="letters", reviewer="bob", token=pair.token, answered=answered),
         )
-    assert close(house, early="one is broken").verdict == "pass"
+    assert close(workspace, early="one is broken").verdict == "pass"
 
 
 def test_peeking_is_for_people_who_do_not_vote_and_is_noted(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path, peeking=True)
-    vote_all(house, "bob", prefers("new"))
-    assert review_status(house, "letters", "bob").hidden_because == (
+    make_review(workspace, tmp_path, peeking=True)
+    vote_all(workspace, "bob", prefers("new"))
+    assert review_status(workspace, "letters", "bob").hidden_because == (
         "bob votes in this review and must stay blind"
     )
-    looked = review_status(house, "letters", "eve")
+    looked = review_status(workspace, "letters", "eve")
     assert looked.numbers is not None
     assert looked.numbers["new"]["wins"] == 24
-    assert kinds(house)[-1] == REVIEW_LOOKED_AT
+    assert kinds(workspace)[-1] == REVIEW_LOOKED_AT
     with pytest.raises(RefusedError, match="not blind any more"):
-        next_pair(house, "letters", "eve")
-    outcome = close(house)
+        next_pair(workspace, "letters", "eve")
+    outcome = close(workspace)
     assert outcome.verdict == "pass"
     assert "numbers were looked at before the end by eve" in outcome.caveats
 
 
 def test_reviewers_who_fail_gold_pairs_are_left_out_by_the_rule_of_the_plan(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path, votes_per_pair=2, gold=write_gold(tmp_path, 3, 1))
-    vote_all(house, "bob", prefers("new", "good"))
-    vote_all(house, "cyd", prefers("old", "poor"))
-    outcome = close(house)
+    make_review(workspace, tmp_path, votes_per_pair=2, gold=write_gold(tmp_path, 3, 1))
+    vote_all(workspace, "bob", prefers("new", "good"))
+    vote_all(workspace, "cyd", prefers("old", "poor"))
+    outcome = close(workspace)
     assert outcome.verdict == "pass"
     rows = {row["reviewer"]: row for row in outcome.reviewers}
     assert (rows["bob"]["gold_right"], rows["bob"]["left_out"]) == (4, False)
     assert (rows["cyd"]["gold_right"], rows["cyd"]["left_out"]) == (1, True)
-    assert b"cyd" not in export_votes(house, "letters")
+    assert b"cyd" not in export_votes(workspace, "letters")
 
 
 def test_an_arbiter_sees_only_what_the_others_left_undecided(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path, votes_per_pair=2, arbiter="zoe")
-    assert next_pair(house, "letters", "zoe") is None
-    vote_all(house, "bob", prefers("new"))
+    make_review(workspace, tmp_path, votes_per_pair=2, arbiter="zoe")
+    assert next_pair(workspace, "letters", "zoe") is None
+    vote_all(workspace, "bob", prefers("new"))
     split = {f"question {at}" for at in range(4)}
-    vote_all(house, "cyd", lambda pair: prefers("old" if pair.input in split else "new")(pair))
-    assert review_status(house, "letters").undecided == 4
-    assert len(vote_all(house, "zoe", prefers("new"))) == 4
-    outcome = close(house)
+    vote_all(workspace, "cyd", lambda pair: prefers("old" if pair.input in split else "new")(pair))
+    assert review_status(workspace, "letters").undecided == 4
+    assert len(vote_all(workspace, "zoe", prefers("new"))) == 4
+    outcome = close(workspace)
     assert outcome.candidates[0].numbers["wins"] == 24
     numbers = {number.name: number for number in outcome.agreement}
     assert numbers["percent_agreement"].value == pytest.approx(20 / 24)
     assert numbers["percent_agreement"].n == 24
 
 
-def test_exported_votes_score_the_same(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path, count=30)
+def test_exported_votes_score_the_same(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path, count=30)
     votes = iter(range(30))
-    vote_all(house, "bob", lambda pair: "both_bad" if next(votes) < 4 else prefers("new")(pair))
-    outcome = close(house)
+    vote_all(workspace, "bob", lambda pair: "both_bad" if next(votes) < 4 else prefers("new")(pair))
+    outcome = close(workspace)
     path = tmp_path / "votes.jsonl"
-    path.write_bytes(export_votes(house, "letters"))
-    scored = score_preference(PreferenceRequest(path=str(path)), house, ReadingChoices())
+    path.write_bytes(export_votes(workspace, "letters"))
+    scored = score_preference(PreferenceRequest(path=str(path)), workspace, ReadingChoices())
     numbers = outcome.candidates[0].numbers
     for name in ("wins", "losses", "ties", "win_rate", "p_value", "log_e_value", "first"):
         assert getattr(scored, name) == numbers[name]
@@ -291,48 +293,50 @@ def test_exported_votes_score_the_same(house: Workspace, tmp_path: Path) -> None
 
 
 def test_several_candidates_are_ranked_and_share_the_level(
-    house: Workspace, tmp_path: Path
+    workspace: Workspace, tmp_path: Path
 ) -> None:
-    make_review(house, tmp_path, count=24, arms=("best", "next", "last"))
-    vote_all(house, "bob", prefers("best", "next", "last"))
-    outcome = close(house)
+    make_review(workspace, tmp_path, count=24, arms=("best", "next", "last"))
+    vote_all(workspace, "bob", prefers("best", "next", "last"))
+    outcome = close(workspace)
     assert [side["name"] for side in outcome.ranking["sides"]] == ["best", "next", "last"]
     assert {found.candidate: found.verdict for found in outcome.candidates} == {
         "best": "pass",
         "next": "pass",
     }
-    policy = house.results.get(outcome.candidates[0].result_id).policy
+    policy = workspace.results.get(outcome.candidates[0].result_id).policy
     assert policy.settings["alpha"] == pytest.approx(0.025)
 
 
 @pytest.mark.parametrize("early", [None, "why not"])
 def test_strangers_cannot_vote_or_close(
-    house: Workspace, tmp_path: Path, early: str | None
+    workspace: Workspace, tmp_path: Path, early: str | None
 ) -> None:
-    make_review(house, tmp_path, reviewers=("bob",))
+    make_review(workspace, tmp_path, reviewers=("bob",))
     with pytest.raises(RefusedError, match="eve is not a reviewer"):
-        next_pair(house, "letters", "eve")
+        next_pair(workspace, "letters", "eve")
     other = Workspace(store=str(tmp_path / "store"), actor="eve", jobs=1)
     with pytest.raises(RefusedError, match="eve must be pack_owner or evaluator"):
         close(other, early)
 
 
-def test_a_review_without_votes_is_inconclusive(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path)
-    outcome = close(house, early="nobody came")
+def test_a_review_without_votes_is_inconclusive(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path)
+    outcome = close(workspace, early="nobody came")
     assert outcome.verdict == "inconclusive"
     assert outcome.candidates[0].blockers == ("no vote on new against old counts",)
     assert outcome.candidates[0].result_id is None
 
 
-def test_another_key_than_the_sealed_one_does_not_verify(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path)
-    vote_all(house, "bob", prefers("new"))
-    with house.store.database.writing() as connection:
+def test_another_key_than_the_sealed_one_does_not_verify(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    make_review(workspace, tmp_path)
+    vote_all(workspace, "bob", prefers("new"))
+    with workspace.store.database.writing() as connection:
         connection.exec_driver_sql("DROP TRIGGER reviews_no_update")
         connection.exec_driver_sql("UPDATE reviews SET sealed_key = zeroblob(32)")
     with pytest.raises(IntegrityError, match="does not verify"):
-        close(house)
+        close(workspace)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +348,7 @@ def test_another_key_than_the_sealed_one_does_not_verify(house: Workspace, tmp_p
     ],
 )
 def test_arms_that_do_not_fit_are_refused(
-    house: Workspace, tmp_path: Path, change: dict[str, Any], problem: str
+    workspace: Workspace, tmp_path: Path, change: dict[str, Any], problem: str
 ) -> None:
     count = change.pop("count", 4)
     files = {
@@ -353,14 +357,14 @@ def test_arms_that_do_not_fit_are_refused(
     }
     plan = ReviewPlan(name="letters", candidates=("new",), baseline="old")
     with pytest.raises(BadInputError, match=problem):
-        create_review(house, CreateReview(plan=plan, files=files))
-    assert house.reviews.names() == []
+        create_review(workspace, CreateReview(plan=plan, files=files))
+    assert workspace.reviews.names() == []
 
 
-def test_a_review_is_never_replaced(house: Workspace, tmp_path: Path) -> None:
-    make_review(house, tmp_path)
+def test_a_review_is_never_replaced(workspace: Workspace, tmp_path: Path) -> None:
+    make_review(workspace, tmp_path)
     with pytest.raises(RefusedError, match="already"):
-        make_review(house, tmp_path)
+        make_review(workspace, tmp_path)
 
 
 @pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
@@ -371,25 +375,25 @@ def test_every_store_keeps_reviews_and_refuses_edits(
     if place == "postgresql":
         new_url: Callable[[], str] = request.getfixturevalue("new_postgres_url")
         store = new_url()
-    house = Workspace(store=store, actor="ada", jobs=1)
-    make_review(house, tmp_path, gold=write_gold(tmp_path, 2, 1))
-    vote_all(house, "bob", prefers("new", "good"))
+    workspace = Workspace(store=store, actor="ada", jobs=1)
+    make_review(workspace, tmp_path, gold=write_gold(tmp_path, 2, 1))
+    vote_all(workspace, "bob", prefers("new", "good"))
     for table in ("reviews", "review_pairs", "review_shows", "review_votes"):
         with (
             pytest.raises((ConflictError, BadInputError)),
-            house.store.database.writing() as connection,
+            workspace.store.database.writing() as connection,
         ):
             connection.exec_driver_sql(f"DELETE FROM {table}")
-    assert close(house).verdict == "pass"
-    assert house.events.missing_guards() == []
+    assert close(workspace).verdict == "pass"
+    assert workspace.events.missing_guards() == []
 
 
 @pytest.mark.parametrize("size", [3_000_000, 50_000_000])
 def test_a_sample_that_nobody_could_read_is_refused_in_words(
-    house: Workspace, tmp_path: Path, size: int
+    workspace: Workspace, tmp_path: Path, size: int
 ) -> None:
     plan = ReviewPlan(name="huge", candidates=("new",), baseline="old")
     files = {arm: write_arm(tmp_path, arm, 1, output="x" * size) for arm in plan.arms}
     with pytest.raises((BadInputError, InvalidValueError), match="bytes"):
-        create_review(house, CreateReview(plan=plan, files=files))
-    assert house.reviews.names() == []
+        create_review(workspace, CreateReview(plan=plan, files=files))
+    assert workspace.reviews.names() == []

@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 1, 10, 5, tzinfo=UTC)
 def test_a_run_that_had_to_wait_is_claimed_for_its_own_time_and_ends_when_it_ended(
     tmp_path: Path,
 ) -> None:
-    house = Workspace(store=str(tmp_path / "store"), clock=lambda: NOW)
+    workspace = Workspace(store=str(tmp_path / "store"), clock=lambda: NOW)
     plan = Plan(
         tuple(
             Schedule(id=name, cron="0 * * * *", run=("schema",), catch_up="30m", time_limit="1h")
@@ -30,12 +30,14 @@ def test_a_run_that_had_to_wait_is_claimed_for_its_own_time_and_ends_when_it_end
         passed[0] += 50 * 60
         if schedule.id == "second":
             # Another worker comes by while this one is at work, long after the tick began.
-            lost.append(house.schedule_runs.abandon(NOW + timedelta(minutes=95)))
+            lost.append(workspace.schedule_runs.abandon(NOW + timedelta(minutes=95)))
         return "done", "exit 0"
 
-    tick_schedules(house, plan, now=NOW, worker="w", runner=run, stopwatch=lambda: passed[0])
+    tick_schedules(workspace, plan, now=NOW, worker="w", runner=run, stopwatch=lambda: passed[0])
     assert lost == [0]
-    ended = {run.schedule: (run.claimed_at, run.finished_at) for run in house.schedule_runs.runs()}
+    ended = {
+        run.schedule: (run.claimed_at, run.finished_at) for run in workspace.schedule_runs.runs()
+    }
     assert ended == {
         "first": (NOW, NOW + timedelta(minutes=50)),
         "second": (NOW + timedelta(minutes=50), NOW + timedelta(minutes=100)),

@@ -12,7 +12,7 @@ from tests.web.scene import Scene, new_scene
 def scene(tmp_path: Path) -> Iterator[Scene]:
     made = new_scene(tmp_path)
     yield made
-    made.house.store.close()
+    made.workspace.store.close()
 
 
 @pytest.fixture

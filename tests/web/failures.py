@@ -55,4 +55,4 @@ def add_failure(scene: Scene, folder: Path, reviewer: str = "bob", **changes: An
     )
     # Playwright keeps the event loop of its thread to itself.
     with ThreadPoolExecutor(1) as elsewhere:
-        return elsewhere.submit(attribute, scene.house, request).result().attribution.id
+        return elsewhere.submit(attribute, scene.workspace, request).result().attribution.id

@@ -64,10 +64,10 @@ def write_samples(folder: Path, name: str, text: str, count: int) -> str:
     return str(path)
 
 
-def judged(house: Workspace, name: str, person: str, *, slips: int, limit: int = 1000) -> None:
+def judged(workspace: Workspace, name: str, person: str, *, slips: int, limit: int = 1000) -> None:
     """Somebody who likes warm answers, but for every so many-th order."""
     for _ in range(limit):
-        pair = next_pair(house, name, person)
+        pair = next_pair(workspace, name, person)
         if pair is None:
             break
         order = int(str(pair.input).rpartition(" ")[2].rstrip(")") or 0)
@@ -76,14 +76,14 @@ def judged(house: Workspace, name: str, person: str, *, slips: int, limit: int =
         if answered != "both_good" and order % slips == 0:
             answered = "b" if a else "a"
         cast_vote(
-            house,
+            workspace,
             VoteRequest(review=name, reviewer=person, token=pair.token, answered=answered),
         )
 
 
 def add_reviews(scene: Scene, folder: Path) -> None:
     """What the pages of reviews and labels show."""
-    house = scene.house.acting_as("eve")
+    workspace = scene.workspace.acting_as("eve")
     warm, short = (
         write_samples(folder, name, text, 30)
         for name, text in (("candidate", WARM), ("baseline", SHORT))
@@ -114,7 +114,7 @@ def add_reviews(scene: Scene, folder: Path) -> None:
         question="Which reply would you rather get?",
     )
     create_review(
-        house,
+        workspace,
         CreateReview(
             plan=plan,
             files={"candidate": warm, "baseline": short},
@@ -122,16 +122,16 @@ def add_reviews(scene: Scene, folder: Path) -> None:
             assets={"candidate": f"{ASSET}@1.2.0", "baseline": f"{ASSET}@1.0.0"},
         ),
     )
-    judged(house, "reply-tone", "ann", slips=9)
-    judged(house, "reply-tone", "bob", slips=12)
-    judged(house, "reply-tone", "cat", slips=100_000)
-    close_review(house, CloseReview(review="reply-tone"))
+    judged(workspace, "reply-tone", "ann", slips=9)
+    judged(workspace, "reply-tone", "bob", slips=12)
+    judged(workspace, "reply-tone", "cat", slips=100_000)
+    close_review(workspace, CloseReview(review="reply-tone"))
     three = ReviewPlan(name="three-drafts", candidates=("warm", "brief"), baseline="old")
     texts = {"warm": WARM, "brief": SHORT, "old": "Ticket {case}, {what}. Closed."}
     files = {arm: write_samples(folder, arm, text, 24) for arm, text in texts.items()}
-    create_review(house, CreateReview(plan=three, files=files))
-    judged(house, "three-drafts", "bob", slips=7)
-    close_review(house, CloseReview(review="three-drafts"))
+    create_review(workspace, CreateReview(plan=three, files=files))
+    judged(workspace, "three-drafts", "bob", slips=7)
+    close_review(workspace, CloseReview(review="three-drafts"))
     opened = ReviewPlan(
         name="parcel-replies",
         candidates=("candidate",),
@@ -139,8 +139,10 @@ def add_reviews(scene: Scene, folder: Path) -> None:
         votes_per_pair=5,
         question="Which reply would you rather get?",
     )
-    create_review(house, CreateReview(plan=opened, files={"candidate": warm, "baseline": short}))
-    judged(house, "parcel-replies", "bob", slips=9, limit=11)
+    create_review(
+        workspace, CreateReview(plan=opened, files={"candidate": warm, "baseline": short})
+    )
+    judged(workspace, "parcel-replies", "bob", slips=9, limit=11)
     mood = LabelPlan(
         name="mood",
         labels=("calm", "worried", "angry"),
@@ -148,7 +150,7 @@ def add_reviews(scene: Scene, folder: Path) -> None:
         field="target",
         question="In what mood is the writer?",
     )
-    create_labels(house, mood, write_samples(folder, "mood", SHORT, 12))
+    create_labels(workspace, mood, write_samples(folder, "mood", SHORT, 12))
     labels = LabelPlan(
         name="tone",
         labels=("friendly", "neutral", "rude"),
@@ -156,8 +158,10 @@ def add_reviews(scene: Scene, folder: Path) -> None:
         labels_per_item=2,
         question="How does this reply sound?",
     )
-    create_labels(house, labels, write_samples(folder, "tone", WARM, 6))
+    create_labels(workspace, labels, write_samples(folder, "tone", WARM, 6))
     for person, odd in (("ann", ""), ("bob", "mail-002")):
-        while (item := next_sample(house, "tone", person)) is not None:
+        while (item := next_sample(workspace, "tone", person)) is not None:
             word = "neutral" if item.id == odd else "friendly"
-            give_label(house, GiveLabel(labels="tone", reviewer=person, item=item.id, label=word))
+            give_label(
+                workspace, GiveLabel(labels="tone", reviewer=person, item=item.id, label=word)
+            )

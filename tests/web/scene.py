@@ -60,18 +60,18 @@ class Clock:
 
 
 class Scene:
-    """A house with people, and short ways to say things."""
+    """A workspace with people, and short ways to say things."""
 
     port = 0
 
     def __init__(self, store: str, clock: Any = None, **settings: Any) -> None:
         self.clock = clock or Clock()
         self.store = store
-        self.house = Workspace(store=store, clock=self.clock)
+        self.workspace = Workspace(store=store, clock=self.clock)
         self.settings = ServerSettings(**{**ROOMY, **settings})
         self.port = settings.get("port", 0)
         for person, roles in PEOPLE.items():
-            act(self.house, GrantRoles(actor="root", person=person, roles=roles))
+            act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
 
     def app(self) -> Any:
         return create_app(
@@ -90,15 +90,15 @@ class Scene:
 
     def account(self, *names: str) -> None:
         for name in names:
-            secret = self.house.people.new_link(name, self.clock())
+            secret = self.workspace.people.new_link(name, self.clock())
             # One password hash for all: hashing is slow on purpose.
-            self.house.people.use_link(secret, name, PASSWORD, self.clock())
+            self.workspace.people.use_link(secret, name, PASSWORD, self.clock())
 
     def session(self, client: httpx.Client, name: str) -> dict[str, str]:
         """Sign somebody in behind the page's back; gives the headers of fetches."""
-        if name not in {person.name for person in self.house.people.all()}:
+        if name not in {person.name for person in self.workspace.people.all()}:
             self.account(name)
-        secret = self.house.people.new_session(name, self.clock())
+        secret = self.workspace.people.new_session(name, self.clock())
         client.cookies.clear()
         client.cookies.set("gatemark", secret)
         return {"X-CSRF-Token": form_mark(secret)}
@@ -112,7 +112,7 @@ class Scene:
         now = self.clock()
         more.setdefault("title", f"{version} at {now:%H:%M}")
         made = result(ASSET, digest(version), now, **more)
-        self.house.results.append(made)
+        self.workspace.results.append(made)
         return made.id
 
     def exam(self) -> ExamRef:
@@ -120,12 +120,12 @@ class Scene:
 
     def add(self, version: str, author: str = "ann", **more: Any) -> None:
         fields: dict[str, Any] = {"kind": "prompt", "digest": digest(version), **more}
-        act(self.house, AddVersion(actor=author, asset=ASSET, version=version, **fields))
-        act(self.house, SetExam(actor="eve", asset=ASSET, exam=self.exam()))
+        act(self.workspace, AddVersion(actor=author, asset=ASSET, version=version, **fields))
+        act(self.workspace, SetExam(actor="eve", asset=ASSET, exam=self.exam()))
 
     def promote(self, version: str, to: Any, *cites: str, actor: str = "olu") -> None:
         act(
-            self.house,
+            self.workspace,
             Promote(actor=actor, asset=ASSET, version=version, to=to, result_ids=cites),
         )
 
@@ -139,7 +139,7 @@ class Scene:
 
     def approve(self, version: str, stage: Any, *cites: str, actor: str = "bob") -> None:
         act(
-            self.house,
+            self.workspace,
             Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites),
         )
 
@@ -157,8 +157,8 @@ class Scene:
 
     def clean_window(self, start: datetime) -> None:
         command: PushWindow = window(start)
-        act(self.house, command)
-        run_due(self.house, ASSET, "production")
+        act(self.workspace, command)
+        run_due(self.workspace, ASSET, "production")
 
 
 @contextmanager

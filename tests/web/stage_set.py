@@ -36,7 +36,7 @@ def build(folder: Path, **settings: Any) -> Scene:
     pins = Pins(model="small-2026-03", prompt="v7", tools={"search": "2.1"})
     scene.enable("1.0.0")
     clock.now += timedelta(hours=26)
-    run_due(scene.house, ASSET, "production")
+    run_due(scene.workspace, ASSET, "production")
     scene.canary("1.1.0", "1.0.0")
     clock.now += timedelta(minutes=1)
     start = clock.now.replace(minute=0, second=0) + timedelta(hours=1)
@@ -57,30 +57,33 @@ def build(folder: Path, **settings: Any) -> Scene:
 
 def second(scene: Scene, asset: str) -> None:
     """Another asset whose first version is up for a vote."""
-    house = scene.house
+    workspace = scene.workspace
     act(
-        house,
+        workspace,
         AddVersion(actor="ann", asset=asset, kind="prompt", version="0.9.0", digest=digest(asset)),
     )
-    act(house, SetExam(actor="eve", asset=asset, exam=scene.exam()))
-    act(house, Promote(actor="ann", asset=asset, version="0.9.0", to="evaluating"))
+    act(workspace, SetExam(actor="eve", asset=asset, exam=scene.exam()))
+    act(workspace, Promote(actor="ann", asset=asset, version="0.9.0", to="evaluating"))
     made = result(asset, digest(asset), scene.clock(), title=f"{asset} full pack")
-    house.results.append(made)
+    workspace.results.append(made)
     cites = (made.id,)
-    act(house, Promote(actor="eve", asset=asset, version="0.9.0", to="eligible", result_ids=cites))
-    act(house, Promote(actor="olu", asset=asset, version="0.9.0", to="shadow"))
+    act(
+        workspace,
+        Promote(actor="eve", asset=asset, version="0.9.0", to="eligible", result_ids=cites),
+    )
+    act(workspace, Promote(actor="olu", asset=asset, version="0.9.0", to="shadow"))
 
 
 def watched(scene: Scene, asset: str, folder: Path) -> None:
     """An asset that was enabled and then drifted out of service."""
     second(scene, asset)
     approve = Approve(actor="bob", asset=asset, version="0.9.0", stage="enabled", note="first")
-    act(scene.house, approve)
-    act(scene.house, Promote(actor="olu", asset=asset, version="0.9.0", to="enabled"))
-    push_drift(scene.house, folder, asset, NOW)
+    act(scene.workspace, approve)
+    act(scene.workspace, Promote(actor="olu", asset=asset, version="0.9.0", to="enabled"))
+    push_drift(scene.workspace, folder, asset, NOW)
 
 
-def push_drift(house: Workspace, folder: Path, asset: str, until: datetime) -> None:
+def push_drift(workspace: Workspace, folder: Path, asset: str, until: datetime) -> None:
     """Thirty quiet days and two bad ones."""
     first = until.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=32)
     path = folder / f"{asset}.points.jsonl"
@@ -101,5 +104,5 @@ def push_drift(house: Workspace, folder: Path, asset: str, until: datetime) -> N
             }
         )
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    push_points(house, [str(path)], ReadingChoices(), now=until)
-    probe(house, DriftPolicy(), now=until)
+    push_points(workspace, [str(path)], ReadingChoices(), now=until)
+    probe(workspace, DriftPolicy(), now=until)

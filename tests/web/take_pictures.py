@@ -49,9 +49,9 @@ def sign_in(page: Page, scene: Scene, address: str, name: str | None) -> None:
     page.context.clear_cookies()
     if name is None:
         return
-    if name not in {person.name for person in scene.house.people.all()}:
+    if name not in {person.name for person in scene.workspace.people.all()}:
         scene.account(name)
-    secret = scene.house.people.new_session(name, scene.clock())
+    secret = scene.workspace.people.new_session(name, scene.clock())
     page.context.add_cookies([{"name": "gatemark", "value": secret, "url": address}])
 
 
@@ -72,7 +72,7 @@ def main(folder: Path) -> None:
             page.wait_for_load_state()
             page.screenshot(path=folder / "web-failure.png", full_page=True)
             sign_in(page, scene, address, None)
-            page.goto(f"{address}/join/{scene.house.people.new_link('ina', scene.clock())}")
+            page.goto(f"{address}/join/{scene.workspace.people.new_link('ina', scene.clock())}")
             page.screenshot(path=folder / "web-join.png")
             sign_in(page, scene, address, "eve")
             page.goto(f"{address}/runs")
@@ -102,9 +102,9 @@ def main(folder: Path) -> None:
             sign_in(page, provided, address, None)
             page.goto(f"{address}/sign-in")
             page.screenshot(path=folder / "web-sign-in-provider.png")
-        provided.house.store.close()
+        provided.workspace.store.close()
         browser.close()
-        scene.house.store.close()
+        scene.workspace.store.close()
 
 
 if __name__ == "__main__":

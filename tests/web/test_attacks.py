@@ -17,12 +17,12 @@ HOSTILE = '"><script>alert(1)</script><a href="javascript:alert(2)">x</a>'
 
 
 def ballot(scene: Scene, version: str, stage: str = "enabled", **more: object) -> dict[str, object]:
-    state = read_state(scene.house, ASSET)
+    state = read_state(scene.workspace, ASSET)
     return {
         "stage": stage,
         "decision": "approve",
         "candidate_digest": digest(version),
-        "policy_digest": state.house.policy_digest,
+        "policy_digest": state.governance.policy_digest,
         "note": "looked at every failing case",
         **more,
     }
@@ -44,7 +44,7 @@ def test_a_change_without_the_mark_of_the_session_is_refused(
     assert client.post(address, json=body, headers=headers).status_code == 403
     fields = {"note": "gone"} | ({} if mark is None else {"form_mark": mark})
     assert client.post(f"/assets/{ASSET}/demote", data=fields).status_code == 403
-    assert read_state(scene.house, ASSET).asset.place("production").enabled == "1.0.0"
+    assert read_state(scene.workspace, ASSET).asset.place("production").enabled == "1.0.0"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_after_signing_in_nobody_is_sent_to_another_site(scene: Scene, client: C
 
 def test_only_files_that_a_result_keeps_can_be_had_by_it(scene: Scene, client: Client) -> None:
     sealed = scene.seal("1.0.0")
-    other = scene.house.blobs.put(b"somebody else's evidence")
+    other = scene.workspace.blobs.put(b"somebody else's evidence")
     scene.session(client, "tom")
     tries = [
         other,
@@ -127,7 +127,7 @@ def test_a_body_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         streamed = client.post("/api/v1/people", content=pieces, headers=headers | kind)
     assert [told.status_code, streamed.status_code] == [413, 413]
     assert told.headers["content-type"] == "application/problem+json"
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 def test_slow_senders_are_let_go(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_slow_senders_are_let_go(tmp_path: Path) -> None:
             slow.sendall(head + b"Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{")
             assert slow.recv(100).startswith(b"HTTP/1.1 408")
         assert client.get("/sign-in").status_code == 200
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 def test_a_name_that_is_not_ours_is_not_answered_to(scene: Scene, client: Client) -> None:
@@ -203,7 +203,7 @@ def test_of_two_approvers_at_once_one_looks_again(scene: Scene, client: Client) 
 
     with ThreadPoolExecutor(2) as threads:
         assert sorted(threads.map(send, people)) == [200, 412]
-    assert len(read_state(scene.house, ASSET).asset.approvals) == 1
+    assert len(read_state(scene.workspace, ASSET).asset.approvals) == 1
 
 
 def test_nobody_reads_by_guessing_without_a_role(scene: Scene, client: Client) -> None:
@@ -223,4 +223,4 @@ def test_too_many_requests_have_to_wait(tmp_path: Path) -> None:
         codes = [client.get("/api/v1/session") for _ in range(4)]
     assert [one.status_code for one in codes] == [200, 200, 200, 429]
     assert int(codes[-1].headers["retry-after"]) >= 1
-    scene.house.store.close()
+    scene.workspace.store.close()

@@ -16,7 +16,7 @@ from gatemark.ledger.journey import VerifyRequest, verify
 
 
 def said(scene: Scene) -> list[tuple[str, object]]:
-    events = scene.house.events.events(kind=ATTRIBUTION_REVIEWED)
+    events = scene.workspace.events.events(kind=ATTRIBUTION_REVIEWED)
     return [(event.actor, (payload or {})["verdicts"]) for event, payload in events]
 
 
@@ -62,7 +62,7 @@ def test_a_pack_owner_accepts_on_the_page_and_the_items_become_rows(
     assert json.loads(rows.text)["target"] == EXPECTED
     assert judged(client, scene, name, golden_item="reject") == 409
     assert len(said(scene)) == 1
-    assert verify(scene.house, VerifyRequest()).troubles == ()
+    assert verify(scene.workspace, VerifyRequest()).troubles == ()
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_an_attribution_of_an_earlier_build_is_listed_too(
     scene: Scene, client: Client, tmp_path: Path
 ) -> None:
     name = add_failure(scene, tmp_path)
-    (told,) = [payload for _, payload in scene.house.events.events(kind=ATTRIBUTION_SEALED)]
+    (told,) = [payload for _, payload in scene.workspace.events.events(kind=ATTRIBUTION_SEALED)]
     assert told is not None
     older = {key: told[key] for key in ("attribution", "cause", "blobs")}
     draft = EventDraft(ATTRIBUTION_SEALED, scene.clock(), "eve", ASSET, older)
-    scene.house.events.append([draft])
+    scene.workspace.events.append([draft])
     scene.session(client, "eve")
     assert client.get("/").status_code == 200
     (line,) = client.get("/api/v1/attributions").json()["items"]

@@ -8,23 +8,23 @@ from gatemark.lifecycle.state_cache import AssetStateCache, asset_state_cache, r
 
 
 def same(books: AssetStateCache, scene: Scene) -> None:
-    found, true = books.read(ASSET), replay(scene.house.events, ASSET)
-    assert (found.asset, found.house) == (true.asset, true.house)
+    found, true = books.read(ASSET), replay(scene.workspace.events, ASSET)
+    assert (found.asset, found.governance) == (true.asset, true.governance)
     assert books.names() == {ASSET}
 
 
 def test_pinned_books_say_what_the_ledger_says_whatever_was_read_before(scene: Scene) -> None:
     scene.enable("1.0.0")
-    early, late, fresh = (AssetStateCache(scene.house.events) for _ in range(3))
+    early, late, fresh = (AssetStateCache(scene.workspace.events) for _ in range(3))
     early.read(ASSET)
     late.pin()
     grant = GrantRoles(actor="root", person="zoe", roles=("viewer",))
-    act(scene.house, grant)
+    act(scene.workspace, grant)
     scene.to_shadow("1.1.0")
     for books in (early, late, fresh):
         books.pin()
         same(books, scene)
-    act(scene.house, GrantRoles(actor="root", person="zoe", roles=()))
+    act(scene.workspace, GrantRoles(actor="root", person="zoe", roles=()))
     scene.seal("1.1.0")
     scene.to_shadow("1.2.0")
     for books in (early, late, fresh):
@@ -36,15 +36,15 @@ def test_pinned_books_say_what_the_ledger_says_whatever_was_read_before(scene: S
 
 def test_what_is_pinned_stays_until_it_is_pinned_again(scene: Scene) -> None:
     scene.enable("1.0.0")
-    books = AssetStateCache(scene.house.events)
+    books = AssetStateCache(scene.workspace.events)
     books.pin()
     before = books.mark(ASSET)
     content = digest("2.0.0")
     command = AddVersion(actor="ann", asset=ASSET, kind="prompt", version="2.0.0", digest=content)
-    act(scene.house, command)
+    act(scene.workspace, command)
     assert books.mark(ASSET) == before
     assert "2.0.0" not in books.read(ASSET).asset.versions
     books.pin()
     assert "2.0.0" in books.read(ASSET).asset.versions
     assert books.mark(ASSET) != before
-    assert asset_state_cache(scene.house) is not books
+    assert asset_state_cache(scene.workspace) is not books

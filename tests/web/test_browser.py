@@ -46,7 +46,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, str
     scene = build(tmp_path_factory.mktemp("world"))
     with serving(scene.app(), scene.settings) as address:
         yield scene, address
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 @contextmanager
@@ -249,8 +249,8 @@ def test_every_page_fits_and_has_no_serious_barrier(
     browser: Browser, world: tuple[Scene, str], width: int, scheme: str
 ) -> None:
     scene, address = world
-    results = scene.house.results.lines(2)
-    failure = attribution_list(scene.house).items[0].attribution
+    results = scene.workspace.results.lines(2)
+    failure = attribution_list(scene.workspace).items[0].attribution
     pages = [
         *PAGES,
         ("eve", "/attributions"),
@@ -258,8 +258,8 @@ def test_every_page_fits_and_has_no_serious_barrier(
         ("bob", f"/results/{results[0].id}"),
         ("bob", f"/compare?before={results[0].id}&after={results[1].id}"),
         ("eve", f"/runs/{run_to_its_end(scene)}"),
-        (None, f"/join/{scene.house.people.new_link('tim', scene.clock())}"),
-        (None, f"/join/{scene.house.people.new_link(None, scene.clock())}"),
+        (None, f"/join/{scene.workspace.people.new_link('tim', scene.clock())}"),
+        (None, f"/join/{scene.workspace.people.new_link(None, scene.clock())}"),
     ]
     with watched(browser, width, scheme) as page:
         for person, path in pages:
@@ -289,11 +289,11 @@ def barriers(page: Page) -> list[tuple[str, list[str]]]:
 
 def run_to_its_end(scene: Scene) -> str:
     """The newest run that ended, one that a test of this page made or one that is made now."""
-    ended = [run for run in scene.house.page_runs.latest(50) if run.finished_at is not None]
+    ended = [run for run in scene.workspace.page_runs.latest(50) if run.finished_at is not None]
     if not ended:
         now = scene.clock()
         made = PageRun("cd" * 8, "pack.yaml", "eve", "running", None, None, "", now, now, None)
-        scene.house.page_runs.add(made)
-        scene.house.page_runs.change(made.id, "failed", now, detail="the target did not answer")
+        scene.workspace.page_runs.add(made)
+        scene.workspace.page_runs.change(made.id, "failed", now, detail="the target did not answer")
         return made.id
     return ended[0].id

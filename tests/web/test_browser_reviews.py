@@ -25,7 +25,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, str
     scene = build(tmp_path_factory.mktemp("reviews"))
     with serving(scene.app(), scene.settings) as address:
         yield scene, address
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 def text_of(path: str) -> str:
@@ -126,7 +126,9 @@ def test_a_comment_is_kept_a_skip_needs_one_and_a_vote_can_be_changed(
         expect(page.get_by_text("comment saved")).to_be_visible()
         page.get_by_role("button", name="Both bad").click()
         expect(page.get_by_text("2 of 30 answered")).to_be_visible()
-    cast = [vote for vote in scene.house.reviews.votes("parcel-replies") if vote.reviewer == "olu"]
+    cast = [
+        vote for vote in scene.workspace.reviews.votes("parcel-replies") if vote.reviewer == "olu"
+    ]
     assert [(vote.answered, vote.version, vote.reason) for vote in cast] == [
         ("skip", 1, "1 is not a vote here"),
         ("both_bad", 3, "the same text"),

@@ -92,7 +92,7 @@ def test_events_and_results_come_page_by_page_without_gaps(scene: Scene, client:
         if count:
             assert seen == sealed[::-1]
         else:
-            assert seen == list(range(scene.house.events.head().seq, 0, -1))
+            assert seen == list(range(scene.workspace.events.head().seq, 0, -1))
     some = client.get(f"/api/v1/ledger/events?subject={ASSET}&limit=3").json()
     assert [one["subject"] for one in some["items"]] == [ASSET] * 3
     assert client.get("/api/v1/ledger/events?subject=nobody").json() == {"items": [], "next": None}
@@ -131,7 +131,7 @@ def test_a_result_is_checked_again_and_a_changed_file_is_found(
     assert checked["verdict"] == "pass"
     whole = client.post("/api/v1/ledger/verification", headers=headers).json()
     assert whole["troubles"] == []
-    assert whole["events"] == scene.house.events.head().seq
+    assert whole["events"] == scene.workspace.events.head().seq
 
 
 def test_two_results_side_by_side_tell_what_got_worse(scene: Scene, client: Client) -> None:
@@ -202,7 +202,7 @@ def test_a_run_is_told_to_its_end_and_can_be_heard_from_any_point(
         assert client.get(f"/api/v1/results/{found['result_id']}").json()["actor"] == "eve"
         headers = scene.session(client, "tom")
         assert client.post("/api/v1/runs", json=body, headers=headers).status_code == 403
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 def test_a_run_whose_server_is_gone_is_interrupted_and_goes_on(tmp_path: Path, packs: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_run_whose_server_is_gone_is_interrupted_and_goes_on(tmp_path: Path, p
 
     now = scene.clock()
     lost = PageRun("ab" * 8, "pack.yaml", "eve", "running", None, None, "", now, now, None)
-    scene.house.page_runs.add(lost)
+    scene.workspace.page_runs.add(lost)
     scene.clock.now += timedelta(minutes=5)
     with scene.running() as client:
         headers = scene.session(client, "eve")
@@ -221,7 +221,7 @@ def test_a_run_whose_server_is_gone_is_interrupted_and_goes_on(tmp_path: Path, p
         assert client.post(address, headers=headers).status_code == 202
         assert events_of(client, lost.id)[-1][2]["state"] == "done"
         assert client.post(address, headers=headers).status_code == 409
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 def test_accounts_live_in_postgresql_too(postgres_url: str) -> None:
@@ -235,8 +235,8 @@ def test_accounts_live_in_postgresql_too(postgres_url: str) -> None:
         scene.session(client, "tom")
         assert client.get(f"/assets/{ASSET}").status_code == 200
     assert isinstance(Workspace(store=postgres_url).people, SqlPeople)
-    assert read_state(scene.house, ASSET).asset.place("production").enabled == "1.0.0"
-    scene.house.store.close()
+    assert read_state(scene.workspace, ASSET).asset.place("production").enabled == "1.0.0"
+    scene.workspace.store.close()
 
 
 EVERYTHING: tuple[Any, ...] = (
@@ -248,7 +248,7 @@ EVERYTHING: tuple[Any, ...] = (
 def test_whatever_the_document_allows_no_answer_is_an_error_of_the_server(tmp_path: Path) -> None:
     scene = new_scene(tmp_path)
     scene.enable("1.0.0")
-    act(scene.house, GrantRoles(actor="root", person="max", roles=EVERYTHING))
+    act(scene.workspace, GrantRoles(actor="root", person="max", roles=EVERYTHING))
     with serving(scene.app(), scene.settings) as address, Client(base_url=address) as client:
         scene.session(client, "max")
         document = client.get("/api/v1/openapi.json").json()
@@ -293,4 +293,4 @@ def test_whatever_the_document_allows_no_answer_is_an_error_of_the_server(tmp_pa
         assert tried >= 46
         # Were most of it refused at the door, nothing behind it would have been tried.
         assert answered[401] < 0.2 * answered.total(), answered
-    scene.house.store.close()
+    scene.workspace.store.close()

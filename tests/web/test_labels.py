@@ -156,7 +156,7 @@ def test_an_owner_alone_accepts_nothing_and_is_told_why(scene: Scene, client: Cl
     told = client.post("/labels/tone/items", data={"form_mark": scene.mark(client)})
     assert "Nothing was accepted" in told.text
     assert "only eve gave this label" in told.text
-    assert scene.house.labels.accepted("tone") == {}
+    assert scene.workspace.labels.accepted("tone") == {}
 
 
 def test_reviews_come_page_by_page_without_gaps(scene: Scene, client: Client) -> None:
@@ -187,4 +187,4 @@ def test_reviews_and_labels_live_in_postgresql_too(postgres_url: str) -> None:
         assert done["accepted_count"] == 3
         assert "accepted by eve" in client.get("/labels/tone/items").text
         assert client.get("/").status_code == 200
-    scene.house.store.close()
+    scene.workspace.store.close()

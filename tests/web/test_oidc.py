@@ -52,7 +52,7 @@ class Walk:
         return self.client.get(enter(self.begin(to), user))
 
     def events(self) -> list[tuple[str, str, Any]]:
-        return [(e.kind, e.actor, payload) for e, payload in self.scene.house.events.events()]
+        return [(e.kind, e.actor, payload) for e, payload in self.scene.workspace.events.events()]
 
     def refused(self, answer: httpx.Response, words: str) -> None:
         """Refused with words, on record, and nobody is in."""
@@ -79,7 +79,7 @@ def walk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Walk]:
         scene = new_scene(tmp_path, clock=clock, port=free_port(), oidc=path)
         with scene.running() as client:
             yield Walk(scene, provider, client)
-        scene.house.store.close()
+        scene.workspace.store.close()
 
 
 def test_somebody_new_comes_in_with_the_roles_of_their_groups(walk: Walk) -> None:
@@ -87,7 +87,7 @@ def test_somebody_new_comes_in_with_the_roles_of_their_groups(walk: Walk) -> Non
     assert (done.status_code, done.headers["location"]) == (303, "/ledger")
     assert walk.client.get("/ledger").status_code == 200
     assert walk.client.get("/api/v1/session").json()["person"] == "zoe@example.org"
-    assert roles_of(walk.scene.house, "zoe@example.org") == ("approver",)
+    assert roles_of(walk.scene.workspace, "zoe@example.org") == ("approver",)
     added, granted, came = walk.events()[-3:]
     assert added[:2] == ("account_added", "system")
     assert granted[:2] == ("roles_granted", "root")
@@ -118,7 +118,7 @@ def test_roles_of_the_mapping_follow_the_groups_and_other_roles_stay(walk: Walk)
     assert put.status_code == 200
     walk.provider.people["zoe"]["groups"] = []
     walk.come("zoe")
-    assert roles_of(walk.scene.house, "zoe@example.org") == ("author",)
+    assert roles_of(walk.scene.workspace, "zoe@example.org") == ("author",)
 
 
 def test_who_has_no_role_is_let_in_and_told_that_they_may_do_nothing(walk: Walk) -> None:
@@ -126,13 +126,13 @@ def test_who_has_no_role_is_let_in_and_told_that_they_may_do_nothing(walk: Walk)
     shown = walk.client.get("/")
     assert (shown.status_code, "has no role yet" in shown.text) == (403, True)
     assert walk.client.get("/api/v1/overview").status_code == 403
-    assert roles_of(walk.scene.house, "yan@example.org") == ()
+    assert roles_of(walk.scene.workspace, "yan@example.org") == ()
 
 
 @pytest.mark.parametrize("walk", ["default_role: viewer\n"], indirect=True)
 def test_a_default_role_lets_everybody_look(walk: Walk) -> None:
     assert walk.come("yan").status_code == 303
-    assert roles_of(walk.scene.house, "yan@example.org") == ("viewer",)
+    assert roles_of(walk.scene.workspace, "yan@example.org") == ("viewer",)
     assert walk.client.get("/").status_code == 200
 
 
@@ -141,10 +141,10 @@ def test_local_people_still_sign_in_and_no_first_link_is_made_when_an_admin_is_p
 ) -> None:
     shown = walk.client.get("/sign-in")
     assert "Sign in by Example" in shown.text
-    assert first_link(walk.scene.house) is not None
+    assert first_link(walk.scene.workspace) is not None
     walk.come("adi")
-    assert roles_of(walk.scene.house, "adi@example.org") == ("admin",)
-    assert first_link(walk.scene.house) is None
+    assert roles_of(walk.scene.workspace, "adi@example.org") == ("admin",)
+    assert first_link(walk.scene.workspace) is None
     walk.client.cookies.clear()
     walk.scene.account("bob")
     assert sign_in(walk.client, "bob", PASSWORD) == 303
@@ -155,7 +155,7 @@ def test_a_session_that_somebody_planted_does_not_survive_the_sign_in(walk: Walk
     planted = str(walk.client.cookies.get("gatemark"))
     assert walk.come("zoe").status_code == 303
     fresh = str(walk.client.cookies.get("gatemark", domain="127.0.0.1"))
-    people = walk.scene.house.people
+    people = walk.scene.workspace.people
     assert people.session_person(planted, walk.scene.clock()) is None
     assert fresh != planted
 
@@ -278,7 +278,7 @@ def test_a_token_that_is_not_right_in_every_way_is_refused(
 ) -> None:
     walk.provider.mint = mint
     walk.refused(walk.come("zoe"), words)
-    assert roles_of(walk.scene.house, "zoe@example.org") == ()
+    assert roles_of(walk.scene.workspace, "zoe@example.org") == ()
 
 
 def test_a_name_that_is_somebodys_already_is_never_handed_over(walk: Walk) -> None:
@@ -310,7 +310,11 @@ def test_no_roles_are_granted_in_the_name_of_somebody_who_is_no_admin(
     with provided(walk.scene.clock, free_port()) as provider:
         path.write_text(text.replace(walk.provider.issuer, provider.issuer))
         scene = Scene.__new__(Scene)
-        scene.clock, scene.store, scene.house = walk.scene.clock, walk.scene.store, walk.scene.house
+        scene.clock, scene.store, scene.workspace = (
+            walk.scene.clock,
+            walk.scene.store,
+            walk.scene.workspace,
+        )
         other = new_scene(tmp_path / "x", port=free_port(), oidc=str(path))
         scene.settings, scene.port = other.settings, other.port
         with scene.running() as client:
@@ -379,7 +383,7 @@ def test_tries_are_limited_and_a_server_without_provider_has_no_such_door(
         with few.running() as limited:
             codes = [limited.get("/sign-in/oidc").status_code for _ in range(3)]
             backs = [limited.get("/sign-in/oidc/callback").status_code for _ in range(3)]
-        few.house.store.close()
+        few.workspace.store.close()
     assert codes == [303, 303, 429]
     assert backs == [403, 403, 429]
 
@@ -393,4 +397,4 @@ def test_people_from_a_provider_live_in_postgresql_too(tmp_path: Path, postgres_
             assert Walk(scene, provider, client).come("zoe").status_code == 303
             assert client.get("/").status_code == 200
         assert Workspace(store=postgres_url).identities.people() == {"zoe@example.org"}
-        scene.house.store.close()
+        scene.workspace.store.close()

@@ -25,10 +25,10 @@ def shop(tmp_path: Path) -> Iterator[tuple[Scene, Client]]:
     shutil.copytree(Path(gatemark.packs.starter.__file__).parent, packs)
     key = tmp_path / "ledger.key"
     scene = new_scene(tmp_path, packs=(str(packs),), signing_key=str(key))
-    make_key(scene.house, key)
+    make_key(scene.workspace, key)
     with scene.running() as client:
         yield scene, client
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 def tag_of(client: Client, path: str) -> dict[str, str]:
@@ -48,7 +48,7 @@ def test_a_pack_owner_sets_the_full_pack_and_nobody_else(shop: tuple[Scene, Clie
     assert client.post(address, json=other, headers=headers | tag).status_code == 404
     done = client.post(address, json=body, headers=headers | tag)
     assert (done.status_code, done.json()["changed"]) == (200, True)
-    exam = read_state(scene.house, ASSET).asset.exam
+    exam = read_state(scene.workspace, ASSET).asset.exam
     assert exam is not None
     assert exam.pack == "parcel-mail"
     assert client.post(address, json=body, headers=headers | tag).status_code == 412
@@ -213,7 +213,7 @@ def test_checkpoints_are_signed_by_admins_with_the_key_of_the_server(
     fields = {"form_mark": scene.mark(client)}
     assert client.post("/ledger/checkpoints", data=fields).status_code == 303
     assert len(client.get(address).json()) == 2
-    events = [(event.kind, event.actor) for event, _ in scene.house.events.events()]
+    events = [(event.kind, event.actor) for event, _ in scene.workspace.events.events()]
     assert events.count(("checkpoint_asked", "root")) == 2
     checked = client.post(f"{API}/ledger/verification", headers=headers).json()
     assert (checked["verdict"], checked["checkpoints"]) == ("pass", 2)

@@ -14,7 +14,7 @@ from gatemark.workspace import Workspace
 
 
 def kinds(scene: Scene) -> list[str]:
-    return [event.kind for event, _ in scene.house.events.events()]
+    return [event.kind for event, _ in scene.workspace.events.events()]
 
 
 def sign_in(client: Client, name: str, password: str) -> int:
@@ -26,10 +26,10 @@ def sign_in(client: Client, name: str, password: str) -> int:
 
 def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
     clock = Clock()
-    house = Workspace(store=str(tmp_path / "empty"), clock=clock)
-    secret = first_link(house)
+    workspace = Workspace(store=str(tmp_path / "empty"), clock=clock)
+    secret = first_link(workspace)
     scene = Scene.__new__(Scene)
-    scene.clock, scene.store, scene.house = clock, str(tmp_path / "empty"), house
+    scene.clock, scene.store, scene.workspace = clock, str(tmp_path / "empty"), workspace
     scene.settings = new_scene(tmp_path / "other").settings
     with scene.running() as client:
         assert client.get(f"/join/{secret}").status_code == 200
@@ -41,29 +41,29 @@ def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
         assert client.get("/people").status_code == 200
         client.cookies.delete("gatemark")
         assert client.post(f"/join/{secret}", data=fields).status_code == 404
-    assert roles_of(house, "root") == ("admin",)
-    assert first_link(house) is None
+    assert roles_of(workspace, "root") == ("admin",)
+    assert first_link(workspace) is None
     stored = (tmp_path / "empty" / "gatemark.sqlite3").read_bytes()
     assert PASSWORD.encode() not in stored
     assert str(secret).encode() not in stored
-    house.store.close()
+    workspace.store.close()
 
 
 def test_where_the_ledger_has_an_admin_the_first_link_is_for_nobody_else(scene: Scene) -> None:
-    secret = first_link(scene.house)
-    assert scene.house.people.link(str(secret), scene.clock()) == ("root",)
+    secret = first_link(scene.workspace)
+    assert scene.workspace.people.link(str(secret), scene.clock()) == ("root",)
 
 
 def test_a_link_for_the_first_admin_makes_no_second_one(tmp_path: Path) -> None:
     clock, store = Clock(), str(tmp_path / "empty")
-    house, other = (Workspace(store=store, clock=clock) for _ in range(2))
-    secret = first_link(house)
-    look_now(house, once=True)
-    assert roles_of(house, "root") == ()
+    workspace, other = (Workspace(store=store, clock=clock) for _ in range(2))
+    secret = first_link(workspace)
+    look_now(workspace, once=True)
+    assert roles_of(workspace, "root") == ()
     act(other, GrantRoles(actor="root", person="root", roles=("admin",)))
-    join(house, str(secret), "bob", PASSWORD)
-    assert (roles_of(house, "root"), roles_of(house, "bob")) == (("admin",), ())
-    house.store.close()
+    join(workspace, str(secret), "bob", PASSWORD)
+    assert (roles_of(workspace, "root"), roles_of(workspace, "bob")) == (("admin",), ())
+    workspace.store.close()
     other.store.close()
 
 
@@ -89,8 +89,8 @@ def test_a_session_is_new_at_every_sign_in_and_the_one_before_ends(
     assert fresh != planted
     assert "HttpOnly" in done.headers["set-cookie"]
     assert "SameSite=lax" in done.headers["set-cookie"]
-    assert scene.house.people.session_person(planted, scene.clock()) is None
-    assert scene.house.people.session_person(fresh, scene.clock()) == "bob"
+    assert scene.workspace.people.session_person(planted, scene.clock()) is None
+    assert scene.workspace.people.session_person(fresh, scene.clock()) == "bob"
 
 
 def test_a_session_ends_by_time_by_signing_out_and_with_its_account(
@@ -109,7 +109,7 @@ def test_a_session_ends_by_time_by_signing_out_and_with_its_account(
     assert client.delete("/api/v1/people/bob", headers=headers).status_code == 200
     client.cookies.set("gatemark", bob)
     assert client.get("/").status_code == 303
-    assert roles_of(scene.house, "bob") == ()
+    assert roles_of(scene.workspace, "bob") == ()
 
 
 def test_after_too_many_tries_one_has_to_wait(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_after_too_many_tries_one_has_to_wait(tmp_path: Path) -> None:
         tries = [sign_in(client, "bob", "wrong password!") for _ in range(5)]
     assert tries == [403, 403, 403, 429, 429]
     assert kinds(scene).count("sign_in_failed") == 3
-    scene.house.store.close()
+    scene.workspace.store.close()
 
 
 def test_tokens_do_what_their_scopes_say_until_they_end(scene: Scene, client: Client) -> None:

@@ -395,7 +395,7 @@ SCORED: Final[dict[str, Row]] = {
     "choice": {"options": "{letters: ABC}", "items": (("The answer is B.", "B"), ("C", "A"))},
     "json_equal": {"options": "{ignore: [/at]}", "items": (({"a": 1, "at": 2}, {"a": 1}),)},
     "set_f1": {"options": "{}", "items": (("a, b, c", ["a", "b"]),)},
-    "token_f1": {"options": "{}", "items": (("red house door", "big red house roof"),)},
+    "token_f1": {"options": "{}", "items": (("red workspace door", "big red workspace roof"),)},
     "canary": {"options": "{forbidden_text: [SESAME]}", "items": (("Good day.", None),)},
 }
 """For each scorer its options and what is said with what was expected."""

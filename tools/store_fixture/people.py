@@ -109,29 +109,29 @@ def accounts_of_people(on: Stage) -> None:
 
     There is no command for this, only the page; so the functions behind the page are called.
     """
-    house = Workspace(store=on.store)
-    link = journey.first_link(house)
+    workspace = Workspace(store=on.store)
+    link = journey.first_link(workspace)
     if link is None:
         raise RuntimeError("the store has accounts already")
     on.clock.add(minutes=1)
-    session = journey.join(house, link, "ana", PASSWORD)
-    who = journey.by_session(house, session)
+    session = journey.join(workspace, link, "ana", PASSWORD)
+    who = journey.by_session(workspace, session)
     if who is None:
         raise RuntimeError("the session of ana is not known")
     on.clock.add(minutes=1)
-    journey.add_person(house, who, "fay", ("viewer",))
-    journey.add_person(house, who, "gus", ("auditor",))
-    journey.close_person(house, who, "gus")
-    kept: Any = journey.make_token(house, who, "nightly upload", ("read",), 30)
-    dropped = journey.make_token(house, who, "once", ("read",), 1)
-    journey.drop_token(house, who, dropped.token.id)
-    journey.sign_out(house, session)
+    journey.add_person(workspace, who, "fay", ("viewer",))
+    journey.add_person(workspace, who, "gus", ("auditor",))
+    journey.close_person(workspace, who, "gus")
+    kept: Any = journey.make_token(workspace, who, "nightly upload", ("read",), 30)
+    dropped = journey.make_token(workspace, who, "once", ("read",), 1)
+    journey.drop_token(workspace, who, dropped.token.id)
+    journey.sign_out(workspace, session)
     on.clock.add(minutes=1)
     try:
-        journey.sign_in(house, "ana", "a wrong one", where="192.0.2.7", before=None)
+        journey.sign_in(workspace, "ana", "a wrong one", where="192.0.2.7", before=None)
     except NotAllowedError:
         on.clock.add(minutes=1)
-    journey.sign_in(house, "ana", PASSWORD, where="192.0.2.7", before=None)
-    house.store.close()
+    journey.sign_in(workspace, "ana", PASSWORD, where="192.0.2.7", before=None)
+    workspace.store.close()
     on.run("serve", "--link", "fay")
     on.notes["accounts"] = {"people": ["ana", "fay", "gus"], "token": kept.token.id}

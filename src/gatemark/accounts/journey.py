@@ -75,106 +75,108 @@ class PersonLine(msgspec.Struct, frozen=True):
     is_provided: bool
 
 
-def roles_of(house: Workspace, person: str) -> tuple[Role, ...]:
+def roles_of(workspace: Workspace, person: str) -> tuple[Role, ...]:
     """What somebody may do, by the ledger."""
-    return asset_state_cache(house).read(WORKSPACE_SUBJECT).house.roles.get(person, ())
+    return asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles.get(person, ())
 
 
-def _admins(house: Workspace) -> list[str]:
-    roles = asset_state_cache(house).read(WORKSPACE_SUBJECT).house.roles
+def _admins(workspace: Workspace) -> list[str]:
+    roles = asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles
     return sorted(name for name, held in roles.items() if ADMIN in held)
 
 
-def tell(house: Workspace, kind: str, actor: str, **payload: object) -> None:
+def tell(workspace: Workspace, kind: str, actor: str, **payload: object) -> None:
     """Put something that people did at the door on record."""
-    house.events.append([EventDraft(kind, house.clock(), actor, None, payload)])
+    workspace.events.append([EventDraft(kind, workspace.clock(), actor, None, payload)])
 
 
-def first_link(house: Workspace) -> str | None:
+def first_link(workspace: Workspace) -> str | None:
     """The secret of a link for the first admin; None when somebody can sign in already.
 
     Where the ledger has an admin, the link is for that person and nobody else.
     """
-    people = [person for person in house.people.all() if not person.is_closed]
-    admins = _admins(house)
-    provided = house.identities.people() & set(admins)
+    people = [person for person in workspace.people.all() if not person.is_closed]
+    admins = _admins(workspace)
+    provided = workspace.identities.people() & set(admins)
     if any(person.has_password or person.name in provided for person in people):
         return None
-    return house.people.new_link(admins[0] if admins else None, house.clock())
+    return workspace.people.new_link(admins[0] if admins else None, workspace.clock())
 
 
-def link_for(house: Workspace, person: str) -> str:
+def link_for(workspace: Workspace, person: str) -> str:
     """A link to a new password for somebody who has an account or a role."""
-    known = {one.name for one in house.people.all() if not one.is_closed}
-    if person not in known and not roles_of(house, person):
+    known = {one.name for one in workspace.people.all() if not one.is_closed}
+    if person not in known and not roles_of(workspace, person):
         raise UnknownNameError(f"nobody is called {person}")
-    tell(house, LINK_MADE, SYSTEM, person=person)
-    return house.people.new_link(person, house.clock())
+    tell(workspace, LINK_MADE, SYSTEM, person=person)
+    return workspace.people.new_link(person, workspace.clock())
 
 
-def link_holder(house: Workspace, secret: str) -> tuple[str | None] | None:
+def link_holder(workspace: Workspace, secret: str) -> tuple[str | None] | None:
     """For whom a link is, in a tuple; None when it does not work."""
-    return house.people.link(secret, house.clock())
+    return workspace.people.link(secret, workspace.clock())
 
 
-def join(house: Workspace, secret: str, name: str, password: str) -> str:
+def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
     """Use a link: set a password and start a session. The first of all becomes admin."""
-    asset_state_cache(house).unpin()
-    is_first = link_holder(house, secret) == (None,) and not _admins(house)
+    asset_state_cache(workspace).unpin()
+    is_first = link_holder(workspace, secret) == (None,) and not _admins(workspace)
     if is_first:
-        preview(house, GrantRoles(actor=name, person=name, roles=(ADMIN,)))
-    house.people.use_link(secret, name, password, house.clock())
+        preview(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,)))
+    workspace.people.use_link(secret, name, password, workspace.clock())
     if is_first:
         note = "the first admin, by the link that the server printed"
-        act(house, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
-    tell(house, PASSWORD_SET, name)
-    return house.people.new_session(name, house.clock())
+        act(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
+    tell(workspace, PASSWORD_SET, name)
+    return workspace.people.new_session(name, workspace.clock())
 
 
-def sign_in(house: Workspace, name: str, password: str, *, where: str, before: str | None) -> str:
+def sign_in(
+    workspace: Workspace, name: str, password: str, *, where: str, before: str | None
+) -> str:
     """Start a session, a new one whatever was there before. Failures are on record."""
-    if not house.people.is_known(name, password):
-        tell(house, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
+    if not workspace.people.is_known(name, password):
+        tell(workspace, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
         raise NotAllowedError("name and password do not belong together")
     if before is not None:
-        house.people.end_session(before)
-    tell(house, SIGNED_IN, name, where=where)
-    return house.people.new_session(name, house.clock())
+        workspace.people.end_session(before)
+    tell(workspace, SIGNED_IN, name, where=where)
+    return workspace.people.new_session(name, workspace.clock())
 
 
-def sign_out(house: Workspace, secret: str) -> None:
+def sign_out(workspace: Workspace, secret: str) -> None:
     """End a session."""
-    person = house.people.session_person(secret, house.clock())
-    house.people.end_session(secret)
+    person = workspace.people.session_person(secret, workspace.clock())
+    workspace.people.end_session(secret)
     if person is not None:
-        tell(house, SIGNED_OUT, person)
+        tell(workspace, SIGNED_OUT, person)
 
 
-def look_now(house: Workspace, *, once: bool) -> None:
+def look_now(workspace: Workspace, *, once: bool) -> None:
     """Read the ledger once for what follows, or each time; the latter for whoever changes it."""
     if once:
-        asset_state_cache(house).pin()
+        asset_state_cache(workspace).pin()
     else:
-        asset_state_cache(house).unpin()
+        asset_state_cache(workspace).unpin()
 
 
-def books_mark(house: Workspace, asset: str) -> tuple[int, int]:
+def books_mark(workspace: Workspace, asset: str) -> tuple[int, int]:
     """Names what is known of an asset, for whoever keeps what was made of it."""
-    return asset_state_cache(house).mark(asset)
+    return asset_state_cache(workspace).mark(asset)
 
 
-def by_session(house: Workspace, secret: str) -> Identity | None:
+def by_session(workspace: Workspace, secret: str) -> Identity | None:
     """Who a session belongs to."""
-    person = house.people.session_person(secret, house.clock())
-    return None if person is None else Identity(person, roles_of(house, person), "session")
+    person = workspace.people.session_person(secret, workspace.clock())
+    return None if person is None else Identity(person, roles_of(workspace, person), "session")
 
 
-def by_token(house: Workspace, text: str) -> Identity | None:
+def by_token(workspace: Workspace, text: str) -> Identity | None:
     """Who a token belongs to, and what it may do."""
-    token = house.people.token_holder(text, house.clock())
+    token = workspace.people.token_holder(text, workspace.clock())
     if token is None:
         return None
-    return Identity(token.person, roles_of(house, token.person), "token", token.scopes)
+    return Identity(token.person, roles_of(workspace, token.person), "token", token.scopes)
 
 
 def _require_admin(identity: Identity, what: str) -> None:
@@ -182,13 +184,13 @@ def _require_admin(identity: Identity, what: str) -> None:
         raise NotAllowedError(f"{identity.person} must be admin, in person, to {what}")
 
 
-def people(house: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
+def people(workspace: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
     """Everybody with an account or a role; for admins and auditors."""
     if not {ADMIN, "auditor"} & set(identity.roles):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
-    roles = asset_state_cache(house).read(WORKSPACE_SUBJECT).house.roles
-    accounts = {person.name: person for person in house.people.all()}
-    provided = house.identities.people()
+    roles = asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles
+    accounts = {person.name: person for person in workspace.people.all()}
+    provided = workspace.identities.people()
     return tuple(
         PersonLine(
             name=name,
@@ -201,55 +203,57 @@ def people(house: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
     )
 
 
-def add_person(house: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> str:
+def add_person(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> str:
     """An account with roles; gives the secret of the link to its password."""
     _require_admin(identity, "add people")
     command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
-    preview(house, command)
-    house.people.add(name, house.clock())
-    tell(house, ACCOUNT_ADDED, identity.person, person=name)
-    act(house, command)
-    return house.people.new_link(name, house.clock())
+    preview(workspace, command)
+    workspace.people.add(name, workspace.clock())
+    tell(workspace, ACCOUNT_ADDED, identity.person, person=name)
+    act(workspace, command)
+    return workspace.people.new_link(name, workspace.clock())
 
 
-def set_roles(house: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> None:
+def set_roles(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> None:
     """Give somebody exactly these roles."""
     _require_admin(identity, "grant roles")
-    if name not in {line.name for line in people(house, identity)}:
+    if name not in {line.name for line in people(workspace, identity)}:
         raise UnknownNameError(f"nobody is called {name}")
-    act(house, GrantRoles(actor=identity.person, person=name, roles=tuple(roles)))
+    act(workspace, GrantRoles(actor=identity.person, person=name, roles=tuple(roles)))
 
 
-def new_link(house: Workspace, identity: Identity, name: str) -> str:
+def new_link(workspace: Workspace, identity: Identity, name: str) -> str:
     """A link to a new password, made by an admin for somebody else."""
     _require_admin(identity, "make links")
-    if name not in {line.name for line in people(house, identity) if not line.is_closed}:
+    if name not in {line.name for line in people(workspace, identity) if not line.is_closed}:
         raise UnknownNameError(f"nobody is called {name}")
-    tell(house, LINK_MADE, identity.person, person=name)
-    return house.people.new_link(name, house.clock())
+    tell(workspace, LINK_MADE, identity.person, person=name)
+    return workspace.people.new_link(name, workspace.clock())
 
 
-def close_person(house: Workspace, identity: Identity, name: str) -> None:
+def close_person(workspace: Workspace, identity: Identity, name: str) -> None:
     """Close an account and take its roles away."""
     _require_admin(identity, "close accounts")
     if name == identity.person:
         raise RefusedError("nobody closes their own account")
-    if name not in {line.name for line in people(house, identity)}:
+    if name not in {line.name for line in people(workspace, identity)}:
         raise UnknownNameError(f"nobody is called {name}")
-    act(house, GrantRoles(actor=identity.person, person=name, roles=()))
-    if house.people.close(name):
-        tell(house, ACCOUNT_CLOSED, identity.person, person=name)
+    act(workspace, GrantRoles(actor=identity.person, person=name, roles=()))
+    if workspace.people.close(name):
+        tell(workspace, ACCOUNT_CLOSED, identity.person, person=name)
 
 
 def make_token(
-    house: Workspace, identity: Identity, label: str, scopes: Sequence[Scope], days: int
+    workspace: Workspace, identity: Identity, label: str, scopes: Sequence[Scope], days: int
 ) -> NewToken:
     """A token for oneself; made in person, so that no token makes another."""
     if identity.way != "session":
         raise NotAllowedError("tokens are made by people who are signed in, not by tokens")
-    token, secret = house.people.new_token(identity.person, label, scopes, days, house.clock())
+    token, secret = workspace.people.new_token(
+        identity.person, label, scopes, days, workspace.clock()
+    )
     tell(
-        house,
+        workspace,
         TOKEN_MADE,
         identity.person,
         id=token.id,
@@ -259,18 +263,18 @@ def make_token(
     return NewToken(token, secret)
 
 
-def my_tokens(house: Workspace, identity: Identity) -> tuple[Token, ...]:
+def my_tokens(workspace: Workspace, identity: Identity) -> tuple[Token, ...]:
     """The tokens of oneself."""
-    return house.people.tokens(identity.person)
+    return workspace.people.tokens(identity.person)
 
 
-def drop_token(house: Workspace, identity: Identity, token: str) -> Token:
+def drop_token(workspace: Workspace, identity: Identity, token: str) -> Token:
     """End a token of oneself, or of anybody as an admin."""
     owner = None if identity.is_admin else identity.person
-    before = {one.id for one in house.people.tokens(owner) if one.revoked_at is None}
-    found = house.people.revoke_token(token, owner, house.clock())
+    before = {one.id for one in workspace.people.tokens(owner) if one.revoked_at is None}
+    found = workspace.people.revoke_token(token, owner, workspace.clock())
     if found is None:
         raise UnknownNameError(f"there is no token {token}")
     if token in before:
-        tell(house, TOKEN_REVOKED, identity.person, id=token, person=found.person)
+        tell(workspace, TOKEN_REVOKED, identity.person, id=token, person=found.person)
     return found

@@ -50,11 +50,11 @@ class Finished(msgspec.Struct, frozen=True):
     back_to: str
 
 
-def begin(house: Workspace, way: SignInWay, redirect_uri: str, back_to: str) -> Begun:
+def begin(workspace: Workspace, way: SignInWay, redirect_uri: str, back_to: str) -> Begun:
     """Start a try. The provider is asked first: a try that leads nowhere is not kept."""
-    now = house.clock()
+    now = workspace.clock()
     way.provider.metadata(now)
-    secret = house.identities.new_try(back_to, now)
+    secret = workspace.identities.new_try(back_to, now)
     return Begun(secret, way.provider.address_of_sign_in(secret, redirect_uri, now))
 
 
@@ -68,7 +68,7 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     before: str | None
 
 
-def finish(house: Workspace, way: SignInWay, back: Return) -> Finished:
+def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
     """A session for whom the provider vouches for, a new one whatever was there before.
 
     1. The try must be this browser's, fresh, and used for the first time.
@@ -77,26 +77,26 @@ def finish(house: Workspace, way: SignInWay, back: Return) -> Finished:
     4. Roles that the mapping names follow the claims.
     5. The session that the browser had before ends.
     """
-    asset_state_cache(house).unpin()
+    asset_state_cache(workspace).unpin()
     name: str | None = None
     try:
         if not back.secret:
             raise NotAllowedError("this browser began no sign-in; begin anew")
         check_state(back.answer, back.secret)
-        back_to = house.identities.use_try(back.secret, house.clock())
-        claims = way.provider.claims(back.answer, back.secret, back.redirect_uri, house.clock())
+        back_to = workspace.identities.use_try(back.secret, workspace.clock())
+        claims = way.provider.claims(back.answer, back.secret, back.redirect_uri, workspace.clock())
         name = _name(way.settings, claims)
-        person = _account(house, way, claims, name)
-        _set_roles(house, way.settings, person, claims)
+        person = _account(workspace, way, claims, name)
+        _set_roles(workspace, way.settings, person, claims)
     except GatemarkError as error:
         known = {} if name is None else {"name": name}
         reason = str(error)[:200]
-        tell(house, SIGN_IN_FAILED, SYSTEM, where=back.where, way=WAY, reason=reason, **known)
+        tell(workspace, SIGN_IN_FAILED, SYSTEM, where=back.where, way=WAY, reason=reason, **known)
         raise
     if back.before is not None:
-        house.people.end_session(back.before)
-    tell(house, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer)
-    return Finished(house.people.new_session(person, house.clock()), back_to)
+        workspace.people.end_session(back.before)
+    tell(workspace, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer)
+    return Finished(workspace.people.new_session(person, workspace.clock()), back_to)
 
 
 def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
@@ -118,23 +118,23 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
     return name
 
 
-def _account(house: Workspace, way: SignInWay, claims: Mapping[str, Any], name: str) -> str:
+def _account(workspace: Workspace, way: SignInWay, claims: Mapping[str, Any], name: str) -> str:
     issuer, subject = way.settings.issuer, str(claims["sub"])
-    known = house.identities.person(issuer, subject)
+    known = workspace.identities.person(issuer, subject)
     if known is not None:
         return known
-    if roles_of(house, name):
+    if roles_of(workspace, name):
         # Who acts from the command line has a name in the ledger and no account.
         raise NotAllowedError(f"{name} is the name of somebody else here")
-    house.identities.add(issuer, subject, name, house.clock())
-    tell(house, ACCOUNT_ADDED, SYSTEM, person=name, way=WAY, issuer=issuer)
+    workspace.identities.add(issuer, subject, name, workspace.clock())
+    tell(workspace, ACCOUNT_ADDED, SYSTEM, person=name, way=WAY, issuer=issuer)
     return name
 
 
 def _set_roles(
-    house: Workspace, settings: OidcSettings, person: str, claims: Mapping[str, Any]
+    workspace: Workspace, settings: OidcSettings, person: str, claims: Mapping[str, Any]
 ) -> None:
-    held = frozenset(roles_of(house, person))
+    held = frozenset(roles_of(workspace, person))
     wanted: frozenset[Role] = (held - managed_roles(settings)) | mapped_roles(settings, claims)
     if not wanted and settings.default_role == "viewer":
         wanted = frozenset({"viewer"})
@@ -144,7 +144,7 @@ def _set_roles(
     roles = in_order(wanted)
     command = GrantRoles(actor=settings.granted_by, person=person, roles=roles, note=note)
     try:
-        preview(house, command)
+        preview(workspace, command)
     except RefusedError as error:
         raise NotAllowedError(f"{person} cannot get the roles of the mapping: {error}") from error
-    act(house, command)
+    act(workspace, command)

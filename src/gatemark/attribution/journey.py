@@ -75,7 +75,7 @@ class Attributed(msgspec.Struct, frozen=True):
 
 
 def attribute(
-    house: Workspace, request: AttributeRequest, on_progress: Progress | None = None
+    workspace: Workspace, request: AttributeRequest, on_progress: Progress | None = None
 ) -> Attributed:
     """Find what made a decision go wrong."""
     decision = _judged(_picked(read_decisions(request.decision), request), request)
@@ -102,7 +102,7 @@ def attribute(
         replay=fact,
         changes=smallest,
     )
-    return Attributed(found, _sealed(house, found, decision) if request.seal else None)
+    return Attributed(found, _sealed(workspace, found, decision) if request.seal else None)
 
 
 def _picked(decisions: Sequence[Decision], request: AttributeRequest) -> Decision:
@@ -202,18 +202,18 @@ def _oracle(decision: Decision, plan: ReplayPlan) -> Oracle | None:
     return lambda ended: "right" if canonical_bytes(ended) in right else "wrong"
 
 
-def _sealed(house: Workspace, found: Attribution, decision: Decision) -> Event:
+def _sealed(workspace: Workspace, found: Attribution, decision: Decision) -> Event:
     """Keep the attribution and its decision, and say so in the ledger."""
     document = canonical_bytes(found)
     kept = {
-        "attribution": house.blobs.put(document),
-        "decision": house.blobs.put(canonical_bytes(decision)),
+        "attribution": workspace.blobs.put(document),
+        "decision": workspace.blobs.put(canonical_bytes(decision)),
     }
     asset = None if decision.asset is UNSET else decision.asset
     draft = EventDraft(
         kind=ATTRIBUTION_SEALED,
-        at=house.clock(),
-        actor=house.actor,
+        at=workspace.clock(),
+        actor=workspace.actor,
         subject=asset,
         payload={
             "attribution": found.id,
@@ -223,5 +223,5 @@ def _sealed(house: Workspace, found: Attribution, decision: Decision) -> Event:
             "blobs": kept,
         },
     )
-    (event,) = house.events.append([draft])
+    (event,) = workspace.events.append([draft])
     return event

@@ -73,11 +73,11 @@ class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def sealed_attribution(house: Workspace, reference: str) -> ReviewedAttribution:
+def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribution:
     """A sealed attribution by its id or the beginning of it, checked against its digest."""
     kept = {
         str(payload["attribution"]): payload["blobs"]
-        for _, payload in house.events.events(kind=ATTRIBUTION_SEALED)
+        for _, payload in workspace.events.events(kind=ATTRIBUTION_SEALED)
         if payload is not None
     }
     matching = [name for name in kept if name.startswith(reference)]
@@ -85,19 +85,19 @@ def sealed_attribution(house: Workspace, reference: str) -> ReviewedAttribution:
         found = "is not the beginning of one" if len(matching) != 1 else "is too short"
         raise UnknownNameError(f"{reference!r} {found} of {len(kept)} sealed attributions")
     (name,) = matching
-    attribution = read_attribution(name, house.blobs.get(kept[name]["attribution"]))
-    decision = read_stored(house.blobs.get(kept[name]["decision"]), Decision)
+    attribution = read_attribution(name, workspace.blobs.get(kept[name]["attribution"]))
+    decision = read_stored(workspace.blobs.get(kept[name]["decision"]), Decision)
     judgement = decision.judgement
     return ReviewedAttribution(
         attribution=attribution,
         reviewer="" if judgement is UNSET else judgement.reviewer,
-        said=_said(house, name),
+        said=_said(workspace, name),
     )
 
 
-def review_attribution(house: Workspace, request: ReviewAttribution) -> ReviewedAttribution:
+def review_attribution(workspace: Workspace, request: ReviewAttribution) -> ReviewedAttribution:
     """Accept or turn down proposals, in the ledger, once each."""
-    found = sealed_attribution(house, request.attribution)
+    found = sealed_attribution(workspace, request.attribution)
     verdicts: dict[ProposalKind, Verdict] = dict.fromkeys(request.accept, "accepted")
     for kind in request.reject:
         if kind in verdicts:
@@ -106,7 +106,7 @@ def review_attribution(house: Workspace, request: ReviewAttribution) -> Reviewed
     if not verdicts:
         raise UsageError("name proposals to accept or to reject")
     check_words(request.note, "a note")
-    _check(house, found, verdicts)
+    _check(workspace, found, verdicts)
     payload = {
         "attribution": found.attribution.id,
         "decision": found.attribution.decision,
@@ -114,9 +114,9 @@ def review_attribution(house: Workspace, request: ReviewAttribution) -> Reviewed
         "note": request.note,
     }
     subject = f"attribution:{found.attribution.id}"
-    draft = EventDraft(ATTRIBUTION_REVIEWED, house.clock(), house.actor, subject, payload)
-    house.events.append([draft])
-    return msgspec.structs.replace(found, said=_said(house, found.attribution.id))
+    draft = EventDraft(ATTRIBUTION_REVIEWED, workspace.clock(), workspace.actor, subject, payload)
+    workspace.events.append([draft])
+    return msgspec.structs.replace(found, said=_said(workspace, found.attribution.id))
 
 
 def accepted_items(found: ReviewedAttribution) -> bytes:
@@ -128,27 +128,27 @@ def accepted_items(found: ReviewedAttribution) -> bytes:
 
 
 def _check(
-    house: Workspace, found: ReviewedAttribution, verdicts: dict[ProposalKind, Verdict]
+    workspace: Workspace, found: ReviewedAttribution, verdicts: dict[ProposalKind, Verdict]
 ) -> None:
-    rules = read_state(house, "*").house
+    rules = read_state(workspace, "*").governance
     proposed = {one.kind for one in found.attribution.proposals}
     for kind in verdicts:
         if kind not in proposed:
             named_kinds = ", ".join(sorted(proposed)) or "nothing"
             raise UsageError(f"the attribution proposes {named_kinds}, not {kind}")
-        require_role(rules, house.actor, JUDGES[kind], f"judge a {kind.replace('_', ' ')}")
+        require_role(rules, workspace.actor, JUDGES[kind], f"judge a {kind.replace('_', ' ')}")
         if kind in found.said:
             before = found.said[kind]
             raise RefusedError(f"{kind} was {before.verdict} by {before.by} already")
-    if house.actor == found.reviewer:
+    if workspace.actor == found.reviewer:
         raise NotAllowedError(
-            f"{house.actor} judged the decision; somebody else must judge what follows from it"
+            f"{workspace.actor} judged the decision; somebody else must judge what follows from it"
         )
 
 
-def _said(house: Workspace, name: str) -> dict[ProposalKind, Said]:
+def _said(workspace: Workspace, name: str) -> dict[ProposalKind, Said]:
     said: dict[ProposalKind, Said] = {}
-    for event, payload in house.events.events(subject=f"attribution:{name}"):
+    for event, payload in workspace.events.events(subject=f"attribution:{name}"):
         if event.kind == ATTRIBUTION_REVIEWED and payload is not None:
             for kind, verdict in payload["verdicts"].items():
                 said.setdefault(

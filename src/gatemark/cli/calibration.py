@@ -70,7 +70,7 @@ def refit(**flags: Any) -> int:
       gatemark calibration refit samples.jsonl --out refit
       gatemark calibration refit samples.jsonl --out refit --as sorter@1.1.0
     """
-    house = Workspace(store=flags["store"])
+    workspace = Workspace(store=flags["store"])
     request = RefitRequest(
         path=flags["file"],
         kind=flags["kind"],
@@ -82,7 +82,7 @@ def refit(**flags: Any) -> int:
         note=flags["note"],
     )
     choices = ReadingChoices(max_errors=flags["max_errors"])
-    found = refit_calibration(house, request, choices, actor=flags["actor"] or house.actor)
+    found = refit_calibration(workspace, request, choices, actor=flags["actor"] or workspace.actor)
     if flags["json"]:
         print_json(found)
     else:

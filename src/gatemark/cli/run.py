@@ -80,7 +80,7 @@ def run_command(**flags: Any) -> int:
       gatemark run packs/support-triage.yaml --resume
     """
     check_formats(flags["output"])
-    house = Workspace(store=flags["store"], engine=flags["engine"], actor=flags["actor"])
+    workspace = Workspace(store=flags["store"], engine=flags["engine"], actor=flags["actor"])
     choices = RunChoices(
         jobs=flags["jobs"],
         resume=flags["resume"],
@@ -88,12 +88,12 @@ def run_command(**flags: Any) -> int:
         limit=flags["limit"],
         candidate=None if flags["candidate"] is None else _recorded(flags["candidate"]),
         baseline=_baseline(flags["baseline"]),
-        names=_names(house, candidate=flags["as_version"], baseline=flags["against"]),
+        names=_names(workspace, candidate=flags["as_version"], baseline=flags["against"]),
     )
     # What a Python target prints must not get between a script and the JSON document.
     with _call_progress() as progress, redirect_stdout(sys.stderr):
         result = run_pack(
-            house,
+            workspace,
             flags["pack"],
             choices,
             waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
@@ -103,15 +103,15 @@ def run_command(**flags: Any) -> int:
     return show_result(result, flags)
 
 
-def _names(house: Workspace, **versions: str | None) -> dict[str, AssetRef]:
+def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:
     """What the arms are known as, where the user vouches for it."""
     given = {arm: text for arm, text in versions.items() if text is not None}
     if not given:
         return {}
     from gatemark.lifecycle.assets import version_ref  # noqa: PLC0415 - only vouching needs the books
 
-    house.existing_store()
-    return {arm: version_ref(house, parse_version_ref(text)) for arm, text in given.items()}
+    workspace.existing_store()
+    return {arm: version_ref(workspace, parse_version_ref(text)) for arm, text in given.items()}
 
 
 def _baseline(text: str | None) -> dict[str, str] | str | None:

@@ -71,10 +71,10 @@ def list_(**flags: Any) -> None:
       gatemark schedule list
       gatemark schedule list --schedules schedules.yaml --runs 10
     """
-    house = Workspace(store=flags["store"])
-    now: datetime = flags["now"] or house.clock()
-    lines = list_schedules(house, read_plan(flags["schedules"]), now)
-    runs = recent_runs(house, flags["runs"]) if flags["runs"] else []
+    workspace = Workspace(store=flags["store"])
+    now: datetime = flags["now"] or workspace.clock()
+    lines = list_schedules(workspace, read_plan(flags["schedules"]), now)
+    runs = recent_runs(workspace, flags["runs"]) if flags["runs"] else []
     if flags["json"]:
         print_json({"schedules": lines, "runs": runs})
         return
@@ -106,11 +106,11 @@ def tick(**flags: Any) -> None:
       gatemark schedule tick
       gatemark schedule tick --now 2026-03-01T00:20:00Z --dry-run --json
     """
-    house = Workspace(store=flags["store"])
-    now: datetime = flags["now"] or house.clock()
+    workspace = Workspace(store=flags["store"])
+    now: datetime = flags["now"] or workspace.clock()
     plan = read_plan(flags["schedules"])
     if flags["dry_run"]:
-        due = due_now(house, plan, now)
+        due = due_now(workspace, plan, now)
         if flags["json"]:
             print_json({"at": now, "due": due})
         for occasion in () if flags["json"] else due:
@@ -118,7 +118,7 @@ def tick(**flags: Any) -> None:
         return
     alert_plan = read_alert_plan(flags["alerts"]) if flags["alerts"] else None
     done = tick_schedules(
-        house,
+        workspace,
         plan,
         now=now,
         worker=worker_name(),
@@ -150,7 +150,7 @@ def run(**flags: Any) -> None:
     Example:
       gatemark schedule run --schedules schedules.yaml
     """
-    house = Workspace(store=flags["store"])
+    workspace = Workspace(store=flags["store"])
     plan = read_plan(flags["schedules"])
     alert_plan = read_alert_plan(flags["alerts"]) if flags["alerts"] else None
     stopping = threading.Event()
@@ -158,10 +158,10 @@ def run(**flags: Any) -> None:
         signal.signal(number, lambda *_: stopping.set())
     count = 0
     while not stopping.is_set():
-        now = house.clock()
+        now = workspace.clock()
         try:
             done = tick_schedules(
-                house,
+                workspace,
                 plan,
                 now=now,
                 worker=worker_name(),
@@ -174,7 +174,7 @@ def run(**flags: Any) -> None:
         count += 1
         if flags["ticks"] is not None and count >= flags["ticks"]:
             return
-        stopping.wait(max(0.05, seconds_until_next(plan, house.clock(), flags["every"])))
+        stopping.wait(max(0.05, seconds_until_next(plan, workspace.clock(), flags["every"])))
 
 
 @schedule_command.command("fire")
@@ -190,9 +190,9 @@ def fire_(**flags: Any) -> None:
     Example:
       gatemark schedule fire threat --id feed-2026-03-01
     """
-    house = Workspace(store=flags["store"])
-    now: datetime = flags["now"] or house.clock()
-    fresh = fire(house, flags["kind"], flags["identity"], asset=flags["asset"], now=now)
+    workspace = Workspace(store=flags["store"])
+    now: datetime = flags["now"] or workspace.clock()
+    fresh = fire(workspace, flags["kind"], flags["identity"], asset=flags["asset"], now=now)
     click.echo("noted" if fresh else "known already")
 
 

@@ -1,4 +1,4 @@
-"""The demo of drift: an enabled asset gets worse day by day, and the house takes it out of service.
+"""The demo of drift: an enabled asset gets worse day by day, and the workspace takes it out of service.
 
 Everything is real: a pack is run and sealed, people promote on it, points are pushed, probes act.
 Only the clock is the demo's own.
@@ -88,17 +88,17 @@ def demo_drift(folder: Path) -> Iterator[DriftStep]:
     """Enabled, drifting, warned, breached, demoted, refused, examined anew, back."""
     folder.mkdir(parents=True, exist_ok=True)
     clock = _Clock(START)
-    house = Workspace(store=str(folder / "drift-store"), actor="demo", clock=clock)
+    workspace = Workspace(store=str(folder / "drift-store"), actor="demo", clock=clock)
     shutil.rmtree(folder / "drift-store", ignore_errors=True)
     pack = _write_pack(folder / "drift-pack")
-    first = _enable(house, clock, pack)
-    yield _step(house, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}")
-    healthy = _live(house, clock, folder, 0, HEALTHY_DAYS)
+    first = _enable(workspace, clock, pack)
+    yield _step(workspace, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}")
+    healthy = _live(workspace, clock, folder, 0, HEALTHY_DAYS)
     yield DriftStep("healthy", "OK", healthy.level, f"{HEALTHY_DAYS} days go by: {healthy.reason}")
-    yield from _decline(house, clock, folder)
+    yield from _decline(workspace, clock, folder)
     page = folder / "drift.html"
-    write_whole(page, [_page(house, clock.now)])
-    yield from _return(house, clock, pack, first)
+    write_whole(page, [_page(workspace, clock.now)])
+    yield from _return(workspace, clock, pack, first)
 
 
 def _write_pack(folder: Path) -> Path:
@@ -107,41 +107,41 @@ def _write_pack(folder: Path) -> Path:
     return folder / "pack.yaml"
 
 
-def _enable(house: Workspace, clock: _Clock, pack: Path) -> Result:
+def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
     """The first version: examined, registered, voted for, enabled."""
     for person, roles in PEOPLE.items():
-        act(house, GrantRoles(actor="root", person=person, roles=roles))
-    result = run_pack(house, str(pack), RunChoices())
+        act(workspace, GrantRoles(actor="root", person=person, roles=roles))
+    result = run_pack(workspace, str(pack), RunChoices())
     ref = parse_version_ref(f"{ASSET}@{VERSION}")
-    add_version(house, NewVersion(ref=ref, kind="prompt", result=result.id), actor="ann")
-    set_exam(house, ASSET, str(pack), actor="pam")
-    _promote(house, clock, "evaluating", "ann")
-    _promote(house, clock, "eligible", "eve", result.id)
-    _promote(house, clock, "shadow", "olu")
-    _vote_and_enable(house, clock)
+    add_version(workspace, NewVersion(ref=ref, kind="prompt", result=result.id), actor="ann")
+    set_exam(workspace, ASSET, str(pack), actor="pam")
+    _promote(workspace, clock, "evaluating", "ann")
+    _promote(workspace, clock, "eligible", "eve", result.id)
+    _promote(workspace, clock, "shadow", "olu")
+    _vote_and_enable(workspace, clock)
     return result
 
 
-def _vote_and_enable(house: Workspace, clock: _Clock) -> None:
+def _vote_and_enable(workspace: Workspace, clock: _Clock) -> None:
     clock.on()
-    act(house, Approve(actor="bob", asset=ASSET, version=VERSION, stage="enabled"))
-    _promote(house, clock, "enabled", "olu")
+    act(workspace, Approve(actor="bob", asset=ASSET, version=VERSION, stage="enabled"))
+    _promote(workspace, clock, "enabled", "olu")
 
 
-def _promote(house: Workspace, clock: _Clock, to: Stage, actor: str, *cites: str) -> None:
+def _promote(workspace: Workspace, clock: _Clock, to: Stage, actor: str, *cites: str) -> None:
     clock.on()
     command = Promote(actor=actor, asset=ASSET, version=VERSION, to=to, result_ids=cites)
-    act(house, command)
+    act(workspace, command)
 
 
-def _live(house: Workspace, clock: _Clock, folder: Path, first: int, count: int) -> DriftSignal:
+def _live(workspace: Workspace, clock: _Clock, folder: Path, first: int, count: int) -> DriftSignal:
     """Days in which nothing happens; the last signal."""
     for day in range(first, first + count):
-        found = _day(house, clock, folder, day, RATE)
+        found = _day(workspace, clock, folder, day, RATE)
     return _signal(found)
 
 
-def _day(house: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -> Probe:
+def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -> Probe:
     """One day of golden items, pushed when it is over, and probed."""
     clock.to_day(day + 1)
     draw = random.Random(SEED * 1000 + day)  # noqa: S311 - a demo, not a secret
@@ -155,52 +155,52 @@ def _day(house: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -
     }
     path = folder / "drift-points.jsonl"
     write_whole(path, [msgspec.json.encode(point) + b"\n"])
-    push_points(house, [str(path)], ReadingChoices(), now=clock.now)
-    return probe(house, DriftPolicy(), now=clock.now)
+    push_points(workspace, [str(path)], ReadingChoices(), now=clock.now)
+    return probe(workspace, DriftPolicy(), now=clock.now)
 
 
-def _decline(house: Workspace, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
+def _decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
     """It gets worse every day: a warning first, then a breach."""
     waiting = [("warning", "WARN", "shadow"), ("breach", "BREACH", "demoted")]
     for late in range(MOST_DAYS):
-        found = _day(house, clock, folder, HEALTHY_DAYS + late, RATE - FALL * (late + 1))
+        found = _day(workspace, clock, folder, HEALTHY_DAYS + late, RATE - FALL * (late + 1))
         signal = _signal(found)
         while waiting and signal.level == waiting[0][1]:
             name, level, stage = waiting.pop(0)
             yield DriftStep(name, level, signal.level, f"{METRIC}: {signal.reason}")
             told = next((done.outcome for done in found.actions if done.act != "tell"), "nothing")
-            yield _step(house, f"after the {name}", stage, told)
+            yield _step(workspace, f"after the {name}", stage, told)
         if not waiting:
             return
     for name, level, _ in waiting:
         yield DriftStep(name, level, "never", f"no {level} within {MOST_DAYS} days")
 
 
-def _return(house: Workspace, clock: _Clock, pack: Path, first: Result) -> Iterator[DriftStep]:
+def _return(workspace: Workspace, clock: _Clock, pack: Path, first: Result) -> Iterator[DriftStep]:
     """Back only by a fresh result: the old one is refused, a new run is accepted."""
-    _promote(house, clock, "evaluating", "ann")
+    _promote(workspace, clock, "evaluating", "ann")
     try:
-        _promote(house, clock, "eligible", "eve", first.id)
+        _promote(workspace, clock, "eligible", "eve", first.id)
         yield DriftStep("old result", "refused", "accepted", "the old result was enough")
     except RefusedError as error:
         yield DriftStep("old result", "refused", "refused", error.lines()[-1])
     clock.now += timedelta(hours=1)
-    fresh = run_pack(house, str(pack), RunChoices())
+    fresh = run_pack(workspace, str(pack), RunChoices())
     yield DriftStep(
         "fresh result", "pass", fresh.verdict, f"the pack is run again: {fresh.id[:19]}"
     )
-    _promote(house, clock, "eligible", "eve", fresh.id)
-    _promote(house, clock, "shadow", "olu")
+    _promote(workspace, clock, "eligible", "eve", fresh.id)
+    _promote(workspace, clock, "shadow", "olu")
     clock.on()
-    closed = probe(house, DriftPolicy(), now=clock.now).closed
+    closed = probe(workspace, DriftPolicy(), now=clock.now).closed
     because = closed[0].closed_because if closed else "the episode is still open"
     yield DriftStep("episode", "closed", "closed" if closed else "open", str(because))
-    _vote_and_enable(house, clock)
-    yield _step(house, "return", "enabled", f"{ASSET}@{VERSION} serves again")
+    _vote_and_enable(workspace, clock)
+    yield _step(workspace, "return", "enabled", f"{ASSET}@{VERSION} serves again")
 
 
-def _step(house: Workspace, name: str, planned: str, line: str) -> DriftStep:
-    stage = read_state(house, ASSET).asset.track(PRODUCTION, VERSION).stage
+def _step(workspace: Workspace, name: str, planned: str, line: str) -> DriftStep:
+    stage = read_state(workspace, ASSET).asset.track(PRODUCTION, VERSION).stage
     return DriftStep(name, planned, stage, line)
 
 
@@ -208,7 +208,7 @@ def _signal(found: Probe) -> DriftSignal:
     return next(s for s in found.signals if (s.asset, s.metric) == (ASSET, METRIC))
 
 
-def _page(house: Workspace, now: datetime) -> bytes:
+def _page(workspace: Workspace, now: datetime) -> bytes:
     from gatemark.drift.views.page import render_drift  # noqa: PLC0415 - an extra
 
-    return render_drift(drift_view(house, DriftPolicy(), ASSET, now))
+    return render_drift(drift_view(workspace, DriftPolicy(), ASSET, now))

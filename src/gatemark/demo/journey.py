@@ -1,4 +1,4 @@
-"""The demo: the bundled synthetic data walked through the whole house."""
+"""The demo: the bundled synthetic data walked through the whole workspace."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ class DemoStep(msgspec.Struct, frozen=True):
 def run_demo(folder: Path) -> Iterator[DemoStep]:
     """Two exams; each has a baseline that passes and a candidate that fails as planted."""
     folder.mkdir(parents=True, exist_ok=True)
-    house = Workspace(store=str(folder / "store"), actor="demo")
+    workspace = Workspace(store=str(folder / "store"), actor="demo")
     for arm in PAIRS:
-        yield _agreement(house, folder, arm)
-    yield from _packs(house, folder)
+        yield _agreement(workspace, folder, arm)
+    yield from _packs(workspace, folder)
 
 
-def _agreement(house: Workspace, folder: Path, arm: str) -> DemoStep:
+def _agreement(workspace: Workspace, folder: Path, arm: str) -> DemoStep:
     name = f"pairs_{arm}.jsonl"
     _unpack(name, folder / name)
     scored = score_agreement(
-        house, {}, ReadingChoices(), pairs=str(folder / name), seal=True, title=PAIRS[arm]
+        workspace, {}, ReadingChoices(), pairs=str(folder / name), seal=True, title=PAIRS[arm]
     )
     write_attachments(str(folder / arm), scored.attachments)
     return _step(folder, arm, "pass" if arm == "baseline" else "fail", scored.result)
 
 
-def _packs(house: Workspace, folder: Path) -> Iterator[DemoStep]:
+def _packs(workspace: Workspace, folder: Path) -> Iterator[DemoStep]:
     pack = folder / "pack"
     shutil.rmtree(pack, ignore_errors=True)
     write_starter(pack)
     path = pack / "pack.yaml"
-    result = run_pack(house, str(path), RunChoices())
+    result = run_pack(workspace, str(path), RunChoices())
     yield _step(folder, "pack-baseline", "pass", result)
     _unpack("sorter_v2.py", pack / "sorter_v2.py")
     changed = pack / "pack-v2.yaml"
     changed.write_text(path.read_text().replace('"sorter:candidate"', '"sorter_v2:answer"'))
-    result = run_pack(house, str(changed), RunChoices())
+    result = run_pack(workspace, str(changed), RunChoices())
     yield _step(folder, "pack-candidate", "fail", result)
 
 

@@ -76,7 +76,9 @@ class Stagehand:
     def __init__(self, folder: Path, now: datetime) -> None:
         self.clock = DemoClock(now - timedelta(hours=36))
         self.folder = folder
-        self.house = Workspace(store=str(folder / "lifecycle-store"), actor=ANN, clock=self.clock)
+        self.workspace = Workspace(
+            store=str(folder / "lifecycle-store"), actor=ANN, clock=self.clock
+        )
         self.pack = folder / "lifecycle-pack"
         shutil.rmtree(folder / "lifecycle-store", ignore_errors=True)
         shutil.rmtree(self.pack, ignore_errors=True)
@@ -87,7 +89,7 @@ class Stagehand:
         lines: list[str] = []
         for command in commands:
             try:
-                lines.extend(lines_of(act(self.house, command)))
+                lines.extend(lines_of(act(self.workspace, command)))
             except RefusedError as error:
                 told = (*lines, *(f"refused: {line}" for line in error.lines()))
                 return LifecycleAct(title, told, was_refused=True, planned=refuse)
@@ -103,12 +105,12 @@ class Stagehand:
         text = path.read_text(encoding="utf-8").replace("sorter:candidate", candidate)
         variant = self.pack / f"pack-{candidate.partition(':')[2]}.yaml"
         variant.write_text(text, encoding="utf-8")
-        return run_pack(self.house, str(variant), RunChoices())
+        return run_pack(self.workspace, str(variant), RunChoices())
 
     def add(self, version: str, result: Result, *pins: str) -> CommandResult:
         ref = VersionRef(asset=ASSET, version=version)
         new = NewVersion(ref=ref, kind="classifier", result=result.id, pins=pins)
-        return add_version(self.house, new, actor=ANN)
+        return add_version(self.workspace, new, actor=ANN)
 
     def promote(self, version: str, to: Stage, *cites: str) -> Promote:
         return Promote(actor=ANN, asset=ASSET, version=version, to=to, result_ids=cites)
@@ -118,13 +120,13 @@ class Stagehand:
 
     def window(self) -> tuple[CommandResult, ...]:
         """Fifteen minutes of quiet traffic on both arms, pushed and judged."""
-        start = canary_state(self.house, ASSET).next_window
+        start = canary_state(self.workspace, ASSET).next_window
         self.clock.now = start + WINDOW
         lines = [_arm(start, arm, keys=400) for arm in ("canary", "baseline")]
         path = self.folder / "canary-window.jsonl"
         write_whole(path, [canonical_bytes(line) + b"\n" for line in lines])
-        pushed = push_windows(self.house, ASSET, str(path), actor=ANN)
-        return (*pushed, *run_due(self.house, ASSET, "production"))
+        pushed = push_windows(self.workspace, ASSET, str(path), actor=ANN)
+        return (*pushed, *run_due(self.workspace, ASSET, "production"))
 
 
 def _arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
@@ -162,10 +164,10 @@ def demo_lifecycle(folder: Path, now: datetime) -> Iterator[LifecycleAct]:
 
 def _first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     grants = [GrantRoles(actor=ANN, person=person, roles=roles) for person, roles in ROLES.items()]
-    yield hand.play("Ann sets up the house; Bob may approve", *grants)
+    yield hand.play("Ann sets up the workspace; Bob may approve", *grants)
     result = hand.examine("sorter:baseline")
     added = hand.add("1.0.0", result, "model=sorter-1")
-    exam = set_exam(hand.house, ASSET, str(hand.pack / "pack.yaml"), actor=ANN)
+    exam = set_exam(hand.workspace, ASSET, str(hand.pack / "pack.yaml"), actor=ANN)
     yield hand.told("Ann adds version 1.0.0 and names its full pack", added, exam)
     yield hand.play(
         "It passed the pack, so that it may go to shadow",
@@ -218,7 +220,7 @@ def _pages(hand: Stagehand) -> LifecycleAct:
     from gatemark.lifecycle.views.page import render_history, render_why  # noqa: PLC0415
 
     history, reasons = hand.folder / "history.html", hand.folder / "why.html"
-    write_whole(history, [render_history(asset_history(hand.house, ASSET))])
+    write_whole(history, [render_history(asset_history(hand.workspace, ASSET))])
     ref = VersionRef(asset=ASSET, version="1.1.0")
-    write_whole(reasons, [render_why(why(hand.house, ref))])
+    write_whole(reasons, [render_why(why(hand.workspace, ref))])
     return LifecycleAct("What was live when, and why", (str(history), str(reasons)))

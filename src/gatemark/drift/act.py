@@ -45,31 +45,31 @@ class Acts(msgspec.Struct, frozen=True):
     to_tell: frozenset[str]
 
 
-def act_on(house: Workspace, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> Acts:
+def act_on(workspace: Workspace, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> Acts:
     """Do about each episode what the policy says for the stage of its asset, once."""
     # A probe that died may have closed episodes without saying so.
-    ended = {episode.id: episode for episode in (*house.memories.untold(), *ticked.closed)}
+    ended = {episode.id: episode for episode in (*workspace.memories.untold(), *ticked.closed)}
     episodes = (*ended.values(), *ticked.open)
-    known = house.memories.acts([episode.id for episode in episodes]) if episodes else []
+    known = workspace.memories.acts([episode.id for episode in episodes]) if episodes else []
     did = {(one.episode, one.act, one.level) for one in known}
     told = {one.episode: one.events for one in known if one.act == TOLD}
     done = [
-        _tell_closed(house, episode, now)
+        _tell_closed(workspace, episode, now)
         for episode in ended.values()
         if episode.id in told and (episode.id, CLOSED, "OK") not in did
     ]
     to_tell: set[str] = set()
     for episode in ticked.open:
         if (episode.id, TOLD, episode.level) not in did:
-            news = _tell(house, episode, now)
+            news = _tell(workspace, episode, now)
             told[episode.id] = news.events
             done.append(news)
-        stand = standing(house, episode.asset)
+        stand = standing(workspace, episode.asset)
         acts = policy.acts_for(stand.stage, episode.level)
         if "alert" in acts:
             to_tell.add(episode.id)
         done.extend(
-            _move(house, episode, wanted, stand, told[episode.id], now=now)
+            _move(workspace, episode, wanted, stand, told[episode.id], now=now)
             for wanted in acts
             if wanted != "alert" and (episode.id, wanted, episode.level) not in did
         )
@@ -77,7 +77,7 @@ def act_on(house: Workspace, policy: DriftPolicy, ticked: Ticked, *, now: dateti
 
 
 def tell_levels(
-    house: Workspace,
+    workspace: Workspace,
     signals: Sequence[DriftSignal],
     before: Mapping[tuple[str, str, str], str],
     kinds: Mapping[str, AssetKind | None],
@@ -95,8 +95,8 @@ def tell_levels(
         and before.get((signal.asset, signal.metric, signal.detector)) not in ALARMS
     ]
     for start in range(0, len(news), BATCH):
-        at = event_moment(house, now)
-        house.events.append(
+        at = event_moment(workspace, now)
+        workspace.events.append(
             [
                 _draft(signal, at, {"reason": signal.reason})
                 for signal in news[start : start + BATCH]
@@ -116,18 +116,18 @@ def episode_payload(episode: Episode) -> dict[str, Any]:
     }
 
 
-def _tell(house: Workspace, episode: Episode, now: datetime) -> ActionRecord:
-    draft = _draft(episode, event_moment(house, now), episode_payload(episode))
-    (event,) = house.events.append([draft])
-    return _kept(house, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
+def _tell(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
+    draft = _draft(episode, event_moment(workspace, now), episode_payload(episode))
+    (event,) = workspace.events.append([draft])
+    return _kept(workspace, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
 
 
-def _tell_closed(house: Workspace, episode: Episode, now: datetime) -> ActionRecord:
+def _tell_closed(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
     over = msgspec.structs.replace(episode, level="OK")
     because = episode.closed_because or "it is over"
     payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
-    (event,) = house.events.append([_draft(over, event_moment(house, now), payload)])
-    return _kept(house, over, CLOSED, because, now, events=(event.seq,))
+    (event,) = workspace.events.append([_draft(over, event_moment(workspace, now), payload)])
+    return _kept(workspace, over, CLOSED, because, now, events=(event.seq,))
 
 
 def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, Any]) -> EventDraft:
@@ -144,7 +144,7 @@ def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, Any]) 
 
 
 def _move(
-    house: Workspace,
+    workspace: Workspace,
     episode: Episode,
     wanted: Act,
     stand: LiveVersion,
@@ -154,7 +154,7 @@ def _move(
 ) -> ActionRecord:
     """Take authority away, citing the signals; a refusal is an outcome too."""
     try:
-        acted = act(house, _command(episode, wanted, stand, signals))
+        acted = act(workspace, _command(episode, wanted, stand, signals))
     except RefusedError as error:
         # It may be possible at the next tick, so that it does not count as done.
         return _done(episode, wanted, f"refused: {error}", ())
@@ -162,8 +162,8 @@ def _move(
         return _done(episode, wanted, f"failed: {error}", ())
     if not acted.is_change:
         # It cites the signals: an act that cites nothing could be anybody's.
-        return _kept(house, episode, wanted, f"was so already: {wanted}", now, events=signals)
-    return _kept(house, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
+        return _kept(workspace, episode, wanted, f"was so already: {wanted}", now, events=signals)
+    return _kept(workspace, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
 
 
 def _command(
@@ -214,7 +214,7 @@ def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) ->
 
 
 def _kept(
-    house: Workspace,
+    workspace: Workspace,
     episode: Episode,
     name: str,
     outcome: str,
@@ -222,7 +222,7 @@ def _kept(
     *,
     events: tuple[int, ...],
 ) -> ActionRecord:
-    house.memories.note_act(
+    workspace.memories.note_act(
         KeptAct(
             episode=episode.id,
             act=name,
@@ -235,8 +235,8 @@ def _kept(
     return _done(episode, name, outcome, events)
 
 
-def event_moment(house: Workspace, now: datetime) -> datetime:
+def event_moment(workspace: Workspace, now: datetime) -> datetime:
     """Now, or the last event's moment where our clock is behind the ledger."""
-    head = house.events.head()
-    last = [event.at for event, _ in house.events.events(head.seq - 1)] if head.seq else []
+    head = workspace.events.head()
+    last = [event.at for event, _ in workspace.events.events(head.seq - 1)] if head.seq else []
     return max([now, *last])

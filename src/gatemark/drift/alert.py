@@ -123,7 +123,7 @@ AnySink = WebhookSink | FileSink | CommandSink | MailSink
 
 
 class AlertPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All sinks of a house."""
+    """All sinks of a workspace."""
 
     sinks: tuple[AnySink, ...] = ()
 

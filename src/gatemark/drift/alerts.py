@@ -53,7 +53,7 @@ def read_alert_plan(path: str) -> AlertPlan:
 
 
 def queue_alerts(
-    house: Workspace,
+    workspace: Workspace,
     plan: AlertPlan,
     policy: DriftPolicy,
     found: Acts,
@@ -68,11 +68,11 @@ def queue_alerts(
     """
     if not plan.sinks:
         return
-    known = house.memories.acts([episode.id for episode in episodes]) if episodes else []
+    known = workspace.memories.acts([episode.id for episode in episodes]) if episodes else []
     for episode in episodes:
-        stage = standing(house, episode.asset).stage
+        stage = standing(workspace, episode.asset).stage
         if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):
-            queue_one(house, plan, _episode_alert(episode, (*known, *found.done), now))
+            queue_one(workspace, plan, _episode_alert(episode, (*known, *found.done), now))
     watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
     for signal in signals:
         if signal.level != "STALE":
@@ -84,14 +84,14 @@ def queue_alerts(
         gap = int(max(signal.extras.values(), default=0))
         if signal.window is not None and gap < limit:
             continue
-        stand = standing(house, signal.asset)
+        stand = standing(workspace, signal.asset)
         if stand.is_registered and stand.stage is None:
             # Nothing is served, so that silence is no news.
             continue
         if signal.window is None:
             gap = _windows_without(stand, watch, now)
         if gap >= limit and "alert" in policy.acts_for(stand.stage, "STALE"):
-            queue_one(house, plan, _stale_alert(signal, gap, now))
+            queue_one(workspace, plan, _stale_alert(signal, gap, now))
 
 
 def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> int:
@@ -102,14 +102,14 @@ def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> 
     return int((now - stand.since).total_seconds()) // length
 
 
-def send_pending(house: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]:
+def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]:
     """Hand everything that waits to its sink; what does not arrive waits for the next time.
 
     A sink that failed once is not tried again in the same tick, so that it costs its time once.
     """
     sinks = {sink.name: sink for sink in plan.sinks}
     delivered = []
-    for queued in house.alerts.pending():
+    for queued in workspace.alerts.pending():
         sink = sinks.get(queued.sink)
         if sink is None:
             continue
@@ -119,18 +119,18 @@ def send_pending(house: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]:
         except DeliveryError as error:
             trouble = str(error)
             del sinks[sink.name]
-        if house.alerts.mark(queued, trouble, house.clock()) == GIVEN_UP:
+        if workspace.alerts.mark(queued, trouble, workspace.clock()) == GIVEN_UP:
             trouble = f"{trouble}; given up after {queued.attempts + 1} attempts"
         alert = queued.alert
         delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, trouble))
     return tuple(delivered)
 
 
-def queue_one(house: Workspace, plan: AlertPlan, alert: Alert) -> None:
+def queue_one(workspace: Workspace, plan: AlertPlan, alert: Alert) -> None:
     """Keep an alert for the sinks that want it."""
     wanted = [sink.name for sink in plan.sinks if sink.takes(alert)]
     if wanted:
-        house.alerts.queue(alert, wanted)
+        workspace.alerts.queue(alert, wanted)
 
 
 def _episode_alert(episode: Episode, done: Iterable[ActionRecord | Act], now: datetime) -> Alert:

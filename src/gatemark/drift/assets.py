@@ -33,18 +33,18 @@ class LiveVersion(msgspec.Struct, frozen=True):
     is_registered: bool = False
 
 
-def registered_kinds(house: Workspace, asset: str | None = None) -> dict[str, AssetKind | None]:
+def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str, AssetKind | None]:
     """The kind of every registered asset, or of one."""
     kinds: dict[str, AssetKind | None] = {}
-    for event, payload in house.events.events(kind=ASSET_REGISTERED, subject=asset):
+    for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
         if event.subject and payload is not None:
             kinds.setdefault(event.subject, payload.get("kind"))
     return kinds
 
 
-def standing(house: Workspace, asset: str) -> LiveVersion:
+def standing(workspace: Workspace, asset: str) -> LiveVersion:
     """The stage of an asset: of its canary if one runs, else of what serves, else of its shadow."""
-    known = read_state(house, asset).asset
+    known = read_state(workspace, asset).asset
     place = known.place(PRODUCTION)
     stage: WatchedStage
     if place.canary is not None:
@@ -62,10 +62,10 @@ def standing(house: Workspace, asset: str) -> LiveVersion:
 class Served:
     """Which candidate of an asset served when, by its digest; of every asset, looked up once."""
 
-    def __init__(self, house: Workspace) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
-        self._registered = registered_kinds(house)
-        for event, payload in house.events.events(kind=KIND_OF[VersionMoved]):
+        self._registered = registered_kinds(workspace)
+        for event, payload in workspace.events.events(kind=KIND_OF[VersionMoved]):
             line = recorded(event, payload)
             if line is None or not isinstance(line.fact, VersionMoved):
                 continue
@@ -90,31 +90,31 @@ class Served:
         return False
 
 
-def latest_stage(house: Workspace, asset: str) -> tuple[str | None, str | None]:
+def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | None]:
     """Version and stage that drift acts on, or of the version that moved last."""
-    found = standing(house, asset)
-    tracks = read_state(house, asset).asset.place(PRODUCTION).tracks
+    found = standing(workspace, asset)
+    tracks = read_state(workspace, asset).asset.place(PRODUCTION).tracks
     if found.version is None and tracks:
         last = max(tracks.values(), key=lambda track: track.seq)
         return last.version, last.stage.replace("_", " ")
     return found.version, found.stage
 
 
-def rearming(house: Workspace, episode: Episode) -> BaselineReset | None:
+def rearming(workspace: Workspace, episode: Episode) -> BaselineReset | None:
     """When the asset of an episode last started anew, as far as the episode is concerned.
 
     Another version took over, or the one that was moved for it came back on a result from after
     it showed. A version that only entered shadow beside a live one is no start.
     """
-    place = read_state(house, episode.asset).asset.place(PRODUCTION)
-    stands = standing(house, episode.asset).version
-    moved = _moved_by(house, episode)
+    place = read_state(workspace, episode.asset).asset.place(PRODUCTION)
+    stands = standing(workspace, episode.asset).version
+    moved = _moved_by(workspace, episode)
     starts = [
         (moment, track.seq, track)
         for track in place.tracks.values()
         if (moment := _start(track, place)) is not None
         and (track.stage != "shadow" or track.version == stands)
-        and (track.version not in moved or _is_fresh(house, episode, track))
+        and (track.version not in moved or _is_fresh(workspace, episode, track))
     ]
     left = [
         (track.since, track.seq, track)
@@ -143,10 +143,10 @@ def _start(track: Track, place: Place) -> datetime | None:
     return track.since if track.cause in _STARTS else None
 
 
-def _moved_by(house: Workspace, episode: Episode) -> frozenset[str]:
+def _moved_by(workspace: Workspace, episode: Episode) -> frozenset[str]:
     """The versions that lost their stage for an episode."""
-    numbers = {seq for one in house.memories.acts([episode.id]) for seq in one.events}
-    moves = house.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
+    numbers = {seq for one in workspace.memories.acts([episode.id]) for seq in one.events}
+    moves = workspace.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
     return frozenset(
         str(payload["version"])
         for event, payload in moves
@@ -154,10 +154,10 @@ def _moved_by(house: Workspace, episode: Episode) -> frozenset[str]:
     )
 
 
-def _is_fresh(house: Workspace, episode: Episode, track: Track) -> bool:
+def _is_fresh(workspace: Workspace, episode: Episode, track: Track) -> bool:
     """Whether a version cites a result from after its episode showed."""
     showed = (episode.breached or episode.opened).end
-    known = Citations(house, episode.asset, must_go_on=True)
+    known = Citations(workspace, episode.asset, must_go_on=True)
     return any(known[name].sealed_at >= showed for name in track.result_ids if name in known)
 
 

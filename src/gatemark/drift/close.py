@@ -29,23 +29,23 @@ class CloseRequest(msgspec.Struct, frozen=True, kw_only=True):
     cite: str | None = None
 
 
-def close_episode(house: Workspace, request: CloseRequest, now: datetime) -> Episode:
+def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) -> Episode:
     """Close an episode and start a new baseline; a breach needs a fresh result that passed.
 
     This gives no authority back: the asset stays in its stage until it is promoted.
     """
     if not request.reason.strip():
         raise UsageError("say why with --reason")
-    episode = _find(house, request.episode)
-    cited = _checked_citation(house, episode, request.cite)
+    episode = _find(workspace, request.episode)
+    cited = _checked_citation(workspace, episode, request.cite)
     because = f"closed by {request.actor}: {request.reason}"
     if cited is not None:
         because += f" (citing {cited})"
     over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)
-    seen = house.memories.last_tick()
-    rows = _forgotten(house, episode, now)
-    tell = recording_events(house, now)
-    with house.memories.recording(seen, max(now, seen.at or now), tell) as recorder:
+    seen = workspace.memories.last_tick()
+    rows = _forgotten(workspace, episode, now)
+    tell = recording_events(workspace, now)
+    with workspace.memories.recording(seen, max(now, seen.at or now), tell) as recorder:
         recorder.keep_memories(rows)
         recorder.keep_episodes([over])
     payload = {
@@ -59,10 +59,10 @@ def close_episode(house: Workspace, request: CloseRequest, now: datetime) -> Epi
         "baseline_digest": episode.baseline_digest,
     }
     draft = EventDraft(
-        DRIFT_SIGNAL, event_moment(house, now), request.actor, episode.asset, payload
+        DRIFT_SIGNAL, event_moment(workspace, now), request.actor, episode.asset, payload
     )
-    (event,) = house.events.append([draft])
-    house.memories.note_act(
+    (event,) = workspace.events.append([draft])
+    workspace.memories.note_act(
         Act(
             episode=episode.id,
             act=CLOSED,
@@ -75,11 +75,11 @@ def close_episode(house: Workspace, request: CloseRequest, now: datetime) -> Epi
     return over
 
 
-def _find(house: Workspace, reference: str) -> Episode:
+def _find(workspace: Workspace, reference: str) -> Episode:
     wanted = reference.removeprefix("sha256:")
     found = [
         episode
-        for episode in house.memories.episodes(only_open=True)
+        for episode in workspace.memories.episodes(only_open=True)
         if len(wanted) >= SHORTEST and episode.id.removeprefix("sha256:").startswith(wanted)
     ]
     if len(found) != 1:
@@ -87,7 +87,7 @@ def _find(house: Workspace, reference: str) -> Episode:
     return found[0]
 
 
-def _checked_citation(house: Workspace, episode: Episode, cite: str | None) -> str | None:
+def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) -> str | None:
     if cite is None:
         if episode.level == "BREACH":
             raise RefusedError(
@@ -95,7 +95,7 @@ def _checked_citation(house: Workspace, episode: Episode, cite: str | None) -> s
                 "cite one with --cite"
             )
         return None
-    result = house.results.get(cite)
+    result = workspace.results.get(cite)
     breached = (episode.breached or episode.opened).end
     about = "" if result.candidate is None else result.candidate.id.partition("/")[0]
     if about != episode.asset:
@@ -112,13 +112,13 @@ def _checked_citation(house: Workspace, episode: Episode, cite: str | None) -> s
     return result.id
 
 
-def _forgotten(house: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
+def _forgotten(workspace: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
     """The memory of the episode's series without it: a baseline that starts now."""
     rows = []
-    for series in house.points.series(episode.asset):
+    for series in workspace.points.series(episode.asset):
         if series.metric != episode.metric:
             continue
-        kept = house.memories.memories([series.id]).get((series.id, episode.detector))
+        kept = workspace.memories.memories([series.id]).get((series.id, episode.detector))
         if kept is None:
             continue
         memory = kept.memory

@@ -50,7 +50,7 @@ class GatheredCohorts(NamedTuple):
 
 
 def gather(
-    house: Workspace,
+    workspace: Workspace,
     policy: DriftPolicy,
     now: datetime,
     kinds: Mapping[str, AssetKind | None],
@@ -87,7 +87,7 @@ def gather(
         )
         for (place, _, _), members in groups.items()
     )
-    _fill(house.points, cohorts)
+    _fill(workspace.points, cohorts)
     for cohort in cohorts:
         cohort.close()
     return GatheredCohorts(cohorts, tuple(unwatched))

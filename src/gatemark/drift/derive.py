@@ -55,19 +55,19 @@ class Derived(msgspec.Struct, frozen=True):
 
 
 def derive_points(
-    house: Workspace, request: DeriveRequest, choices: ReadingChoices, *, now: datetime
+    workspace: Workspace, request: DeriveRequest, choices: ReadingChoices, *, now: datetime
 ) -> Derived:
     """Count what is recorded into closed windows and push them; doing it again changes nothing."""
     window_s = seconds_of(request.window)
     points: list[dict[str, Any]] = []
     not_served = 0
     if request.results:
-        found, not_served = _from_results(house, request.asset, window_s)
+        found, not_served = _from_results(workspace, request.asset, window_s)
         points.extend(found)
     points.extend(_from_logs(request, choices, window_s))
     points.extend(_from_decisions(request, choices, window_s))
     closed = [point for point in points if point["end"] <= now]
-    with open_push(house, now) as pusher:
+    with open_push(workspace, now) as pusher:
         door = PointIngest(pusher, now)
         for point in closed:
             door.add(msgspec.convert(point, Point))
@@ -76,17 +76,17 @@ def derive_points(
 
 
 def _from_results(
-    house: Workspace, asset: str | None, window_s: int
+    workspace: Workspace, asset: str | None, window_s: int
 ) -> tuple[list[dict[str, Any]], int]:
     """One point per suite and occasion: a result reached again on another day is another point.
 
     Says also how many results were left out, because they are about something that did not serve.
     """
-    results, served = house.results, Served(house)
+    results, served = workspace.results, Served(workspace)
     known: dict[str, Result] = {}
     points: list[dict[str, Any]] = []
     not_served = 0
-    for event, payload in house.events.events(kind=RESULT_SEALED):
+    for event, payload in workspace.events.events(kind=RESULT_SEALED):
         if payload is None:
             continue
         name = str(payload["result_id"])

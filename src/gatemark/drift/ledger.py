@@ -25,21 +25,21 @@ MOST_ASSETS: Final = 20
 
 
 @contextmanager
-def open_push(house: Workspace, now: datetime) -> Iterator[Pusher]:
+def open_push(workspace: Workspace, now: datetime) -> Iterator[Pusher]:
     """A push of points that the ledger tells of; every way in goes through here."""
-    with house.points.pushing(int(now.timestamp()), PushEvents(house, now)) as pusher:
+    with workspace.points.pushing(int(now.timestamp()), PushEvents(workspace, now)) as pusher:
         yield pusher
 
 
 class PushEvents:
     """Tells the ledger of one push."""
 
-    def __init__(self, house: Workspace, now: datetime) -> None:
-        self._house = house
-        self._events = house.store.events
+    def __init__(self, workspace: Workspace, now: datetime) -> None:
+        self._workspace = workspace
+        self._events = workspace.store.events
         self._now = now
         # Read once: all events of a push are of one moment.
-        self._at = house.clock()
+        self._at = workspace.clock()
 
     def next_number(self, connection: sa.Connection) -> int:
         """The number of the first event of the push, after one that covers what is there."""
@@ -72,32 +72,32 @@ class PushEvents:
         )
 
     def _add(self, connection: sa.Connection, said: Sequence[PointsPushed]) -> Sequence[Event]:
-        actor = SYSTEM if any(one.adopted for one in said) else self._house.actor
+        actor = SYSTEM if any(one.adopted for one in said) else self._workspace.actor
         payloads = [as_payload(one) for one in said]
         return self._events.add(
             connection, lambda last: _drafts(POINTS_PUSHED, payloads, actor, _at(self._at, last))
         )
 
 
-def cover_existing_points(house: Workspace) -> Event | None:
+def cover_existing_points(workspace: Workspace) -> Event | None:
     """Let the ledger cover points that were pushed before it told of pushes.
 
     For a store that was just brought to layout 0007. Gives the event; None when there is nothing
     to cover, or the ledger covers points already.
     """
-    teller = PushEvents(house, house.clock())
-    with house.store.database.writing() as connection:
+    teller = PushEvents(workspace, workspace.clock())
+    with workspace.store.database.writing() as connection:
         return teller.cover_existing(connection) if has_batches(connection) else None
 
 
 def recording_events(
-    house: Workspace, now: datetime
+    workspace: Workspace, now: datetime
 ) -> Callable[[sa.Connection, DriftRecorded], None]:
     """What tells the ledger that a probe, or closing an episode, wrote something down."""
 
     def tell(connection: sa.Connection, said: DriftRecorded) -> None:
         payload = as_payload(said)
-        house.store.events.add(
+        workspace.store.events.add(
             connection, lambda last: _drafts(DRIFT_RECORDED, [payload], SYSTEM, _at(now, last))
         )
 

@@ -70,25 +70,25 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    house: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None
+    workspace: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None
 ) -> Evaluation:
     """Judge what is due without writing anything."""
-    series = house.points.series(asset)
-    kinds = registered_kinds(house, asset)
-    kept = house.memories.memories([one.id for one in series] if asset else None)
+    series = workspace.points.series(asset)
+    kinds = registered_kinds(workspace, asset)
+    kept = workspace.memories.memories([one.id for one in series] if asset else None)
     recalled = _recalled(kept, policy.digest)
-    gathered = gather(house, policy, now, kinds, series, kept=recalled)
+    gathered = gather(workspace, policy, now, kinds, series, kept=recalled)
     changed = _written_since(gathered.cohorts, recalled)
     if changed:
         recalled |= changed
-        gathered = gather(house, policy, now, kinds, series, kept=recalled)
+        gathered = gather(workspace, policy, now, kinds, series, kept=recalled)
     again = {series_id for series_id, _ in changed}
-    over = _over(house, recalled)
+    over = _over(workspace, recalled)
     memories = tuple(
         Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts
     )
     cohorts = list(zip(gathered.cohorts, memories, strict=True))
-    ticked = tick(cohorts, policy, now, _starts(house, kinds))
+    ticked = tick(cohorts, policy, now, _starts(workspace, kinds))
     silent = _never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
     return Evaluation(
@@ -104,7 +104,7 @@ def evaluate(
 
 
 def probe(
-    house: Workspace,
+    workspace: Workspace,
     policy: DriftPolicy,
     *,
     now: datetime,
@@ -114,20 +114,20 @@ def probe(
     """One tick: judge, remember, tell the ledger, act, tell the owners. Nothing is done twice."""
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
-        seen = house.memories.last_tick()
-        found = evaluate(house, policy, now)
+        seen = workspace.memories.last_tick()
+        found = evaluate(workspace, policy, now)
         notes = _notes(found, seen, now)
         # What was over at an earlier moment is over now, too: such windows are judged by any clock.
         if dry_run or (_is_back(seen, now) and not found.ticked.judged_windows):
             return _probed(found, policy, now, notes)
         try:
-            _record(house, found, policy, seen, now)
+            _record(workspace, found, policy, seen, now)
         except ConflictError:
             continue
-        tell_levels(house, found.signals, _levels_before(found), found.kinds, now=now)
-        acts = act_on(house, policy, found.ticked, now=now)
+        tell_levels(workspace, found.signals, _levels_before(found), found.kinds, now=now)
+        acts = act_on(workspace, policy, found.ticked, now=now)
         queue_alerts(
-            house,
+            workspace,
             plan,
             policy,
             acts,
@@ -135,7 +135,7 @@ def probe(
             signals=found.signals,
             now=now,
         )
-        return _probed(found, policy, now, notes, acts.done, alerts=send_pending(house, plan))
+        return _probed(found, policy, now, notes, acts.done, alerts=send_pending(workspace, plan))
     raise ConflictError(f"other probes were faster {ATTEMPTS} times in a row; nothing was recorded")
 
 
@@ -188,17 +188,17 @@ def _of_cohort(
 
 
 def _starts(
-    house: Workspace, kinds: Mapping[str, AssetKind | None]
+    workspace: Workspace, kinds: Mapping[str, AssetKind | None]
 ) -> Callable[[Episode], BaselineReset | None]:
     """When the registered asset of an episode started anew."""
-    return lambda episode: rearming(house, episode) if episode.asset in kinds else None
+    return lambda episode: rearming(workspace, episode) if episode.asset in kinds else None
 
 
-def _over(house: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
+def _over(workspace: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
     """The episodes that are over, where windows are judged again that may have opened them."""
     if all(memory.seen for memory in recalled.values()):
         return frozenset()
-    return frozenset(e.id for e in house.memories.episodes() if not e.is_open)
+    return frozenset(e.id for e in workspace.memories.episodes() if not e.is_open)
 
 
 def _never_pushed(
@@ -245,9 +245,9 @@ def _levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
 
 
 def _record(
-    house: Workspace, found: Evaluation, policy: DriftPolicy, seen: LastTick, now: datetime
+    workspace: Workspace, found: Evaluation, policy: DriftPolicy, seen: LastTick, now: datetime
 ) -> None:
-    with house.memories.recording(seen, now, recording_events(house, now)) as recorder:
+    with workspace.memories.recording(seen, now, recording_events(workspace, now)) as recorder:
         recorder.keep_memories(_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
 

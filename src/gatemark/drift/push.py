@@ -33,7 +33,7 @@ CLOCK_TOLERANCE_S: Final = 60
 
 
 def push_points(
-    house: Workspace,
+    workspace: Workspace,
     paths: Sequence[str],
     choices: ReadingChoices,
     *,
@@ -43,7 +43,7 @@ def push_points(
     """Keep the points of some files: all of them, or none when one of them is wrong."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
-        with open_push(house, now) as pusher:
+        with open_push(workspace, now) as pusher:
             door = PointIngest(pusher, now)
             for source in sources:
                 _push_file(door, source, choices, on_progress)

@@ -28,8 +28,8 @@ CITED_AT_ONCE: Final = 500
 class DriftTables:
     """Learns what events tell of drift, and then compares the tables."""
 
-    def __init__(self, house: Workspace) -> None:
-        self._house = house
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
         self._episodes = LedgerEpisodes()
         self._recorded: tuple[int, DriftRecorded] | None = None
         self._first_recorded: int | None = None
@@ -60,15 +60,15 @@ class DriftTables:
     def points(self) -> Iterator[Finding]:
         """Points whose batch is not what its event says."""
         compare = BatchCheck()
-        with self._house.points.batches() as batches:
+        with self._workspace.points.batches() as batches:
             if batches is not None:
                 yield from compare.run(batches, self._pushes())
         self.uncovered = (
-            compare.uncovered if batches is not None else self._house.points.row_count()
+            compare.uncovered if batches is not None else self._workspace.points.row_count()
         )
 
     def _pushes(self) -> Iterator[PushedBatch]:
-        for event, payload in self._house.events.events(kind=POINTS_PUSHED):
+        for event, payload in self._workspace.events.events(kind=POINTS_PUSHED):
             said = PointsPushed(0, "", event.at, 0, ())
             with suppress(msgspec.ValidationError):
                 # One that cannot be read has no rows, so that all of its rows are told of.
@@ -77,7 +77,7 @@ class DriftTables:
 
     def watching(self) -> Iterator[Finding]:
         """Memories, episodes and acts that are not what events say."""
-        memories = self._house.memories
+        memories = self._workspace.memories
         yield from self._found
         edited = list(recorded_findings(memories.state(), self._recorded))
         yield from edited
@@ -92,7 +92,7 @@ class DriftTables:
         """The events of some numbers, as far as they are there."""
         cited: dict[int, tuple[Event, Mapping[str, Any]]] = {}
         for start in range(0, len(numbers), CITED_AT_ONCE):
-            rows = self._house.events.rows_at(numbers[start : start + CITED_AT_ONCE])
+            rows = self._workspace.events.rows_at(numbers[start : start + CITED_AT_ONCE])
             for seq, row in rows.items():
                 event, payload = checked(row)
                 cited[seq] = (event, payload or {})

@@ -26,17 +26,17 @@ _Key = tuple[int, int, int]
 
 
 def drift_view(
-    house: Workspace, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
+    workspace: Workspace, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
 ) -> DriftView:
     """Everything about the drift of one asset; its windows are judged anew for the picture."""
-    found = evaluate(house, policy, now, asset)
+    found = evaluate(workspace, policy, now, asset)
     if not found.signals:
         raise UsageError(f"no metric of {asset} was ever pushed")
-    shown = _replayed(house, policy, now, found, windows)
-    episodes = house.memories.episodes(asset)
+    shown = _replayed(workspace, policy, now, found, windows)
+    episodes = workspace.memories.episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}
-    acts = house.memories.acts(list(metrics)) if metrics else []
-    version, stage = latest_stage(house, asset)
+    acts = workspace.memories.acts(list(metrics)) if metrics else []
+    version, stage = latest_stage(workspace, asset)
     return DriftView(
         asset=asset,
         kind=found.kinds.get(asset),
@@ -63,11 +63,11 @@ def drift_view(
 
 
 def _replayed(
-    house: Workspace, policy: DriftPolicy, now: datetime, found: Evaluation, windows: int
+    workspace: Workspace, policy: DriftPolicy, now: datetime, found: Evaluation, windows: int
 ) -> tuple[SeriesView, ...]:
     """The windows of each series as the policy sees them from one end to the other."""
     wide = msgspec.structs.replace(policy, catch_up=windows)
-    gathered = gather(house, wide, now, found.kinds, found.series)
+    gathered = gather(workspace, wide, now, found.kinds, found.series)
     judged: dict[_Key, WindowView] = {}
     pairs = []
     for cohort in gathered.cohorts:

@@ -38,7 +38,7 @@ class Scored(msgspec.Struct, frozen=True):
 def judge_exam(
     kind: str,
     examined: ExamOutcome,
-    house: Workspace,
+    workspace: Workspace,
     *,
     started_at: datetime,
     waivers: Sequence[Waiver] = (),
@@ -47,7 +47,7 @@ def judge_exam(
     about: tuple[AssetRef | None, AssetRef | None] = (None, None),
 ) -> Scored:
     """Decide over one exam and put it all into a result; ``about`` is candidate and baseline."""
-    finished_at = house.clock()
+    finished_at = workspace.clock()
     policy: Policy = examined.exam.policy()
     report = examined.report
     verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
@@ -80,7 +80,7 @@ def judge_exam(
         waivers=tuple(waivers),
         started_at=started_at,
         finished_at=finished_at,
-        actor=house.actor,
+        actor=workspace.actor,
         cost=Cost(calls=0),
     )
     summary = {
@@ -96,14 +96,14 @@ def judge_exam(
     )
 
 
-def keep(scored: Scored, house: Workspace, evidence_paths: Mapping[str, str]) -> int:
+def keep(scored: Scored, workspace: Workspace, evidence_paths: Mapping[str, str]) -> int:
     """Put a result, its attachments and its evidence into the store; gives its number.
 
     ``evidence_paths`` tells where each evidence file of the result lies on disk.
     """
     for evidence in scored.result.evidence:
         for file in evidence.files:
-            house.blobs.put_file(Path(evidence_paths[file.name]), file.digest)
+            workspace.blobs.put_file(Path(evidence_paths[file.name]), file.digest)
     for data in (*scored.attachments.values(), *scored.kept.values()):
-        house.blobs.put(data)
-    return house.results.append(scored.result)
+        workspace.blobs.put(data)
+    return workspace.results.append(scored.result)

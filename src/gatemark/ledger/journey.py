@@ -41,17 +41,19 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify(
-    house: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
+    workspace: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
 ) -> LedgerReport:
     """Check a store, or an export without any store."""
     store: Store
-    store = house.existing_store() if request.export is None else ExportStore(Path(request.export))
+    store = (
+        workspace.existing_store() if request.export is None else ExportStore(Path(request.export))
+    )
     asked = Asked(
         trusted=tuple(read_public_key(key) for key in request.keys),
         since=tuple(small_text(path) for path in request.since),
         has_tree=request.export is None,
     )
-    tables = None if request.export is not None else TableCheck(house)
+    tables = None if request.export is not None else TableCheck(workspace)
     rules = RuleCheck(store)
     check = LedgerCheck(store, asked, rules if tables is None else FurtherLooks(rules, tables))
     check.run(on_progress)
@@ -92,13 +94,13 @@ def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
             check.troubles.add(seq, "blob", message)
 
 
-def export(house: Workspace, folder: str, key_path: str | None) -> Exported:
+def export(workspace: Workspace, folder: str, key_path: str | None) -> Exported:
     """Write the ledger into a folder that anyone can check; with a key, freshly signed."""
-    store = house.existing_store()
+    store = workspace.existing_store()
     key = None
     if key_path is not None:
-        key = signing_key(house, key_path)
-        sign_checkpoint(house, key_path)
+        key = signing_key(workspace, key_path)
+        sign_checkpoint(workspace, key_path)
     erased = frozenset(
         str(payload["digest"])
         for _, payload in store.events.events(kind=BLOB_ERASED)
@@ -108,39 +110,41 @@ def export(house: Workspace, folder: str, key_path: str | None) -> Exported:
     return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)
 
 
-def erase(house: Workspace, what: str, reason: str) -> Event:
+def erase(workspace: Workspace, what: str, reason: str) -> Event:
     """Take away a payload (by event number) or a blob (by digest); a tombstone stays for ever."""
     if not reason.strip():
         raise UsageError("an erasure needs a reason")
-    store = house.existing_store()
+    store = workspace.existing_store()
     if is_digest(what):
-        event = _erase_blob(house, store, what, reason)
+        event = _erase_blob(workspace, store, what, reason)
     elif what.isdigit():
-        event = _erase_payload(house, store, int(what), reason)
+        event = _erase_payload(workspace, store, int(what), reason)
     else:
         raise UsageError(f"{what!r} is neither the number of an event nor the digest of a blob")
     store.forget()
     return event
 
 
-def _erase_payload(house: Workspace, store: Store, seq: int, reason: str) -> Event:
+def _erase_payload(workspace: Workspace, store: Store, seq: int, reason: str) -> Event:
     event, payload = event_at(store.events, seq)
     if payload is None:
         return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
     if event.kind in NEVER_ERASED:
         raise RefusedError(f"event {seq} is a {event.kind}: decisions rest on it, it stays")
     said = PayloadErased(seq, event.payload_digest, reason)
-    draft = EventDraft(PAYLOAD_ERASED, house.clock(), house.actor, event.subject, as_payload(said))
+    draft = EventDraft(
+        PAYLOAD_ERASED, workspace.clock(), workspace.actor, event.subject, as_payload(said)
+    )
     return store.events.erase_payload(seq, draft)
 
 
-def _erase_blob(house: Workspace, store: Store, digest: str, reason: str) -> Event:
+def _erase_blob(workspace: Workspace, store: Store, digest: str, reason: str) -> Event:
     told = _tombstone(store, BLOB_ERASED, "digest", digest)
     if not told:
         if not store.blobs.has(digest):
             raise UsageError(f"the store holds no blob {digest}")
         payload = as_payload(BlobErased(digest, reason))
-        draft = EventDraft(BLOB_ERASED, house.clock(), house.actor, None, payload)
+        draft = EventDraft(BLOB_ERASED, workspace.clock(), workspace.actor, None, payload)
         told = list(store.events.append((draft,)))
     # Also after an erasure that was cut short between tombstone and removal.
     store.blobs.remove(digest, told[0].seq)
@@ -156,19 +160,19 @@ def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event
     ]
 
 
-def set_clock_back(house: Workspace, reason: str) -> Event:
+def set_clock_back(workspace: Workspace, reason: str) -> Event:
     """Let times start anew at the present, after a clock that was ahead; shown for ever."""
     if not reason.strip():
         raise UsageError("setting the clock back needs a reason")
-    draft = EventDraft(CLOCK_SET_BACK, house.clock(), house.actor, None, {"reason": reason})
-    (event,) = house.existing_store().events.append((draft,))
+    draft = EventDraft(CLOCK_SET_BACK, workspace.clock(), workspace.actor, None, {"reason": reason})
+    (event,) = workspace.existing_store().events.append((draft,))
     return event
 
 
 def log(
-    house: Workspace, *, after: int, kind: str | None, subject: str | None, limit: int
+    workspace: Workspace, *, after: int, kind: str | None, subject: str | None, limit: int
 ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
     """Events in order, at most so many."""
-    found = house.existing_store().events.events(after=after, kind=kind, subject=subject)
+    found = workspace.existing_store().events.events(after=after, kind=kind, subject=subject)
     for _, one in zip(range(limit), found, strict=False):
         yield one

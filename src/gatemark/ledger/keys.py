@@ -37,54 +37,58 @@ class KeyMade(msgspec.Struct, frozen=True):
     seq: int
 
 
-def make_key(house: Workspace, path: Path, name: str | None = None) -> KeyMade:
+def make_key(workspace: Workspace, path: Path, name: str | None = None) -> KeyMade:
     """Make the first key of a ledger; the private half goes into a file of its own."""
-    events = house.events
-    origin = ledger_origin(events) or _open_ledger(house)
+    events = workspace.events
+    origin = ledger_origin(events) or _open_ledger(workspace)
     head = events.head()
     if keyring_of(events).active is not None:
         raise RefusedError("the ledger has a key; 'gatemark ledger rotate' puts another in place")
     key = _write_new(path, name or origin)
     payload = as_payload(KeyAdded(str(key.verifier), key_note(origin, key)))
-    return _told(house, key, path, EventDraft(KEY_ADDED, *_now(house), payload), head)
+    return _told(workspace, key, path, EventDraft(KEY_ADDED, *_now(workspace), payload), head)
 
 
-def rotate_key(house: Workspace, old_path: str, path: Path, name: str | None = None) -> KeyMade:
+def rotate_key(workspace: Workspace, old_path: str, path: Path, name: str | None = None) -> KeyMade:
     """Let a new key follow the old one, with the word of both."""
-    head = house.existing_store().events.head()
-    old = signing_key(house, old_path)
-    origin = _origin(house.events)
+    head = workspace.existing_store().events.head()
+    old = signing_key(workspace, old_path)
+    origin = _origin(workspace.events)
     key = _write_new(path, name or old.verifier.name)
     note = rotation_note(origin, old, key)
     payload = as_payload(KeyRotated(str(old.verifier), str(key.verifier), note))
-    return _told(house, key, path, EventDraft(KEY_ROTATED, *_now(house), payload), head)
+    return _told(workspace, key, path, EventDraft(KEY_ROTATED, *_now(workspace), payload), head)
 
 
-def replace_lost_key(house: Workspace, path: Path, reason: str, name: str | None = None) -> KeyMade:
+def replace_lost_key(
+    workspace: Workspace, path: Path, reason: str, name: str | None = None
+) -> KeyMade:
     """Put a new key in place of one that cannot sign any more; shown by every check from now on."""
     if not reason.strip():
         raise UsageError("a key that is replaced without its word needs a reason")
-    head = house.existing_store().events.head()
-    origin = _origin(house.events)
-    old = keyring_of(house.events).active
+    head = workspace.existing_store().events.head()
+    origin = _origin(workspace.events)
+    old = keyring_of(workspace.events).active
     if old is None:
         raise UsageError("the ledger has no key; 'gatemark ledger keygen' makes one")
     key = _write_new(path, name or old.name)
     payload = as_payload(KeyReplaced(str(old), str(key.verifier), key_note(origin, key), reason))
-    return _told(house, key, path, EventDraft(KEY_REPLACED, *_now(house), payload), head)
+    return _told(workspace, key, path, EventDraft(KEY_REPLACED, *_now(workspace), payload), head)
 
 
-def _now(house: Workspace) -> tuple[datetime, str, None]:
-    return house.clock(), house.actor, None
+def _now(workspace: Workspace) -> tuple[datetime, str, None]:
+    return workspace.clock(), workspace.actor, None
 
 
-def _told(house: Workspace, key: SigningKey, path: Path, draft: EventDraft, head: Head) -> KeyMade:
+def _told(
+    workspace: Workspace, key: SigningKey, path: Path, draft: EventDraft, head: Head
+) -> KeyMade:
     """Add the event of a key, if the ledger is still as it was looked at."""
     with ExitStack() as unless_told:
         # A key that no event tells of is worth nothing and would only confuse.
         for file in (path, _public(path)):
             unless_told.callback(file.unlink, missing_ok=True)
-        (event,) = house.events.append((draft,), expected=head)
+        (event,) = workspace.events.append((draft,), expected=head)
         unless_told.pop_all()
     return KeyMade(str(key.verifier), str(path), str(_public(path)), event.seq)
 
@@ -102,10 +106,10 @@ def _public(path: Path) -> Path:
     return path.with_name(path.name + PUBLIC_SUFFIX)
 
 
-def _open_ledger(house: Workspace) -> str:
+def _open_ledger(workspace: Workspace) -> str:
     """The first event of a ledger that has none; its digest names the ledger."""
-    draft = EventDraft(LEDGER_OPENED, house.clock(), house.actor, None, {})
-    (event,) = house.events.append((draft,))
+    draft = EventDraft(LEDGER_OPENED, workspace.clock(), workspace.actor, None, {})
+    (event,) = workspace.events.append((draft,))
     return origin_of(event)
 
 
@@ -134,10 +138,10 @@ def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Ke
     return ring
 
 
-def signing_key(house: Workspace, path: str) -> SigningKey:
+def signing_key(workspace: Workspace, path: str) -> SigningKey:
     """The private key in a file, if it is the one that signs for the ledger now."""
     key = read_private_key(path)
-    active = keyring_of(house.events).active
+    active = keyring_of(workspace.events).active
     if active is None:
         raise UsageError("the ledger has no key; 'gatemark ledger keygen' makes one")
     if key.verifier != active:
@@ -178,14 +182,14 @@ def _text_of(path: str) -> str:
         raise BadInputError(f"{path}: is no key") from error
 
 
-def sign_checkpoint(house: Workspace, key_path: str) -> str:
+def sign_checkpoint(workspace: Workspace, key_path: str) -> str:
     """Sign how far the ledger goes, and keep the note; users keep a copy elsewhere.
 
     A ledger must never sign two histories: the last checkpoint must be a beginning of this one,
     and everything since is looked at before it is signed.
     """
-    events = house.existing_store().events
-    key = signing_key(house, key_path)
+    events = workspace.existing_store().events
+    key = signing_key(workspace, key_path)
     earlier = None
     for covered, text in events.checkpoints()[-1:]:
         earlier, signed = read_checkpoint(text, f"checkpoint {covered}")

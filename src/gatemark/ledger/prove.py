@@ -43,9 +43,9 @@ class GrowthProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hashes: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_HASHES)]
 
 
-def prove(house: Workspace, seq: int, checkpoint_path: str | None) -> Proof:
+def prove(workspace: Workspace, seq: int, checkpoint_path: str | None) -> Proof:
     """Prove an event by a checkpoint: the given one, or the smallest kept one that covers it."""
-    events = house.existing_store().events
+    events = workspace.existing_store().events
     event, _ = event_at(events, seq)
     note, checkpoint = _covering(events, seq, checkpoint_path)
     text = proof_text(seq - 1, prove_inclusion(events, seq, checkpoint.size), note)
@@ -54,9 +54,9 @@ def prove(house: Workspace, seq: int, checkpoint_path: str | None) -> Proof:
     return Proof(event, text)
 
 
-def prove_growth(house: Workspace, since_path: str, checkpoint_path: str | None) -> GrowthProof:
+def prove_growth(workspace: Workspace, since_path: str, checkpoint_path: str | None) -> GrowthProof:
     """Prove that a later checkpoint, the newest kept one when none is given, continues one."""
-    events = house.existing_store().events
+    events = workspace.existing_store().events
     earlier_note = small_text(since_path)
     earlier = _own(events, earlier_note, since_path)
     if checkpoint_path is None:

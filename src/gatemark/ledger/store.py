@@ -91,9 +91,9 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
     blob_bytes: int
 
 
-def store_info(house: Workspace) -> StoreInfo:
+def store_info(workspace: Workspace) -> StoreInfo:
     """Look at a store of any layout and change nothing."""
-    place = house.existing_place()
+    place = workspace.existing_place()
     with place.database.snapshot() as connection:
         layout = existing_layout(connection, place.database.place)
         blobs, blob_bytes = _blob_totals(place, connection)
@@ -136,13 +136,13 @@ def _database_bytes(place: StorePlace, connection: sa.Connection) -> int:
 
 
 def upgrade_store(
-    house: Workspace, request: UpgradeRequest, on_progress: Progress = None
+    workspace: Workspace, request: UpgradeRequest, on_progress: Progress = None
 ) -> StoreUpgrade:
     """Bring a store to the newest layout, with a backup of what it was."""
     if request.backup is not None and request.no_backup:
         raise UsageError("give --backup PATH or --no-backup, not both")
     # Step 1. What is there. A layout that this build does not know is left alone.
-    place = house.existing_place()
+    place = workspace.existing_place()
     name = place.database.place
     with place.database.reading() as connection:
         found = existing_layout(connection, name)
@@ -157,7 +157,7 @@ def upgrade_store(
     if found == NEWEST:
         return plan
     # Step 2. Where the backup goes.
-    target = None if request.no_backup else _backup_target(place, request, found, house.clock())
+    target = None if request.no_backup else _backup_target(place, request, found, workspace.clock())
     plan = msgspec.structs.replace(plan, backup=None if target is None else str(target))
     if request.dry_run:
         return plan
@@ -165,15 +165,15 @@ def upgrade_store(
     # Step 3. Backup and migrations while no other writer is inside; all of it or nothing.
     def back_up(_: str) -> None:
         if target is not None:
-            _make_backup(place, target, house.clock())
+            _make_backup(place, target, workspace.clock())
 
     if upgrade_database(place.database, back_up) is None:
         return msgspec.structs.replace(plan, backup=None, is_done_elsewhere=True)
     try:
         # Step 4. Rows of the old layout that no event tells of are covered from now on. An upgrade
         # that is killed before this loses nothing: the next push of points does it.
-        house.existing_store()
-        covered = cover_existing_points(house)
+        workspace.existing_store()
+        covered = cover_existing_points(workspace)
         plan = msgspec.structs.replace(plan, covered_by=None if covered is None else covered.seq)
         # Step 5. The chain, as everyone will see it from now on. What is wrong with it was wrong
         # before: an upgrade that loses or changes events is never committed.
@@ -221,16 +221,16 @@ def _write_archive(
     return reader.about.layout, manifest
 
 
-def back_up_store(house: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
+def back_up_store(workspace: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
     """Write a whole store, of any layout that this build knows, into a new file."""
     target = Path(file)
     _require_archive_name(target)
-    place = house.existing_place()
-    layout, manifest = _write_archive(place, target, house.clock(), on_progress)
+    place = workspace.existing_place()
+    layout, manifest = _write_archive(place, target, workspace.clock(), on_progress)
     return _copy_of(place, file, layout, manifest)
 
 
-def restore_store(house: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
+def restore_store(workspace: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
     """Make the store that a backup holds, in a place that holds none."""
     try:
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below, once it is known to be there
@@ -238,20 +238,20 @@ def restore_store(house: Workspace, file: str, on_progress: Progress = None) -> 
         raise BadInputError(f"{file}: cannot be read: {error.strerror or error}") from error
     with stream:
         backup = BackupReader(stream, file)
-        if house.folder is None:
-            manifest = restore_backup(backup, house.place(), on_progress)
+        if workspace.folder is None:
+            manifest = restore_backup(backup, workspace.place(), on_progress)
         else:
-            manifest = _restore_folder(house, house.folder, backup, on_progress)
-    return _copy_of(house.place(), file, backup.about.layout, manifest)
+            manifest = _restore_folder(workspace, workspace.folder, backup, on_progress)
+    return _copy_of(workspace.place(), file, backup.about.layout, manifest)
 
 
 def _restore_folder(
-    house: Workspace, folder: Path, backup: BackupReader, on_progress: Progress
+    workspace: Workspace, folder: Path, backup: BackupReader, on_progress: Progress
 ) -> Manifest:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder}: is not empty; name another place with --store")
     with replacing_folder(folder) as temporary:
-        place = Workspace(store=str(temporary), clock=house.clock).place()
+        place = Workspace(store=str(temporary), clock=workspace.clock).place()
         try:
             return restore_backup(backup, place, on_progress)
         finally:

@@ -41,9 +41,9 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def add_version(house: Workspace, new: NewVersion, *, actor: str) -> CommandResult:
+def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> CommandResult:
     """Draft a version; what it leaves out is taken from the asset as it stands."""
-    state = read_state(house, new.ref.asset)
+    state = read_state(workspace, new.ref.asset)
     parent = new.parent or _usual_parent(state, new.ref.version)
     kind = new.kind or state.asset.kind
     if kind is None:
@@ -53,15 +53,15 @@ def add_version(house: Workspace, new: NewVersion, *, actor: str) -> CommandResu
         asset=new.ref.asset,
         kind=kind,
         version=new.ref.version,
-        digest=_content_digest(house, new),
+        digest=_content_digest(workspace, new),
         risk=new.risk or state.asset.risk,
         parent=parent,
         pins=read_pins(new.pins),
-        schema=None if new.schema is None else _schema_change(house, state, new, parent),
+        schema=None if new.schema is None else _schema_change(workspace, state, new, parent),
         is_scope_change=new.is_scope_change,
         note=new.note,
     )
-    return act(house, command)
+    return act(workspace, command)
 
 
 def _usual_parent(state: State, version: str) -> str | None:
@@ -73,7 +73,7 @@ def _usual_parent(state: State, version: str) -> str | None:
     return state.asset.place(PRODUCTION).enabled or (others[-1] if others else None)
 
 
-def _content_digest(house: Workspace, new: NewVersion) -> str:
+def _content_digest(workspace: Workspace, new: NewVersion) -> str:
     given = [new.digest is not None, new.result is not None, bool(new.files)]
     if sum(given) != 1:
         raise UsageError("say what the version is: --digest, --from RESULT or --file")
@@ -82,11 +82,11 @@ def _content_digest(house: Workspace, new: NewVersion) -> str:
             raise UsageError(f"{new.digest!r} is no digest (sha256: and 64 hex digits)")
         return new.digest
     if new.result is not None:
-        candidate = house.existing_results().get(new.result).candidate
+        candidate = workspace.existing_results().get(new.result).candidate
         if candidate is None:
             raise UsageError(f"result {new.result} names no candidate")
         return candidate.digest
-    kept = {Path(name).name: house.blobs.put(_read(name)) for name in new.files}
+    kept = {Path(name).name: workspace.blobs.put(_read(name)) for name in new.files}
     if len(kept) != len(new.files):
         raise UsageError("two of the files have the same name")
     return next(iter(kept.values())) if len(kept) == 1 else digest(kept)
@@ -124,15 +124,15 @@ def read_pins(texts: Sequence[str]) -> Pins:
 
 
 def _schema_change(
-    house: Workspace, state: State, new: NewVersion, parent: str | None
+    workspace: Workspace, state: State, new: NewVersion, parent: str | None
 ) -> SchemaChange:
     after = _read_schema(str(new.schema))
-    name = house.blobs.put(canonical_bytes(after))
+    name = workspace.blobs.put(canonical_bytes(after))
     before = None if parent is None else state.asset.versions.get(parent)
     step = None if parent is None else bump(parent, new.ref.version)
     if before is None or before.schema is None:
         return SchemaChange(digest=name, change=None, bump=step)
-    stored = msgspec.json.decode(house.blobs.get(before.schema.digest))
+    stored = msgspec.json.decode(workspace.blobs.get(before.schema.digest))
     try:
         found = compare_schemas(stored, after)
     except InvalidValueError as error:
@@ -158,15 +158,15 @@ def _read_schema(name: str) -> Mapping[str, Any]:
 
 
 def set_exam(
-    house: Workspace, asset: str, path: str, *, actor: str, note: str = ""
+    workspace: Workspace, asset: str, path: str, *, actor: str, note: str = ""
 ) -> CommandResult:
     """Make a pack the full pack of an asset."""
-    return act(house, SetExam(actor=actor, asset=asset, exam=exam_of_pack(path), note=note))
+    return act(workspace, SetExam(actor=actor, asset=asset, exam=exam_of_pack(path), note=note))
 
 
-def version_ref(house: Workspace, ref: VersionRef) -> AssetRef:
+def version_ref(workspace: Workspace, ref: VersionRef) -> AssetRef:
     """What a result calls a registered version."""
-    state = read_state(house, ref.asset)
+    state = read_state(workspace, ref.asset)
     version = state.asset.versions.get(ref.version)
     if version is None:
         known = ", ".join(state.asset.versions) or "none"
@@ -174,7 +174,7 @@ def version_ref(house: Workspace, ref: VersionRef) -> AssetRef:
     return AssetRef(id=f"{ref.asset}/{ref.version}", digest=version.digest)
 
 
-def asset_names(house: Workspace) -> tuple[str, ...]:
+def asset_names(workspace: Workspace) -> tuple[str, ...]:
     """Every registered asset, by name."""
-    house.existing_store()
-    return tuple(sorted(asset_state_cache(house).names()))
+    workspace.existing_store()
+    return tuple(sorted(asset_state_cache(workspace).names()))

@@ -54,7 +54,7 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def push_windows(
-    house: Workspace, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
+    workspace: Workspace, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
     """Take every window of a file in, oldest first; the same window again changes nothing.
 
@@ -62,7 +62,7 @@ def push_windows(
     """
     form = schemas().get(CANARY_SCHEMA).form("window")
     source = inspect_source(path)
-    rules = read_state(house, asset).house.policy.canary
+    rules = read_state(workspace, asset).governance.policy.canary
     windows: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for batch in admitted_batches(source, form, ReadingChoices()):
         for _, record in batch:
@@ -72,8 +72,8 @@ def push_windows(
         for span, arms in sorted(windows.items())
     ]
     for command in commands:
-        preview(house, command)
-    return tuple(act(house, command) for command in commands)
+        preview(workspace, command)
+    return tuple(act(workspace, command) for command in commands)
 
 
 def _command(
@@ -139,11 +139,11 @@ def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetr
     return ArmMetric(metric=name, arm=arm, moments=moments)
 
 
-def canary_state(house: Workspace, asset: str, environment: str = PRODUCTION) -> CanaryState:
+def canary_state(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> CanaryState:
     """How a running canary or watch stands."""
-    house.existing_store()
-    with asset_state_cache(house).lock:
-        return _standing(read_state(house, asset), asset, environment)
+    workspace.existing_store()
+    with asset_state_cache(workspace).lock:
+        return _standing(read_state(workspace, asset), asset, environment)
 
 
 def _standing(state: State, asset: str, environment: str) -> CanaryState:
@@ -159,17 +159,17 @@ def _standing(state: State, asset: str, environment: str) -> CanaryState:
         version=rollout.version,
         baseline=rollout.baseline,
         stage=track.stage,
-        share=state.house.policy.watch_share if is_watch else share_of(track.stage),
+        share=state.governance.policy.watch_share if is_watch else share_of(track.stage),
         is_watch=is_watch,
         started_at=rollout.started_at,
         step_since=rollout.step_since,
         watch_until=rollout.watch_until,
         clean_in_a_row=len(rollout.streak),
-        clean_needed=state.house.policy.canary.clean_windows,
+        clean_needed=state.governance.policy.canary.clean_windows,
         clean_count=rollout.clean_count,
         other_count=rollout.other_count,
         pending_count=len(rollout.pending),
-        next_window=next_start(state.house.policy.canary, rollout),
+        next_window=next_start(state.governance.policy.canary, rollout),
         paused=None if track.paused is None else track.paused.reason,
         last=None if rollout.last is None else rollout.last[1],
     )

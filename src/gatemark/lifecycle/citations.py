@@ -21,7 +21,7 @@ _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
 
 
-def result_ids(house: Workspace, references: Iterable[str]) -> tuple[str, ...]:
+def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ...]:
     """Full ids of results that were named by an id or its first digits."""
     found = []
     for reference in references:
@@ -32,7 +32,7 @@ def result_ids(house: Workspace, references: Iterable[str]) -> tuple[str, ...]:
             found.append(full)
             continue
         try:
-            found.append(house.results.get(reference).id)
+            found.append(workspace.results.get(reference).id)
         except UsageError as error:
             raise RefusedError(str(error)) from error
     return tuple(found)
@@ -46,8 +46,8 @@ class Citations(Mapping[str, Cited]):
     for what must not be stopped, going back and telling what may serve.
     """
 
-    def __init__(self, house: Workspace, asset: str, *, must_go_on: bool) -> None:
-        self._house = house
+    def __init__(self, workspace: Workspace, asset: str, *, must_go_on: bool) -> None:
+        self._workspace = workspace
         self._asset = asset
         self._must_go_on = must_go_on
         self._known: dict[str, Cited | None] = {}
@@ -68,46 +68,46 @@ class Citations(Mapping[str, Cited]):
 
     def _look_up(self, result_id: str) -> Cited | None:
         try:
-            result = _get(self._house, result_id)
+            result = _get(self._workspace, result_id)
             if result is not None and not self._must_go_on:
-                _check_evidence(self._house, result)
+                _check_evidence(self._workspace, result)
         except IntegrityError:
             if self._must_go_on:
                 return None
             raise
         if result is None:
             return None
-        told_at = asset_state_cache(self._house).sealed_at(self._asset, result.id)
+        told_at = asset_state_cache(self._workspace).sealed_at(self._asset, result.id)
         # Going back asks whether results passed, not which exam they sat.
-        blobs = None if self._must_go_on else self._house.blobs
+        blobs = None if self._must_go_on else self._workspace.blobs
         return summed_up(result, told_at, blobs)
 
 
-def _get(house: Workspace, result_id: str) -> Result | None:
+def _get(workspace: Workspace, result_id: str) -> Result | None:
     try:
-        return house.results.get(result_id)
+        return workspace.results.get(result_id)
     except UsageError:
         return None
 
 
-def _check_evidence(house: Workspace, result: Result) -> None:
-    erased = erased_evidence(house, result)
+def _check_evidence(workspace: Workspace, result: Result) -> None:
+    erased = erased_evidence(workspace, result)
     if erased:
         raise RefusedError(
             f"result {short(result.id)} rests on evidence that was erased "
             f"(event {min(erased.values())}); only a fresh result can be cited"
         )
-    check_blobs(house, result)
+    check_blobs(workspace, result)
 
 
-def erased_evidence(house: Workspace, result: Result) -> dict[str, int]:
+def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
     """The blobs of a result that were erased, and the events that tell of it."""
-    gone = {name for name in blobs_of(result) if not house.blobs.has(name)}
+    gone = {name for name in blobs_of(result) if not workspace.blobs.has(name)}
     if not gone:
         return {}
     return {
         str(payload["digest"]): event.seq
-        for event, payload in house.events.events(kind=BLOB_ERASED)
+        for event, payload in workspace.events.events(kind=BLOB_ERASED)
         if payload is not None and payload["digest"] in gone
     }
 
@@ -119,11 +119,11 @@ def blobs_of(result: Result) -> frozenset[str]:
     return frozenset(names)
 
 
-def check_blobs(house: Workspace, result: Result, erased: Collection[str] = ()) -> None:
+def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = ()) -> None:
     """Refuse evidence that is gone, but for what was ``erased``, or that was changed."""
     for name in sorted(blobs_of(result) - set(erased)):
         seen = hashlib.sha256()
-        for piece in house.blobs.pieces(name):
+        for piece in workspace.blobs.pieces(name):
             seen.update(piece)
         if not same_digest(DIGEST_PREFIX + seen.hexdigest(), name):
             raise IntegrityError(

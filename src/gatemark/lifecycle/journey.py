@@ -1,6 +1,6 @@
 """The way from a command to the ledger: read, decide, append, and again when somebody was faster.
 
-``act(house, command)`` is the one door. It returns the new events, none when what was asked for is
+``act(workspace, command)`` is the one door. It returns the new events, none when what was asked for is
 already so, and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal
 ones. Commands are in ``gatemark.lifecycle.decisions.commands`` and can be imported from here.
 """
@@ -94,37 +94,39 @@ class CommandResult(msgspec.Struct, frozen=True):
         return bool(self.events)
 
 
-def act(house: Workspace, command: Command) -> CommandResult:
+def act(workspace: Workspace, command: Command) -> CommandResult:
     """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
-    now = house.clock()
+    now = workspace.clock()
     asset = _asset_of(command)
     command = _in_words(command)
-    books = asset_state_cache(house)
+    books = asset_state_cache(workspace)
     for _ in range(ATTEMPTS):
         with books.lock:
-            head = house.events.head()
-            state = _by_the_clock(house, books.read(asset, head), now)
-            _refuse_newer_rules(state.house)
-            decided = decide(state, _with_evidence(house, command), now)
+            head = workspace.events.head()
+            state = _by_the_clock(workspace, books.read(asset, head), now)
+            _refuse_newer_rules(state.governance)
+            decided = decide(state, _with_evidence(workspace, command), now)
         if not decided.facts:
             return CommandResult((), ())
         at = decided.at
         if decided.at > now or isinstance(command, TAKES_AWAY):
-            at = max([decided.at, *(event.at for event, _ in house.events.events(head.seq - 1))])
-        first = _first_policy(state.house, at)
-        policy = state.house.policy_digest if not first else default_digest(NEWEST)
+            at = max(
+                [decided.at, *(event.at for event, _ in workspace.events.events(head.seq - 1))]
+            )
+        first = _first_policy(state.governance, at)
+        policy = state.governance.policy_digest if not first else default_digest(NEWEST)
         drafts = [_draft(fact, command.actor, at, policy) for fact in decided.facts]
         try:
-            events = house.events.append([*first, *drafts], head)
+            events = workspace.events.append([*first, *drafts], head)
             return CommandResult(decided.facts, events[len(first) :])
         except ConflictError:
             continue
     raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
 
 
-def _first_policy(house: GovernanceState, at: datetime) -> list[EventDraft]:
+def _first_policy(workspace: GovernanceState, at: datetime) -> list[EventDraft]:
     """The event with which a new store says which release policy is in force."""
-    if house.revision:
+    if workspace.revision:
         return []
     document = default_document(NEWEST)
     note = f"default policy since Gatemark {NEWEST}"
@@ -132,7 +134,7 @@ def _first_policy(house: GovernanceState, at: datetime) -> list[EventDraft]:
         actor=SYSTEM, policy=recorded_policy(document), document=document, note=note
     )
     digest = default_digest(NEWEST)
-    return [_draft(fact, SYSTEM, at, digest) for fact in decide_adopt(house, command)]
+    return [_draft(fact, SYSTEM, at, digest) for fact in decide_adopt(workspace, command)]
 
 
 def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:
@@ -147,28 +149,28 @@ def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDra
     return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
 
 
-def _refuse_newer_rules(house: GovernanceState) -> None:
-    if house.rules > RULES_VERSION:
+def _refuse_newer_rules(workspace: GovernanceState) -> None:
+    if workspace.rules > RULES_VERSION:
         raise NewerFormatError(
-            f"the store is decided by rules {house.rules}, this build knows rules up to "
+            f"the store is decided by rules {workspace.rules}, this build knows rules up to "
             f"{RULES_VERSION}: install a newer Gatemark"
         )
 
 
-def preview(house: Workspace, command: Command) -> tuple[Fact, ...]:
+def preview(workspace: Workspace, command: Command) -> tuple[Fact, ...]:
     """What a command would come to now, without writing anything; refuses as ``act`` would."""
-    books = asset_state_cache(house)
+    books = asset_state_cache(workspace)
     with books.lock:
-        now = house.clock()
-        state = _by_the_clock(house, books.read(_asset_of(command)), now)
-        return decide(state, _with_evidence(house, command), now).facts
+        now = workspace.clock()
+        state = _by_the_clock(workspace, books.read(_asset_of(command)), now)
+        return decide(state, _with_evidence(workspace, command), now).facts
 
 
-def run_due(house: Workspace, asset: str, environment: str) -> tuple[CommandResult, ...]:
+def run_due(workspace: Workspace, asset: str, environment: str) -> tuple[CommandResult, ...]:
     """Let the system do everything that is due for an asset now, one step after the other."""
     done: list[CommandResult] = []
     while len(done) < MAX_DUE:
-        acted = act(house, Tick(actor=SYSTEM, asset=asset, environment=environment))
+        acted = act(workspace, Tick(actor=SYSTEM, asset=asset, environment=environment))
         if not acted.is_change:
             return tuple(done)
         done.append(acted)
@@ -187,14 +189,14 @@ def _asset_of(command: Command) -> str:
         ) from error
 
 
-def _by_the_clock(house: Workspace, state: State, now: datetime) -> State:
+def _by_the_clock(workspace: Workspace, state: State, now: datetime) -> State:
     """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
-    if all(part.last_at is None or part.last_at <= now for part in (state.house, state.asset)):
+    if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
         return state
-    told = [event for event, _ in house.events.events(kind=CLOCK_SET_BACK)]
+    told = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
     if not told:
         return state
-    known, asset = state.house, state.asset
+    known, asset = state.governance, state.asset
     if known.revision < told[-1].seq and known.last_at is not None:
         known = msgspec.structs.replace(known, last_at=min(known.last_at, told[-1].at))
     if asset.revision < told[-1].seq and asset.last_at is not None:
@@ -219,10 +221,12 @@ def _in_words(command: Command) -> Command:
     return msgspec.structs.replace(command, **changes)
 
 
-def _with_evidence(house: Workspace, command: Command) -> Command:
+def _with_evidence(workspace: Workspace, command: Command) -> Command:
     """The command with a way to look up every result that its decision may rest on."""
     if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
         return command
     must_go_on = isinstance(command, Demote | RollBack | Tick)
-    changes: dict[str, Any] = {"evidence": Citations(house, command.asset, must_go_on=must_go_on)}
+    changes: dict[str, Any] = {
+        "evidence": Citations(workspace, command.asset, must_go_on=must_go_on)
+    }
     return msgspec.structs.replace(command, **changes)

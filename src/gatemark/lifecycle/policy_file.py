@@ -36,17 +36,17 @@ def release_policy_from(value: Any, place: str) -> ReleasePolicy:
 
 
 class PolicyInForce(msgspec.Struct, frozen=True):
-    """The release policy of a store; ``revision`` is the last event that changed the house."""
+    """The release policy of a store; ``revision`` is the last event that changed the workspace."""
 
     policy: dict[str, Any]
     policy_digest: str
     revision: int
 
 
-def policy_in_force(house: Workspace) -> PolicyInForce:
+def policy_in_force(workspace: Workspace) -> PolicyInForce:
     """The policy that stands, every default written out."""
-    house.existing_store()
-    rules = read_state(house, WORKSPACE_SUBJECT).house
+    workspace.existing_store()
+    rules = read_state(workspace, WORKSPACE_SUBJECT).governance
     plain: dict[str, Any] = msgspec.to_builtins(rules.policy)
     return PolicyInForce(plain, rules.policy_digest, rules.revision)
 

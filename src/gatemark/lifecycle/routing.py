@@ -19,17 +19,19 @@ from gatemark.workspace import DEFAULT_STORE, Workspace
 __all__ = ["Route", "assign", "route"]
 
 
-def route(house: Workspace, asset: str, environment: str = PRODUCTION) -> Route:
+def route(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> Route:
     """What to use now. A version whose results are gone, changed or not passed is left out."""
-    house.existing_store()
-    books = asset_state_cache(house)
+    workspace.existing_store()
+    books = asset_state_cache(workspace)
     with books.lock:
         state = books.read(asset)
-        return route_of(state, environment, _validity(house, state, environment), house.clock())
+        return route_of(
+            state, environment, _validity(workspace, state, environment), workspace.clock()
+        )
 
 
-def _validity(house: Workspace, state: State, environment: str) -> Callable[[str], bool]:
-    evidence = Citations(house, state.asset.name, must_go_on=True)
+def _validity(workspace: Workspace, state: State, environment: str) -> Callable[[str], bool]:
+    evidence = Citations(workspace, state.asset.name, must_go_on=True)
 
     def is_valid(version: str) -> bool:
         track = state.asset.track(environment, version)
@@ -40,7 +42,7 @@ def _validity(house: Workspace, state: State, environment: str) -> Callable[[str
 
 
 @lru_cache(maxsize=64)
-def _house(store: str) -> Workspace:
+def _workspace(store: str) -> Workspace:
     return Workspace(store=store)
 
 
@@ -56,10 +58,10 @@ def assign(
     ledger has grown. Raises UsageError when nothing may serve.
     """
     place = store or os.environ.get("GATEMARK_STORE", DEFAULT_STORE)
-    house = _house(place)
-    head = house.existing_store().events.head().seq
+    workspace = _workspace(place)
+    head = workspace.existing_store().events.head().seq
     known = _routes.get((place, asset, environment))
     if known is None or known[0] != head:
-        known = (head, route(house, asset, environment))
+        known = (head, route(workspace, asset, environment))
         _routes[place, asset, environment] = known
     return assign_key(known[1], key)

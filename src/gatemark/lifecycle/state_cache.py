@@ -84,13 +84,13 @@ class AssetStateCache:
     def __init__(self, events: EventStore) -> None:
         self.lock = threading.RLock()
         self._events = events
-        self._house = GovernanceState()
-        self._house_read_to = 0
+        self._workspace = GovernanceState()
+        self._governance_read_to = 0
         self._pages: dict[str, _Page] = {}
         self._pinned: Head | None = None
         self._followed: int | None = None
         self._names: set[str] | None = None
-        self._is_house_read = False
+        self._is_governance_read = False
 
     def pin(self) -> None:
         """Read what is new, once, and then answer from that until the pin is taken out.
@@ -100,7 +100,7 @@ class AssetStateCache:
         head = self._events.head()
         if self._followed is None:
             # What was read before is read on from where it ends; from here on nothing is missed.
-            self._followed, self._names, self._is_house_read = head.seq, None, False
+            self._followed, self._names, self._is_governance_read = head.seq, None, False
             for page in self._pages.values():
                 page.is_read = False
         if head.seq > self._followed:
@@ -120,10 +120,10 @@ class AssetStateCache:
     def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
         if event.kind == ASSET_REGISTERED and self._names is not None and event.subject:
             self._names.add(event.subject)
-        is_news = self._is_house_read and event.seq > self._house_read_to
+        is_news = self._is_governance_read and event.seq > self._governance_read_to
         if event.subject == WORKSPACE_SUBJECT and is_news:
-            self._advance(State(self._house, Asset(name=WORKSPACE_SUBJECT)), event, payload)
-            self._house_read_to = event.seq
+            self._advance(State(self._workspace, Asset(name=WORKSPACE_SUBJECT)), event, payload)
+            self._governance_read_to = event.seq
         page = self._pages.get(event.subject or "")
         if page is not None and page.is_read and event.seq > page.read_to:
             self._take(page, event, payload)
@@ -132,7 +132,7 @@ class AssetStateCache:
         if event.kind == RESULT_SEALED:
             _note_seal(page, event, payload)
         else:
-            self._advance(State(self._house, page.asset), event, payload)
+            self._advance(State(self._workspace, page.asset), event, payload)
         page.read_to = event.seq
 
     def names(self) -> frozenset[str]:
@@ -143,15 +143,15 @@ class AssetStateCache:
         return frozenset(self._names)
 
     def mark(self, asset: str) -> tuple[int, int]:
-        """How far the books go about an asset and about the house; names what was read."""
+        """How far the books go about an asset and about the workspace; names what was read."""
         self.read(asset)
-        return self._pages[asset].read_to, self._house_read_to
+        return self._pages[asset].read_to, self._governance_read_to
 
     def read(self, asset: str, head: Head | None = None) -> State:
         """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
         with self.lock:
             page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
-            state = State(self._house, page.asset)
+            state = State(self._workspace, page.asset)
             if head is not None and page.head == head:
                 return state
             if head is None and self._pinned is not None and page.is_read:
@@ -162,10 +162,12 @@ class AssetStateCache:
             return state
 
     def _read_on(self, state: State, page: _Page) -> None:
-        for event, payload in self._events.events(self._house_read_to, subject=WORKSPACE_SUBJECT):
+        for event, payload in self._events.events(
+            self._governance_read_to, subject=WORKSPACE_SUBJECT
+        ):
             self._advance(state, event, payload)
-            self._house_read_to = event.seq
-        self._is_house_read = True
+            self._governance_read_to = event.seq
+        self._is_governance_read = True
         if state.asset.name == WORKSPACE_SUBJECT:
             return
         for event, payload in self._events.events(page.read_to, subject=state.asset.name):
@@ -191,17 +193,17 @@ _OPEN: WeakKeyDictionary[Workspace, AssetStateCache] = WeakKeyDictionary()
 _OPENING = threading.Lock()
 
 
-def asset_state_cache(house: Workspace) -> AssetStateCache:
-    """The books of a house, kept for as long as it stands."""
+def asset_state_cache(workspace: Workspace) -> AssetStateCache:
+    """The books of a workspace, kept for as long as it stands."""
     with _OPENING:
-        if house not in _OPEN:
-            _OPEN[house] = AssetStateCache(house.events)
-        return _OPEN[house]
+        if workspace not in _OPEN:
+            _OPEN[workspace] = AssetStateCache(workspace.events)
+        return _OPEN[workspace]
 
 
-def read_state(house: Workspace, asset: str) -> State:
+def read_state(workspace: Workspace, asset: str) -> State:
     """The state of an asset by now."""
-    return asset_state_cache(house).read(asset)
+    return asset_state_cache(workspace).read(asset)
 
 
 def replay(events: EventStore, asset: str) -> State:

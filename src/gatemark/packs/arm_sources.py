@@ -64,7 +64,7 @@ def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: i
     )
 
 
-def reopen_arm(result: Result, arm: str, house: Workspace) -> ArmSource:
+def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
     """An arm of a stored result, answering from its evidence; refuses a result without it."""
     reference = result.candidate if arm == "candidate" else result.baseline
     stored = {blob.name: blob for blob in result.blobs if blob.name.endswith(f".{arm}.jsonl")}
@@ -72,7 +72,7 @@ def reopen_arm(result: Result, arm: str, house: Workspace) -> ArmSource:
         raise UsageError(f"result {result.id} holds no answers of a {arm}")
     targets = {}
     for name, blob in stored.items():
-        rows = read_sample_lines(house.blobs.get(blob.digest), name)
+        rows = read_sample_lines(workspace.blobs.get(blob.digest), name)
         targets[name.removesuffix(f".{arm}.jsonl")] = RecordedTarget(
             recording_from_samples(rows), digest=blob.digest
         )

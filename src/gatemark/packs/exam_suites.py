@@ -154,11 +154,13 @@ def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
-def run_exam(house: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutcome:
+def run_exam(workspace: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutcome:
     """Sit one suite's exam over the evidence of every arm there is."""
     _exam_plugin(suite)
     sitting, choices = _sitting(suite.kind), ReadingChoices()
-    sat = {arm: sitting(house, dict(suite.options), paths, choices) for arm, paths in files.arms()}
+    sat = {
+        arm: sitting(workspace, dict(suite.options), paths, choices) for arm, paths in files.arms()
+    }
     accounts, paths = [], {}
     for arm, by_role in files.arms():
         names = {path: evidence_name(suite.id, arm, role) for role, path in by_role.items()}
@@ -179,8 +181,8 @@ def run_exam(house: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutc
 
 def _sitting(kind: str) -> ExamRunner:
     if kind not in _SITTINGS:
-        return lambda house, options, files, choices: _sit_records(
-            kind, house, options, files, choices
+        return lambda workspace, options, files, choices: _sit_records(
+            kind, workspace, options, files, choices
         )
     module, _, function = _SITTINGS[kind].partition(":")
     sitting: ExamRunner = getattr(importlib.import_module(module), function)
@@ -189,7 +191,7 @@ def _sitting(kind: str) -> ExamRunner:
 
 def _sit_records(
     kind: str,
-    house: Workspace,
+    workspace: Workspace,
     options: dict[str, Any],
     files: Mapping[str, str],
     choices: ReadingChoices,
@@ -197,7 +199,9 @@ def _sit_records(
     """Any exam whose records are whole in themselves."""
     if set(files) != {RECORDS}:
         raise UsageError(f"kind {kind!r} reads one file, under the name {RECORDS!r}")
-    return examine_files(exam_job(kind, options, choices), [files[RECORDS]], choices, house.engine)
+    return examine_files(
+        exam_job(kind, options, choices), [files[RECORDS]], choices, workspace.engine
+    )
 
 
 def _account(evidence: Evidence, suite: SuiteSpec, arm: str, names: Mapping[str, str]) -> Evidence:

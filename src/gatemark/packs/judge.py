@@ -332,7 +332,7 @@ def _rounded(number: Measurement) -> float | None:
 def result_of(
     opened: OpenPack,
     judged: Judged,
-    house: Workspace,
+    workspace: Workspace,
     *,
     candidate: AssetRef,
     baseline: AssetRef | None,
@@ -376,6 +376,6 @@ def result_of(
         waivers=tuple(waivers),
         started_at=started_at,
         finished_at=finished_at,
-        actor=house.actor,
+        actor=workspace.actor,
         cost=cost,
     )

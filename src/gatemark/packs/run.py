@@ -64,7 +64,7 @@ class RunChoices(msgspec.Struct, frozen=True):
 
 
 def run_pack(
-    house: Workspace,
+    workspace: Workspace,
     path: str,
     choices: RunChoices,
     *,
@@ -73,7 +73,7 @@ def run_pack(
     on_notice: OnNotice | None = None,
 ) -> Result:
     """Run a pack's targets and seal what came out."""
-    started_at = house.clock()
+    started_at = workspace.clock()
     opened = open_pack(path)
     check_rules(
         opened.pack,
@@ -82,14 +82,14 @@ def run_pack(
         waivers=waivers,
     )
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = _sit(house, opened, _exam_files(house, opened, choices, Path(folder)))
+        exams = _sit(workspace, opened, _exam_files(workspace, opened, choices, Path(folder)))
         scoring = scoring_of(opened)
-        arms = _open_arms(house, opened, choices)
+        arms = _open_arms(workspace, opened, choices)
         with _let_go_on_error(arms):
-            journals = house.run_folder(_run_key(opened, arms, scoring))
+            journals = workspace.run_folder(_run_key(opened, arms, scoring))
             if not choices.resume:
                 _set_aside(journals, on_notice)
-            kept = Journals(journals, house.cache_folder if choices.cache else None)
+            kept = Journals(journals, workspace.cache_folder if choices.cache else None)
             graders = LiveGraders(
                 opened.pack,
                 opened.folder,
@@ -99,7 +99,7 @@ def run_pack(
                 on_progress=on_progress,
             )
         result = _finished(
-            house,
+            workspace,
             _Session(opened, arms, graders, choices, kept, on_progress),
             exams,
             waivers=waivers,
@@ -110,23 +110,23 @@ def run_pack(
 
 
 def rejudge(
-    house: Workspace, reference: str, path: str, *, waivers: Sequence[Waiver] = ()
+    workspace: Workspace, reference: str, path: str, *, waivers: Sequence[Waiver] = ()
 ) -> Result:
     """Judge the recorded evidence of a result by another pack, without calling any target."""
-    started_at = house.clock()
-    earlier = house.existing_results().get(reference)
+    started_at = workspace.clock()
+    earlier = workspace.existing_results().get(reference)
     opened = open_pack(path)
     _refuse_other_data(earlier, opened)
     arms = {}
     if opened.pack.targets is not None:
-        arms[CANDIDATE] = reopen_arm(earlier, CANDIDATE, house)
+        arms[CANDIDATE] = reopen_arm(earlier, CANDIDATE, workspace)
         if opened.pack.has_baseline:
-            arms[BASELINE] = reopen_arm(earlier, BASELINE, house)
+            arms[BASELINE] = reopen_arm(earlier, BASELINE, workspace)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = _sit(house, opened, _kept_files(house, opened, earlier, Path(folder)))
-        graders = RecordedGraders(earlier, house.blobs)
+        exams = _sit(workspace, opened, _kept_files(workspace, opened, earlier, Path(folder)))
+        graders = RecordedGraders(earlier, workspace.blobs)
         return _finished(
-            house,
+            workspace,
             _Session(opened, arms, graders, RunChoices(limit=limit_of(earlier)), None, None),
             exams,
             waivers=waivers,
@@ -146,7 +146,7 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 def _finished(
-    house: Workspace,
+    workspace: Workspace,
     session: _Session,
     exams: dict[str, SuiteOutcome],
     *,
@@ -164,38 +164,38 @@ def _finished(
         limit=session.choices.limit,
         names=session.choices.names,
     )
-    return seal_run(house, run, waivers=waivers, started_at=started_at)
+    return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
 def _sit(
-    house: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
+    workspace: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
 ) -> dict[str, SuiteOutcome]:
-    return {name: run_exam(house, opened.pack.suite(name), files[name]) for name in files}
+    return {name: run_exam(workspace, opened.pack.suite(name), files[name]) for name in files}
 
 
 def _exam_files(
-    house: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
+    workspace: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
 ) -> dict[str, SuiteFiles]:
     """The evidence that the pack names; a result as baseline brings its own."""
     files = files_of_pack(opened)
     if not isinstance(choices.baseline, str) or choices.baseline == "none":
         return files
-    earlier = house.existing_results().get(choices.baseline)
+    earlier = workspace.existing_results().get(choices.baseline)
     for name, named in files.items():
-        kept = files_of_result(earlier, opened.pack.suite(name), house.blobs, folder)
+        kept = files_of_result(earlier, opened.pack.suite(name), workspace.blobs, folder)
         files[name] = SuiteFiles(candidate=named.candidate, baseline=kept[CANDIDATE])
     return files
 
 
 def _kept_files(
-    house: Workspace, opened: OpenPack, earlier: Result, folder: Path
+    workspace: Workspace, opened: OpenPack, earlier: Result, folder: Path
 ) -> dict[str, SuiteFiles]:
     """The evidence that a result keeps for the suites of a pack."""
     files = {}
     for suite in opened.pack.suites:
         if suite.evidence is None:
             continue
-        kept = files_of_result(earlier, suite, house.blobs, folder)
+        kept = files_of_result(earlier, suite, workspace.blobs, folder)
         wants_baseline = isinstance(suite.baseline_evidence, dict)
         if wants_baseline and BASELINE not in kept:
             raise UsageError(f"result {earlier.id} holds no baseline evidence of {suite.id!r}")
@@ -259,7 +259,7 @@ def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, Any]
     return choices.baseline or ("none" if targets is None else targets.baseline)
 
 
-def _open_arms(house: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
+def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
     pack, folder = opened.pack, opened.folder
     if pack.targets is None:
         if choices.candidate is not None or isinstance(choices.baseline, Mapping):
@@ -270,10 +270,10 @@ def _open_arms(house: Workspace, opened: OpenPack, choices: RunChoices) -> dict[
     wanted = _wanted_baseline(opened, choices)
     with _let_go_on_error(arms):
         if isinstance(wanted, str) and wanted != "none":
-            earlier = house.existing_results().get(wanted)
+            earlier = workspace.existing_results().get(wanted)
             _refuse_other_data(earlier, opened)
             _refuse_cut_short(earlier, choices.limit)
-            arms[BASELINE] = reopen_arm(earlier, CANDIDATE, house)
+            arms[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)
         elif not isinstance(wanted, str):
             arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
     return arms

@@ -65,7 +65,7 @@ class PackRun(msgspec.Struct, frozen=True):
 
 
 def seal_run(
-    house: Workspace, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
+    workspace: Workspace, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
 ) -> Result:
     """Judge a run, seal the result, and keep it with all that it rests on."""
     written = run.written()
@@ -91,13 +91,13 @@ def seal_run(
         graded=told[CANDIDATE].graded if CANDIDATE in told else {},
         limit=run.limit,
     )
-    finished_at = house.clock()
+    finished_at = workspace.clock()
     judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
     references = _references(run)
     result = result_of(
         run.opened,
         judged,
-        house,
+        workspace,
         candidate=references[CANDIDATE],
         baseline=references.get(BASELINE),
         blobs=blobs,
@@ -114,11 +114,11 @@ def seal_run(
         cost=_cost(run),
     )
     for data in (*written.values(), *definition.values()):
-        house.blobs.put(data)
+        workspace.blobs.put(data)
     for exam in run.exams.values():
         for file in exam.files:
-            house.blobs.put_file(Path(exam.paths[file.name]), file.digest)
-    house.results.append(result)
+            workspace.blobs.put_file(Path(exam.paths[file.name]), file.digest)
+    workspace.results.append(result)
     return result
 
 

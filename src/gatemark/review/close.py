@@ -106,15 +106,15 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
     ballots_digest: str
 
 
-def close_review(house: Workspace, request: CloseReview) -> ReviewOutcome:
+def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
     """End a review and judge it; a closed one is only judged again."""
-    stored = house.reviews.get(request.review)
+    stored = workspace.reviews.get(request.review)
     plan = stored.plan
     # Step 1.
     if stored.closing is None:
-        _require_closer(house, stored)
-        check_key(house.reviews.sealed(stored), stored.key, _committed(house, plan.name))
-        standings = house.reviews.standings(plan.name)
+        _require_closer(workspace, stored)
+        check_key(workspace.reviews.sealed(stored), stored.key, _committed(workspace, plan.name))
+        standings = workspace.reviews.standings(plan.name)
         if not plan.peeking and request.early is None:
             short = sum(
                 not pair.is_gold and pair.vote_count < plan.votes_per_pair for pair in standings
@@ -124,24 +124,24 @@ def close_review(house: Workspace, request: CloseReview) -> ReviewOutcome:
                     f"review {plan.name} still wants votes on {short} pairs",
                     ("vote on them, or say with --early why it must end now",),
                 )
-        _end(house, stored, request)
-    return review_outcome(house, request.review)
+        _end(workspace, stored, request)
+    return review_outcome(workspace, request.review)
 
 
-def review_outcome(house: Workspace, name: str, *, may_seal: bool = True) -> ReviewOutcome:
+def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) -> ReviewOutcome:
     """The outcome of a closed review, from what is kept.
 
     Who only looks seals nothing; a result that is not in the store is then left out.
     """
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
     # Steps 2 and 3.
-    opened = _open(house, stored)
+    opened = _open(workspace, stored)
     plan = stored.plan
     # Step 4.
     candidates = tuple(
-        _judge(house, opened, candidate, may_seal=may_seal) for candidate in plan.candidates
+        _judge(workspace, opened, candidate, may_seal=may_seal) for candidate in plan.candidates
     )
     counted = opened.counted
     spread = vote_spread(opened)
@@ -167,16 +167,16 @@ def review_outcome(house: Workspace, name: str, *, may_seal: bool = True) -> Rev
         left_out=stored.facts.get("left_out", {}),
         # Step 5.
         ranking=ranking(opened) if len(plan.candidates) > 1 else None,
-        caveats=caveats(house, opened, spread, couples),
+        caveats=caveats(workspace, opened, spread, couples),
         commitment=stored.commitment,
         key=stored.key.hex(),
         ballots_digest=ballots_digest(opened.cast),
     )
 
 
-def export_votes(house: Workspace, name: str, candidate: str | None = None) -> bytes:
+def export_votes(workspace: Workspace, name: str, candidate: str | None = None) -> bytes:
     """The opened votes against the baseline as ``gatemark.vote/1`` lines."""
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
     known = stored.plan.candidates
@@ -185,22 +185,22 @@ def export_votes(house: Workspace, name: str, candidate: str | None = None) -> b
     wanted = candidate or known[0]
     if wanted not in known:
         raise UsageError(f"{wanted!r} is no candidate of {name}: {', '.join(known)}")
-    return _vote_lines(_open(house, stored).between(wanted, stored.plan.baseline))
+    return _vote_lines(_open(workspace, stored).between(wanted, stored.plan.baseline))
 
 
-def running_numbers(house: Workspace, stored: StoredReview) -> dict[str, Any]:
+def running_numbers(workspace: Workspace, stored: StoredReview) -> dict[str, Any]:
     """What the votes say so far, for reviews that allow looking."""
-    opened = _open(house, stored)
+    opened = _open(workspace, stored)
     found: dict[str, Any] = {}
     for candidate in stored.plan.candidates:
         votes = opened.between(candidate, stored.plan.baseline)
-        found[candidate] = _examine(house, opened, votes).report.facts if votes else None
+        found[candidate] = _examine(workspace, opened, votes).report.facts if votes else None
     return found
 
 
-def _end(house: Workspace, stored: StoredReview, request: CloseReview) -> None:
+def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> None:
     name = stored.plan.name
-    now = house.clock()
+    now = workspace.clock()
 
     def tell(connection: sa.Connection, votes: list[CastVote]) -> None:
         payload = {
@@ -210,38 +210,38 @@ def _end(house: Workspace, stored: StoredReview, request: CloseReview) -> None:
             "vote_count": len(votes),
             "early": request.early,
         }
-        draft = EventDraft(REVIEW_UNBLINDED, now, house.actor, subject_of_review(name), payload)
-        tell_ledger(house, connection, draft)
+        draft = EventDraft(REVIEW_UNBLINDED, now, workspace.actor, subject_of_review(name), payload)
+        tell_ledger(workspace, connection, draft)
 
-    house.reviews.close(name, Closing(house.actor, now, request.early or ""), tell)
+    workspace.reviews.close(name, Closing(workspace.actor, now, request.early or ""), tell)
 
 
-def _require_closer(house: Workspace, stored: StoredReview) -> None:
+def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
     """Whoever made a review may end it, and people who own or run evaluations."""
-    if house.actor == stored.created_by:
+    if workspace.actor == stored.created_by:
         return
-    held = roles_of(read_state(house, "*").house, house.actor)
+    held = roles_of(read_state(workspace, "*").governance, workspace.actor)
     if not set(held) & set(CLOSERS):
         raise NotAllowedError(
-            f"{house.actor} must be {' or '.join(CLOSERS)} to close a review of "
+            f"{workspace.actor} must be {' or '.join(CLOSERS)} to close a review of "
             f"{stored.created_by}, is {', '.join(held) or 'without a role'}"
         )
 
 
-def _open(house: Workspace, stored: StoredReview) -> Opened:
+def _open(workspace: Workspace, stored: StoredReview) -> Opened:
     name = stored.plan.name
-    check_key(house.reviews.sealed(stored), stored.key, _committed(house, name))
-    pairs = dict(enumerate(map(read_pair, house.reviews.documents(name)), start=1))
-    cast = house.reviews.votes(name)
+    check_key(workspace.reviews.sealed(stored), stored.key, _committed(workspace, name))
+    pairs = dict(enumerate(map(read_pair, workspace.reviews.documents(name)), start=1))
+    cast = workspace.reviews.votes(name)
     if stored.closing is not None:
-        _check_ballots(house, name, cast)
+        _check_ballots(workspace, name, cast)
     votes = unblind(stored.key, cast, pairs)
     return Opened(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
 
 
-def _check_ballots(house: Workspace, name: str, cast: Sequence[CastVote]) -> None:
+def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) -> None:
     """Refuse votes that are not the ones that a review was closed with."""
-    for event, payload in house.events.events(subject=subject_of_review(name)):
+    for event, payload in workspace.events.events(subject=subject_of_review(name)):
         if event.kind == REVIEW_UNBLINDED and payload is not None:
             if same_digest(ballots_digest(cast), str(payload["ballots_digest"])):
                 return
@@ -252,9 +252,9 @@ def _check_ballots(house: Workspace, name: str, cast: Sequence[CastVote]) -> Non
     raise IntegrityError(f"the ledger does not tell that review {name} was closed")
 
 
-def _committed(house: Workspace, name: str) -> str:
+def _committed(workspace: Workspace, name: str) -> str:
     """The commitment as the ledger has it: a row beside it could have been changed."""
-    for event, payload in house.events.events(subject=subject_of_review(name)):
+    for event, payload in workspace.events.events(subject=subject_of_review(name)):
         if event.kind == REVIEW_CREATED and payload is not None:
             return str(payload["commitment"])
     raise IntegrityError(f"the ledger does not tell of review {name}")
@@ -278,18 +278,18 @@ def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
 
 
 def _examine(
-    house: Workspace, opened: Opened, votes: Sequence[OpenVote], folder: Path | None = None
+    workspace: Workspace, opened: Opened, votes: Sequence[OpenVote], folder: Path | None = None
 ) -> ExamOutcome:
     """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
     plan = opened.stored.plan
     choices = ReadingChoices()
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="gatemark-") as made:
-            return _examine(house, opened, votes, Path(made))
+            return _examine(workspace, opened, votes, Path(made))
     path = folder / VOTES
     path.write_bytes(_vote_lines(votes))
     job = exam_job(PAIRWISE, _options(opened), choices)
-    examined = examine_files(job, [str(path)], choices, house.engine_for(1, 2))
+    examined = examine_files(job, [str(path)], choices, workspace.engine_for(1, 2))
     examined = with_items(
         examined,
         pinned=len(item_ids(list(opened.pairs.values()))),
@@ -325,7 +325,9 @@ def _kept(opened: Opened) -> dict[str, bytes]:
     return {SITTING: sitting, EXPECTED_IDS: pinned.encode()}
 
 
-def _judge(house: Workspace, opened: Opened, candidate: str, *, may_seal: bool) -> CandidateOutcome:
+def _judge(
+    workspace: Workspace, opened: Opened, candidate: str, *, may_seal: bool
+) -> CandidateOutcome:
     plan = opened.stored.plan
     votes = opened.between(candidate, plan.baseline)
     if not votes:
@@ -341,20 +343,20 @@ def _judge(house: Workspace, opened: Opened, candidate: str, *, may_seal: bool) 
             numbers={},
         )
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        examined = _examine(house, opened, votes, Path(folder))
+        examined = _examine(workspace, opened, votes, Path(folder))
         started_at = opened.stored.created_at
         scored: Scored = judge_exam(
             PAIRWISE,
             examined,
-            house,
+            workspace,
             started_at=started_at,
             title=outcome_title(plan.name, candidate, plan.baseline),
             kept=_kept(opened),
             about=(plan.asset_of(candidate), plan.asset_of(plan.baseline)),
         )
-        is_kept = _is_kept(house, scored.result.id)
+        is_kept = _is_kept(workspace, scored.result.id)
         if may_seal and not is_kept:
-            keep(scored, house, {VOTES: str(Path(folder) / VOTES)})
+            keep(scored, workspace, {VOTES: str(Path(folder) / VOTES)})
     facts = dict(examined.report.facts)
     return CandidateOutcome(
         candidate=candidate,
@@ -368,10 +370,10 @@ def _judge(house: Workspace, opened: Opened, candidate: str, *, may_seal: bool) 
     )
 
 
-def _is_kept(house: Workspace, result_id: str) -> bool:
+def _is_kept(workspace: Workspace, result_id: str) -> bool:
     """Whether the very same judgement is sealed already; asking again must write nothing."""
     try:
-        house.results.get(result_id)
+        workspace.results.get(result_id)
     except UsageError:
         return False
     return True

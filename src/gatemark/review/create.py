@@ -131,7 +131,7 @@ class SavedVote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create_review(
-    house: Workspace,
+    workspace: Workspace,
     request: CreateReview,
     choices: ReadingChoices | None = None,
     *,
@@ -142,8 +142,8 @@ def create_review(
     ``key`` is for tests: whoever knows it is not blind.
     """
     choices = choices or ReadingChoices()
-    arms, known = _arms(house, request, choices)
-    plan = _with_assets(house, request, known)
+    arms, known = _arms(workspace, request, choices)
+    plan = _with_assets(workspace, request, known)
     matched = match_arms(arms, choices, trim=plan.trim)
     gold = [] if request.gold is None else read_gold(request.gold, choices)
     pairs = [*matched.pairs, *gold]
@@ -163,29 +163,29 @@ def create_review(
         left_out={reason: len(items) for reason, items in matched.left_out.items()},
         tells=find_tells(pairs, plan.arms),
     )
-    now = house.clock()
+    now = workspace.clock()
     stored = StoredReview(
         plan=plan,
         plan_digest=sealed.plan_digest,
         commitment=committed,
         key=drawn,
         facts=_facts(created, matched),
-        created_by=house.actor,
+        created_by=workspace.actor,
         created_at=now,
         closing=None,
     )
     payload = {**msgspec.to_builtins(created), "plan": msgspec.to_builtins(plan)}
-    draft = _event(house, REVIEW_CREATED, plan.name, {**payload, "note": request.note}, at=now)
-    house.reviews.create(
-        stored, documents, lambda connection: tell_ledger(house, connection, draft)
+    draft = _event(workspace, REVIEW_CREATED, plan.name, {**payload, "note": request.note}, at=now)
+    workspace.reviews.create(
+        stored, documents, lambda connection: tell_ledger(workspace, connection, draft)
     )
     return created
 
 
-def next_pair(house: Workspace, name: str, reviewer: str) -> ShownPair | None:
+def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | None:
     """The pair before a reviewer: the one not answered yet, or a fresh one; None at the end."""
-    stored = open_review(house, name)
-    _require_reviewer(house, stored, reviewer)
+    stored = open_review(workspace, name)
+    _require_reviewer(workspace, stored, reviewer)
     plan, key = stored.plan, stored.key
 
     def pick(
@@ -201,40 +201,42 @@ def next_pair(house: Workspace, name: str, reviewer: str) -> ShownPair | None:
             )
         return None if number is None else (number, token(key, reviewer, number))
 
-    show = house.reviews.show(name, reviewer, pick, house.clock())
-    return None if show is None else _shown(house, stored, show)
+    show = workspace.reviews.show(name, reviewer, pick, workspace.clock())
+    return None if show is None else _shown(workspace, stored, show)
 
 
-def shown_pair(house: Workspace, name: str, reviewer: str, shown_token: str) -> ShownPair:
+def shown_pair(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> ShownPair:
     """A pair that a reviewer has seen before, to look at it again."""
-    stored = open_review(house, name)
-    _require_reviewer(house, stored, reviewer)
-    return _shown(house, stored, _find_show(house, name, reviewer, shown_token))
+    stored = open_review(workspace, name)
+    _require_reviewer(workspace, stored, reviewer)
+    return _shown(workspace, stored, _find_show(workspace, name, reviewer, shown_token))
 
 
-def cast_vote(house: Workspace, request: VoteRequest) -> SavedVote:
+def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     """Keep a vote, a changed vote or a skip; only pairs that were shown can be voted on."""
     name, reason = request.review, request.reason
-    stored = open_review(house, name)
-    _require_reviewer(house, stored, request.reviewer)
+    stored = open_review(workspace, name)
+    _require_reviewer(workspace, stored, request.reviewer)
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
-    show = _find_show(house, name, request.reviewer, request.token)
-    version = house.reviews.vote(name, show, request.answered, reason=reason, at=house.clock())
+    show = _find_show(workspace, name, request.reviewer, request.token)
+    version = workspace.reviews.vote(
+        name, show, request.answered, reason=reason, at=workspace.clock()
+    )
     return SavedVote(review=name, token=show.token, answered=request.answered, version=version)
 
 
-def open_review(house: Workspace, name: str) -> StoredReview:
+def open_review(workspace: Workspace, name: str) -> StoredReview:
     """A review that can still be voted in."""
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     if stored.closing is not None:
         raise RefusedError(f"review {name} is closed")
     return stored
 
 
-def tell_ledger(house: Workspace, connection: sa.Connection, draft: EventDraft) -> None:
+def tell_ledger(workspace: Workspace, connection: sa.Connection, draft: EventDraft) -> None:
     """Add an event in a transaction that writes something else too."""
-    house.store.events.add(connection, lambda _: [draft])
+    workspace.store.events.add(connection, lambda _: [draft])
 
 
 def subject_of_review(name: str) -> str:
@@ -242,24 +244,24 @@ def subject_of_review(name: str) -> str:
     return f"review:{name}"
 
 
-def lookers(house: Workspace, name: str) -> frozenset[str]:
+def lookers(workspace: Workspace, name: str) -> frozenset[str]:
     """Who has seen numbers of a review before its end."""
     subject = subject_of_review(name)
     return frozenset(
         event.actor
-        for event, _ in house.events.events(subject=subject)
+        for event, _ in workspace.events.events(subject=subject)
         if event.kind == REVIEW_LOOKED_AT
     )
 
 
 def _event(
-    house: Workspace, kind: str, name: str, payload: Mapping[str, Any], *, at: datetime
+    workspace: Workspace, kind: str, name: str, payload: Mapping[str, Any], *, at: datetime
 ) -> EventDraft:
-    return EventDraft(kind, at, house.actor, subject_of_review(name), payload)
+    return EventDraft(kind, at, workspace.actor, subject_of_review(name), payload)
 
 
 def _arms(
-    house: Workspace, request: CreateReview, choices: ReadingChoices
+    workspace: Workspace, request: CreateReview, choices: ReadingChoices
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """The answers of every arm, and what a sealed result says the arms are."""
     plan = request.plan
@@ -267,8 +269,8 @@ def _arms(
     if sum(given) != 1:
         raise UsageError("give files, a sealed result or a pack, and only one of them")
     if not request.files:
-        reference = request.result or newest_result(house, str(request.pack))
-        found, known = sealed_answers(house, reference, request.suite)
+        reference = request.result or newest_result(workspace, str(request.pack))
+        found, known = sealed_answers(workspace, reference, request.suite)
         if plan.arms != tuple(found):
             raise UsageError("a sealed result has the arms candidate and baseline")
         return found, known
@@ -278,10 +280,10 @@ def _arms(
 
 
 def _with_assets(
-    house: Workspace, request: CreateReview, known: Mapping[str, AssetRef]
+    workspace: Workspace, request: CreateReview, known: Mapping[str, AssetRef]
 ) -> ReviewPlan:
     """The plan with the versions that its arms are; the ledger must know those that are named."""
-    named = {arm: version_ref(house, parse_version_ref(a)) for arm, a in request.assets.items()}
+    named = {arm: version_ref(workspace, parse_version_ref(a)) for arm, a in request.assets.items()}
     for arm, said in named.items():
         if arm in known and known[arm].digest != said.digest:
             raise UsageError(
@@ -297,7 +299,7 @@ def _facts(created: ReviewCreated, matched: Matched) -> dict[str, Any]:
     return {"left_out": created.left_out, "left_out_items": listed, "tells": list(created.tells)}
 
 
-def _require_reviewer(house: Workspace, stored: StoredReview, reviewer: str) -> None:
+def _require_reviewer(workspace: Workspace, stored: StoredReview, reviewer: str) -> None:
     try:
         msgspec.convert(reviewer, Actor)
     except msgspec.ValidationError as error:
@@ -305,27 +307,27 @@ def _require_reviewer(house: Workspace, stored: StoredReview, reviewer: str) -> 
     plan = stored.plan
     if plan.reviewers and reviewer not in {*plan.reviewers, plan.arbiter}:
         raise NotAllowedError(f"{reviewer} is not a reviewer of {plan.name}")
-    if plan.peeking and reviewer in lookers(house, plan.name):
+    if plan.peeking and reviewer in lookers(workspace, plan.name):
         raise NotAllowedError(
             f"{reviewer} has seen numbers of {plan.name} and is not blind any more"
         )
 
 
-def _find_show(house: Workspace, name: str, reviewer: str, shown_token: str) -> Show:
-    for show in house.reviews.shows(name, reviewer):
+def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> Show:
+    for show in workspace.reviews.shows(name, reviewer):
         if secrets.compare_digest(show.token.encode(), shown_token.encode()):
             return show
     raise UnknownNameError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
 
 
-def _shown(house: Workspace, stored: StoredReview, show: Show) -> ShownPair:
-    pair = house.reviews.pair(stored.plan.name, show.number)
+def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
+    pair = workspace.reviews.pair(stored.plan.name, show.number)
     first, second = pair.answers
-    seen = house.reviews.shows(stored.plan.name, show.reviewer)
-    place = places(seen, house.reviews.gold_numbers(stored.plan.name))
+    seen = workspace.reviews.shows(stored.plan.name, show.reviewer)
+    place = places(seen, workspace.reviews.gold_numbers(stored.plan.name))
     if is_swapped(stored.key, place[show.reviewer, show.ordinal]):
         first, second = second, first
-    saved = house.reviews.last_vote(stored.plan.name, show)
+    saved = workspace.reviews.last_vote(stored.plan.name, show)
     return ShownPair(
         review=stored.plan.name,
         question=stored.plan.question,

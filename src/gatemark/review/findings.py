@@ -200,7 +200,7 @@ def ranking(opened: Opened) -> dict[str, Any]:
 
 
 def caveats(
-    house: Workspace,
+    workspace: Workspace,
     opened: Opened,
     spread: VoteSpread,
     couples: Sequence[PairAgreement],
@@ -220,7 +220,7 @@ def caveats(
         for record in opened.gold
         if record.is_left_out
     )
-    if plan.peeking and (seen := lookers(house, plan.name)):
+    if plan.peeking and (seen := lookers(workspace, plan.name)):
         found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
     if spread.is_alike is False:
         found.append(spread.reason)

@@ -79,10 +79,10 @@ def _foreign(source: Source, choices: ReadingChoices) -> Imported:
 
 
 def sealed_answers(
-    house: Workspace, reference: str, suite: str | None
+    workspace: Workspace, reference: str, suite: str | None
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
     """Both arms' answers to one suite of a pack run, and what the sealed result says they are."""
-    result = house.results.get(reference)
+    result = workspace.results.get(reference)
     suffix = ".candidate.jsonl"
     known = [blob.name.removesuffix(suffix) for blob in result.blobs if blob.name.endswith(suffix)]
     if suite is None and len(known) != 1:
@@ -97,7 +97,7 @@ def sealed_answers(
         name = f"{wanted}.{arm}.jsonl"
         if name not in stored:
             raise UsageError(f"result {result.id} holds no answers of the {arm} to {wanted!r}")
-        samples = read_sample_lines(house.blobs.get(stored[name]), name)
+        samples = read_sample_lines(workspace.blobs.get(stored[name]), name)
         found: dict[str, Told] = {}
         for sample in sorted(samples, key=lambda sample: sample["epoch"]):
             error = sample.get("error")
@@ -108,12 +108,12 @@ def sealed_answers(
     return arms, {arm: ref for arm, ref in about.items() if ref is not None}
 
 
-def newest_result(house: Workspace, pack: str) -> str:
+def newest_result(workspace: Workspace, pack: str) -> str:
     """The newest sealed result of a pack."""
     before, seen = None, 0
-    while seen < MAX_SEARCHED and (lines := house.results.lines(SEARCHED_AT_ONCE, before)):
+    while seen < MAX_SEARCHED and (lines := workspace.results.lines(SEARCHED_AT_ONCE, before)):
         for line in lines:
-            if house.results.get(line.id).pack.name == pack:
+            if workspace.results.get(line.id).pack.name == pack:
                 return line.id
         before, seen = lines[-1].seq, seen + len(lines)
     raise UsageError(f"no sealed result of a pack {pack!r} among the newest {MAX_SEARCHED}")

@@ -99,7 +99,7 @@ class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create_labels(
-    house: Workspace, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
+    workspace: Workspace, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
 ) -> int:
     """Make a set of the samples of a file; gives the number of items."""
     answers = read_answers(path, choices or ReadingChoices())
@@ -114,37 +114,37 @@ def create_labels(
         check_words(item.id, "an id")
     if len(items) > MAX_ITEMS:
         raise InvalidValueError(f"a label set holds at most {MAX_ITEMS} items, got {len(items)}")
-    house.labels.create(plan, items, by=house.actor, at=house.clock())
+    workspace.labels.create(plan, items, by=workspace.actor, at=workspace.clock())
     return len(items)
 
 
-def next_sample(house: Workspace, name: str, reviewer: str) -> LabelItem | None:
+def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | None:
     """The next sample before a reviewer; what others said is not told."""
-    plan = house.labels.get(name)
+    plan = workspace.labels.get(name)
     _require_reviewer(plan, reviewer)
-    numbers = list(house.labels.ids(name).values())
-    number = next_item(reviewer, numbers, house.labels.marks(name), plan.labels_per_item)
-    return None if number is None else house.labels.item(name, number)
+    numbers = list(workspace.labels.ids(name).values())
+    number = next_item(reviewer, numbers, workspace.labels.marks(name), plan.labels_per_item)
+    return None if number is None else workspace.labels.item(name, number)
 
 
-def give_label(house: Workspace, request: GiveLabel) -> int:
+def give_label(workspace: Workspace, request: GiveLabel) -> int:
     """Keep a label, or a changed one; gives its version."""
-    plan = house.labels.get(request.labels)
+    plan = workspace.labels.get(request.labels)
     _require_reviewer(plan, request.reviewer)
     if request.label not in plan.labels:
         raise UsageError(f"{request.label!r} is no label of {plan.name}: {', '.join(plan.labels)}")
     check_words(request.note, "a note")
-    number = _number(house, request.labels, request.item)
+    number = _number(workspace, request.labels, request.item)
     mark = Mark(number, request.reviewer, 0, request.label, request.note)
-    return house.labels.mark(request.labels, mark, house.clock())
+    return workspace.labels.mark(request.labels, mark, workspace.clock())
 
 
-def label_status(house: Workspace, name: str) -> LabelStatus:
+def label_status(workspace: Workspace, name: str) -> LabelStatus:
     """How far a set is, and how well people agree."""
-    plan = house.labels.get(name)
-    ids = house.labels.ids(name)
-    marks = house.labels.marks(name)
-    accepted = house.labels.accepted(name)
+    plan = workspace.labels.get(name)
+    ids = workspace.labels.ids(name)
+    marks = workspace.labels.marks(name)
+    accepted = workspace.labels.accepted(name)
     proposals = _proposals(plan, ids, marks, {})
     reviewers: dict[str, int] = {}
     for mark in marks:
@@ -165,17 +165,19 @@ def label_status(house: Workspace, name: str) -> LabelStatus:
     )
 
 
-def accept_labels(house: Workspace, request: AcceptLabels) -> Accepted:
+def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     """Accept what is agreed upon; only a pack_owner may, and not alone about own labels."""
     name = request.labels
-    plan = house.labels.get(name)
-    require_role(read_state(house, "*").house, house.actor, ("pack_owner",), "accept labels")
-    ids = house.labels.ids(name)
+    plan = workspace.labels.get(name)
+    require_role(
+        read_state(workspace, "*").governance, workspace.actor, ("pack_owner",), "accept labels"
+    )
+    ids = workspace.labels.ids(name)
     for item in request.chosen:
-        _number(house, name, item)
-    before = house.labels.accepted(name)
-    proposals = _proposals(plan, ids, house.labels.marks(name), request.chosen)
-    now = house.clock()
+        _number(workspace, name, item)
+    before = workspace.labels.accepted(name)
+    proposals = _proposals(plan, ids, workspace.labels.marks(name), request.chosen)
+    now = workspace.clock()
     fresh: list[Acceptance] = []
     waiting: dict[str, str] = {}
     for item, number in ids.items():
@@ -185,8 +187,8 @@ def accept_labels(house: Workspace, request: AcceptLabels) -> Accepted:
                 waiting[item] = str(proposal.reason)
         elif known is not None and known.label == proposal.label:
             continue
-        elif own_work(proposal, house.actor):
-            waiting[item] = f"only {house.actor} gave this label; somebody else must too"
+        elif own_work(proposal, workspace.actor):
+            waiting[item] = f"only {workspace.actor} gave this label; somebody else must too"
         else:
             version = 1 if known is None else known.version + 1
             fresh.append(
@@ -195,15 +197,15 @@ def accept_labels(house: Workspace, request: AcceptLabels) -> Accepted:
                     version=version,
                     label=proposal.label,
                     reviewers=proposal.reviewers,
-                    by=house.actor,
+                    by=workspace.actor,
                     at=moment_text(now),
                 )
             )
     after = before | {one.number: one for one in fresh}
     dataset = None
     if fresh:
-        data = dataset_rows(plan, house.labels.items(name), list(after.values()))
-        dataset = house.blobs.put(data)
+        data = dataset_rows(plan, workspace.labels.items(name), list(after.values()))
+        dataset = workspace.blobs.put(data)
         payload = {
             "labels": name,
             "plan_digest": plan.digest,
@@ -211,9 +213,9 @@ def accept_labels(house: Workspace, request: AcceptLabels) -> Accepted:
             "accepted_count": len(fresh),
             "in_all_count": len(after),
         }
-        draft = EventDraft(LABELS_ACCEPTED, now, house.actor, _subject(name), payload)
-        house.labels.accept(
-            name, fresh, before, lambda connection: tell_ledger(house, connection, draft)
+        draft = EventDraft(LABELS_ACCEPTED, now, workspace.actor, _subject(name), payload)
+        workspace.labels.accept(
+            name, fresh, before, lambda connection: tell_ledger(workspace, connection, draft)
         )
     return Accepted(
         labels=name,
@@ -224,15 +226,15 @@ def accept_labels(house: Workspace, request: AcceptLabels) -> Accepted:
     )
 
 
-def accepted_rows(house: Workspace, name: str) -> bytes:
+def accepted_rows(workspace: Workspace, name: str) -> bytes:
     """The accepted labels as a data set, checked against what the ledger says was accepted."""
-    plan = house.labels.get(name)
-    accepted = house.labels.accepted(name)
+    plan = workspace.labels.get(name)
+    accepted = workspace.labels.accepted(name)
     if not accepted:
         raise RefusedError(f"no label of {name} is accepted yet; a pack_owner must")
-    data = dataset_rows(plan, house.labels.items(name), list(accepted.values()))
+    data = dataset_rows(plan, workspace.labels.items(name), list(accepted.values()))
     told: Any = None
-    for event, payload in house.events.events(subject=_subject(name)):
+    for event, payload in workspace.events.events(subject=_subject(name)):
         if event.kind == LABELS_ACCEPTED and payload is not None:
             told = payload["dataset_digest"]
     if told is None or not same_digest(digest_bytes(data), told):
@@ -270,8 +272,8 @@ def _agreement(marks: list[Mark]) -> tuple[Measurement, ...]:
     return measure.finish(measure.step(measure.zero(), rows))
 
 
-def _number(house: Workspace, name: str, item: str) -> int:
-    ids = house.labels.ids(name)
+def _number(workspace: Workspace, name: str, item: str) -> int:
+    ids = workspace.labels.ids(name)
     if item not in ids:
         raise UnknownNameError(f"{name} has no item {item!r}")
     return ids[item]

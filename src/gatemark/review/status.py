@@ -36,18 +36,18 @@ class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
     hidden_because: str | None
 
 
-def review_status(house: Workspace, name: str, looker: str | None = None) -> ReviewStatus:
+def review_status(workspace: Workspace, name: str, looker: str | None = None) -> ReviewStatus:
     """How far a review is; ``looker`` asks for the numbers, which the ledger notes."""
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     plan = stored.plan
-    standings = house.reviews.standings(name)
-    votes = house.reviews.votes(name)
+    standings = workspace.reviews.standings(name)
+    votes = workspace.reviews.votes(name)
     counts = missing_counts(standings, plan.votes_per_pair)
     pair_count = sum(not pair.is_gold for pair in standings)
     reviewers: dict[str, int] = {}
     for vote in votes:
         reviewers[vote.reviewer] = reviewers.get(vote.reviewer, 0) + (vote.answered != "skip")
-    numbers, hidden = _numbers(house, stored, looker)
+    numbers, hidden = _numbers(workspace, stored, looker)
     state = "closed" if stored.closing is not None else "open"
     if state == "open" and is_complete(standings, plan.votes_per_pair):
         state = "complete"
@@ -69,7 +69,7 @@ def review_status(house: Workspace, name: str, looker: str | None = None) -> Rev
 
 
 def _numbers(
-    house: Workspace, stored: StoredReview, looker: str | None
+    workspace: Workspace, stored: StoredReview, looker: str | None
 ) -> tuple[dict[str, Any] | None, str | None]:
     plan = stored.plan
     if stored.closing is not None:
@@ -78,15 +78,15 @@ def _numbers(
         return None, "numbers are hidden until the review is closed"
     if looker is None:
         return None, "nobody asked for the numbers"
-    if looker in {*plan.reviewers, plan.arbiter} or house.reviews.shows(plan.name, looker):
+    if looker in {*plan.reviewers, plan.arbiter} or workspace.reviews.shows(plan.name, looker):
         return None, f"{looker} votes in this review and must stay blind"
     # The outcome needs the exam, which few looks do.
     from gatemark.review.close import running_numbers  # noqa: PLC0415
 
-    numbers = running_numbers(house, stored)
+    numbers = running_numbers(workspace, stored)
     payload = {"numbers": numbers}
     draft = EventDraft(
-        REVIEW_LOOKED_AT, house.clock(), looker, subject_of_review(plan.name), payload
+        REVIEW_LOOKED_AT, workspace.clock(), looker, subject_of_review(plan.name), payload
     )
-    house.events.append([draft])
+    workspace.events.append([draft])
     return numbers, None

@@ -34,8 +34,8 @@ SHORT: Final = 19
 class ReviewTables:
     """Learns what events tell of reviews and labels, and then compares the tables."""
 
-    def __init__(self, house: Workspace) -> None:
-        self._house = house
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
         self._reviews: dict[str, ReviewEvents] = {}
         self._labels: dict[str, list[LedgerFact]] = {}
         self._open: list[str] = []
@@ -67,9 +67,9 @@ class ReviewTables:
 
     def reviews(self) -> Iterator[Finding]:
         """Rows of reviews that are not what their events commit to."""
-        stored = self._house.reviews
+        stored = self._workspace.reviews
         is_any_closed = any(told.unblinded is not None for told in self._reviews.values())
-        sealed = self._house.store.results.ids_by_title(TITLE) if is_any_closed else {}
+        sealed = self._workspace.store.results.ids_by_title(TITLE) if is_any_closed else {}
         missing = dict(self._reviews)
         self._open = []
         for name in stored.stored_names():
@@ -101,11 +101,11 @@ class ReviewTables:
     def _vote_lines(self, result_id: str) -> list[bytes]:
         """The votes that a sealed result rests on; what is wrong with itself is told elsewhere."""
         try:
-            result = self._house.results.get(result_id)
+            result = self._workspace.results.get(result_id)
             for account in result.evidence:
                 for file in account.files:
                     if file.name == VOTES:
-                        return self._house.blobs.get(file.digest).splitlines()
+                        return self._workspace.blobs.get(file.digest).splitlines()
         except (IntegrityError, NewerFormatError, UsageError):
             # The check of results tells of it.
             return []
@@ -113,7 +113,7 @@ class ReviewTables:
 
     def labels(self) -> Iterator[Finding]:
         """Rows of label sets that are not what was accepted."""
-        stored = self._house.labels
+        stored = self._workspace.labels
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
             rows = stored.stored_rows(name)
@@ -128,7 +128,7 @@ class ReviewTables:
     def _dataset(self, told: LedgerFact) -> bytes | None:
         """The data set that an event names; one that is gone or changed is told of elsewhere."""
         try:
-            return self._house.blobs.get(str(told.payload.get("dataset_digest")))
+            return self._workspace.blobs.get(str(told.payload.get("dataset_digest")))
         except (IntegrityError, UsageError):
             return None
 

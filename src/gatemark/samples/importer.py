@@ -172,7 +172,7 @@ class Importer(msgspec.Struct, frozen=True):
 
 @cache
 def importers() -> Registry[Importer]:
-    """Every importer: the ones in this house and strangers' by entry point."""
+    """Every importer: the ones in this workspace and strangers' by entry point."""
     return Registry(
         kind="importer",
         places=("gatemark.samples.importers.*",),

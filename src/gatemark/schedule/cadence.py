@@ -88,7 +88,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All schedules of a house."""
+    """All schedules of a workspace."""
 
     schedules: tuple[Schedule, ...]
 

@@ -110,12 +110,12 @@ def read_plan(path: str | None) -> Plan:
     return Plan((*plan.schedules, *kept))
 
 
-def list_schedules(house: Workspace, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
+def list_schedules(workspace: Workspace, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
-    seen = house.schedule_runs.known_since([one.id for one in plan.schedules], now)
+    seen = workspace.schedule_runs.known_since([one.id for one in plan.schedules], now)
     lines = []
     for schedule in plan.schedules:
-        done = house.schedule_runs.last_done(schedule.id, now)
+        done = workspace.schedule_runs.last_done(schedule.id, now)
         lines.append(
             ScheduleLine(
                 id=schedule.id,
@@ -134,22 +134,22 @@ def list_schedules(house: Workspace, plan: Plan, now: datetime) -> tuple[Schedul
     return tuple(lines)
 
 
-def due_now(house: Workspace, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
+def due_now(workspace: Workspace, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
     """What is due, missed or expired; only looks."""
-    triggers = house.schedule_runs.triggers(now)
+    triggers = workspace.schedule_runs.triggers(now)
     found: list[Occasion] = []
     for schedule in plan.schedules:
         if schedule.is_active:
-            last = house.schedule_runs.last_due(schedule.id, now)
+            last = workspace.schedule_runs.last_due(schedule.id, now)
             found.extend(occasions(schedule, now, last))
             if schedule.triggers:
-                done = house.schedule_runs.occasions(schedule.id)
+                done = workspace.schedule_runs.occasions(schedule.id)
                 found.extend(triggered(schedule, triggers, done))
     return tuple(found)
 
 
 def tick_schedules(
-    house: Workspace,
+    workspace: Workspace,
     plan: Plan,
     *,
     now: datetime,
@@ -169,22 +169,22 @@ def tick_schedules(
     def moment() -> datetime:
         return now + timedelta(seconds=stopwatch() - started)
 
-    abandoned = house.schedule_runs.abandon(now)
-    note_changes(house, now)
-    overdue = _tell_overdue(house, plan, now, alert_plan or AlertPlan())
+    abandoned = workspace.schedule_runs.abandon(now)
+    note_changes(workspace, now)
+    overdue = _tell_overdue(workspace, plan, now, alert_plan or AlertPlan())
     by_id = {schedule.id: schedule for schedule in plan.schedules}
-    run = runner or _runner(house, alerts_file)
+    run = runner or _runner(workspace, alerts_file)
     lines = []
-    for occasion in due_now(house, plan, now):
+    for occasion in due_now(workspace, plan, now):
         schedule = by_id[occasion.schedule]
         lease = seconds_of(schedule.time_limit) + GRACE_S
-        state = house.schedule_runs.claim(occasion, worker, moment(), lease)
+        state = workspace.schedule_runs.claim(occasion, worker, moment(), lease)
         if state is None:
             continue
         detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
         if state == "running":
             state, detail = run(schedule, occasion, now)
-            house.schedule_runs.finish(occasion, state, moment(), detail)
+            workspace.schedule_runs.finish(occasion, state, moment(), detail)
         lines.append(
             TickLine(
                 schedule=schedule.id,
@@ -194,53 +194,53 @@ def tick_schedules(
                 detail=detail,
             )
         )
-    sent = send_pending(house, alert_plan) if alert_plan is not None else ()
+    sent = send_pending(workspace, alert_plan) if alert_plan is not None else ()
     return Ticked(at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent)
 
 
 def fire(
-    house: Workspace, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
+    workspace: Workspace, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
 ) -> bool:
     """Tell the schedules that something happened; False when they know."""
-    return house.schedule_runs.add_trigger(Trigger(kind, identity, now, asset))
+    return workspace.schedule_runs.add_trigger(Trigger(kind, identity, now, asset))
 
 
-def recent_runs(house: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
+def recent_runs(workspace: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
     """What became of the latest occasions."""
-    return house.schedule_runs.runs(limit, schedule)
+    return workspace.schedule_runs.runs(limit, schedule)
 
 
-def note_changes(house: Workspace, now: datetime) -> int:
+def note_changes(workspace: Workspace, now: datetime) -> int:
     """Every version that was registered is a change that full packs wait for."""
     added = 0
-    for event, payload in house.events.events(kind=ASSET_REGISTERED):
+    for event, payload in workspace.events.events(kind=ASSET_REGISTERED):
         if event.at <= now and event.subject and payload is not None:
             version = str(payload.get("version", event.seq))
             trigger = Trigger("change", f"{event.subject}@{version}", event.at, event.subject)
-            added += house.schedule_runs.add_trigger(trigger)
+            added += workspace.schedule_runs.add_trigger(trigger)
     return added
 
 
 def _tell_overdue(
-    house: Workspace, plan: Plan, now: datetime, alerts: AlertPlan
+    workspace: Workspace, plan: Plan, now: datetime, alerts: AlertPlan
 ) -> tuple[str, ...]:
     """Raise a warning, once, for each schedule that has not been run for too long."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
-    seen = house.schedule_runs.first_seen([schedule.id for schedule in active], now)
+    seen = workspace.schedule_runs.first_seen([schedule.id for schedule in active], now)
     found = []
     for schedule in active:
-        last = house.schedule_runs.last_done(schedule.id, now) or seen[schedule.id]
+        last = workspace.schedule_runs.last_done(schedule.id, now) or seen[schedule.id]
         if not is_overdue(schedule, now, last):
             continue
         found.append(schedule.id)
         missed = missed_since(schedule, now, last)
         reason = f"{missed} runs are missing since {last:%Y-%m-%d %H:%MZ}"
         identity = alert_id("overdue", schedule.id, last.isoformat())
-        if not house.schedule_runs.note_once(f"overdue:{identity}", now):
+        if not workspace.schedule_runs.note_once(f"overdue:{identity}", now):
             continue
         payload = {"schedule": schedule.id, "level": _WARN, "reason": reason, "missed": missed}
-        house.events.append(
-            [EventDraft(SCHEDULE_OVERDUE, event_moment(house, now), SYSTEM, None, payload)]
+        workspace.events.append(
+            [EventDraft(SCHEDULE_OVERDUE, event_moment(workspace, now), SYSTEM, None, payload)]
         )
         alert = Alert(
             id=identity,
@@ -250,12 +250,12 @@ def _tell_overdue(
             reason=reason,
             at=now,
         )
-        queue_one(house, alerts, alert)
+        queue_one(workspace, alerts, alert)
     return tuple(found)
 
 
-def _runner(house: Workspace, alerts_file: str | None) -> Runner:
-    settings = {"GATEMARK_STORE": house.address}
+def _runner(workspace: Workspace, alerts_file: str | None) -> Runner:
+    settings = {"GATEMARK_STORE": workspace.address}
     if alerts_file is not None and PROBE_ALERTS not in os.environ:
         settings[PROBE_ALERTS] = str(Path(alerts_file).resolve())
 

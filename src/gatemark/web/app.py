@@ -66,9 +66,9 @@ INTERFACES: Final = (
 )
 
 
-def create_app(settings: ServerSettings, open_house: OpenWorkspace) -> FastAPI:
-    """A server over the houses that ``open_house`` opens: for reading, or for somebody by name."""
-    site = Site(settings, open_house)
+def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastAPI:
+    """A server over the workspaces that ``open_workspace`` opens: for reading, or for somebody by name."""
+    site = Site(settings, open_workspace)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -102,8 +102,8 @@ def create_app(settings: ServerSettings, open_house: OpenWorkspace) -> FastAPI:
 def _make_ready(site: Site) -> None:
     """Do before the first visit what would make it slow."""
     load_templates()
-    site.houses.prepare(site.settings.threads, lambda house: look_now(house, once=True))
-    site.board.settle(site.house)
+    site.workspaces.prepare(site.settings.threads, lambda workspace: look_now(workspace, once=True))
+    site.board.settle(site.workspace)
 
 
 def _static(name: str) -> Response:

@@ -34,7 +34,7 @@ _TAG: Final = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"\Z')
 
 
 def locked(
-    house: Workspace,
+    workspace: Workspace,
     asset: str,
     tag: str | None,
     do: Callable[[int], CommandResult],
@@ -51,22 +51,22 @@ def locked(
                 HTTPStatus.PRECONDITION_REQUIRED,
                 "say what you looked at: If-Match with the ETag of the asset",
             )
-        tag = asset_etag(house, asset)
+        tag = asset_etag(workspace, asset)
     found = _TAG.match(tag)
-    if found is None or tag != asset_etag(house, asset):
-        raise _changed(house, asset)
+    if found is None or tag != asset_etag(workspace, asset):
+        raise _changed(workspace, asset)
     try:
         return do(int(found[1]))
     except RefusedError:
-        if tag != asset_etag(house, asset):
-            raise _changed(house, asset) from None
+        if tag != asset_etag(workspace, asset):
+            raise _changed(workspace, asset) from None
         raise
 
 
-def _changed(house: Workspace, asset: str) -> Problem:
+def _changed(workspace: Workspace, asset: str) -> Problem:
     headers: dict[str, str] = {}
     try:
-        headers = {"ETag": asset_etag(house, asset)}
+        headers = {"ETag": asset_etag(workspace, asset)}
     except GatemarkError as error:
         return Problem(HTTPStatus.NOT_FOUND, str(error))
     return Problem(
@@ -103,11 +103,11 @@ FREE: Final = frozenset({"demote", "rollback", "pause"})
 
 
 def move(
-    house: Workspace, identity: Identity, verb: str, wish: MoveRequest, tag: str | None
+    workspace: Workspace, identity: Identity, verb: str, wish: MoveRequest, tag: str | None
 ) -> CommandResult:
     """Carry out what somebody wants of a version."""
     build = _VERBS[verb]
-    asset_etag(house, wish.asset)
+    asset_etag(workspace, wish.asset)
 
     def do(expected: int) -> CommandResult:
         common: dict[str, Any] = {
@@ -117,19 +117,19 @@ def move(
             "note": wish.note,
             "expected_revision": expected,
         }
-        return act(house, build(house, wish, common))
+        return act(workspace, build(workspace, wish, common))
 
-    return locked(house, wish.asset, tag, do, needs=verb not in FREE)
+    return locked(workspace, wish.asset, tag, do, needs=verb not in FREE)
 
 
-def _promote(house: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
+def _promote(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     to = "canary_1" if wish.to == "canary" else wish.to
     if wish.incident and to != "enabled":
         raise UsageError("breaking the glass only enables")
     return Promote(
         version=_version(wish),
         to=to,  # type: ignore[arg-type]
-        result_ids=result_ids(house, wish.result_ids),
+        result_ids=result_ids(workspace, wish.result_ids),
         incident=wish.incident or None,
         **common,
     )
@@ -141,8 +141,8 @@ def _demote(_: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     return Demote(version=wish.version, to=wish.to or "demoted", **common)  # type: ignore[arg-type]
 
 
-def _waive(house: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
-    expires_at = house.clock() + timedelta(days=wish.days or 0)
+def _waive(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
+    expires_at = workspace.clock() + timedelta(days=wish.days or 0)
     return Waive(version=_version(wish), gate=wish.gate, expires_at=expires_at, **common)  # type: ignore[arg-type]
 
 
@@ -167,8 +167,10 @@ VERBS: Final = tuple(_VERBS)
 
 
 def cast_vote(
-    house: Workspace, identity: Identity, ballot: Ballot, tag: str | None
+    workspace: Workspace, identity: Identity, ballot: Ballot, tag: str | None
 ) -> CommandResult:
     """Vote on a step; only on what was looked at."""
-    full = msgspec.structs.replace(ballot, result_ids=result_ids(house, ballot.result_ids))
-    return locked(house, ballot.asset, tag, lambda expected: vote(house, identity, full, expected))
+    full = msgspec.structs.replace(ballot, result_ids=result_ids(workspace, ballot.result_ids))
+    return locked(
+        workspace, ballot.asset, tag, lambda expected: vote(workspace, identity, full, expected)
+    )

@@ -25,17 +25,17 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     check_settings(settings)
     if settings.oidc is not None:
         read_sign_in_way(settings.oidc)
-    house = Workspace(store=store)
+    workspace = Workspace(store=store)
     listener = _listen(settings)
     try:
         # A store that this build cannot use must stop the start, not the first request.
-        secret = first_link(house)
+        secret = first_link(workspace)
     except GatemarkError:
         listener.close()
         raise
     settings = msgspec.structs.replace(settings, port=listener.getsockname()[1])
     app = create_app(settings, lambda person: Workspace(store=store, actor=person))
-    say(f"Gatemark serves {house.address} at {settings.base_url}")
+    say(f"Gatemark serves {workspace.address} at {settings.base_url}")
     if secret is not None:
         say(f"First sign-in, works once, for a day: {settings.base_url}/join/{secret}")
     config = uvicorn.Config(
@@ -60,7 +60,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
             server.run(sockets=[listener])
     finally:
         listener.close()
-        house.store.close()
+        workspace.store.close()
     return 0
 
 
@@ -68,9 +68,9 @@ def print_link(
     settings: ServerSettings, store: str, person: str, say: Callable[[str], object]
 ) -> int:
     """A link to a new password for somebody, for whoever holds the store."""
-    house = Workspace(store=store)
-    house.existing_store()
-    say(f"{settings.base_url}/join/{link_for(house, person)}")
+    workspace = Workspace(store=store)
+    workspace.existing_store()
+    say(f"{settings.base_url}/join/{link_for(workspace, person)}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""One running server: its settings, a house per thread, its runs, and who is asking."""
+"""One running server: its settings, a workspace per thread, its runs, and who is asking."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ Made = TypeVar("Made")
 class Site:
     """What every route needs."""
 
-    def __init__(self, settings: ServerSettings, open_house: OpenWorkspace) -> None:
+    def __init__(self, settings: ServerSettings, open_workspace: OpenWorkspace) -> None:
         self.settings = settings
-        self.board = RunBoard(open_house, settings.packs)
+        self.board = RunBoard(open_workspace, settings.packs)
         self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
-        self.houses = Workspaces(open_house)
-        self._open_house = open_house
+        self.workspaces = Workspaces(open_workspace)
+        self._open_workspace = open_workspace
         self._kept: dict[tuple[object, ...], Any] = {}
         self._keeping = threading.Lock()
 
@@ -56,17 +56,17 @@ class Site:
         return "__Host-gatemark" if self.settings.is_https else "gatemark"
 
     @property
-    def house(self) -> Workspace:
-        """The house of this thread."""
-        return self.houses.mine
+    def workspace(self) -> Workspace:
+        """The workspace of this thread."""
+        return self.workspaces.mine
 
     def kept(self, what: str, asset: str, make: Callable[[], Made]) -> Made:
         """What was made of an asset, kept until the asset or the minute changes.
 
         All threads share it, so it must be something that nobody changes.
         """
-        minute = int(self.house.clock().timestamp() // 60)
-        key = (what, asset, minute, *books_mark(self.house, asset))
+        minute = int(self.workspace.clock().timestamp() // 60)
+        key = (what, asset, minute, *books_mark(self.workspace, asset))
         with self._keeping:
             if key in self._kept:
                 found: Made = self._kept[key]
@@ -78,9 +78,9 @@ class Site:
             self._kept[key] = made
         return made
 
-    def house_of(self, person: str) -> Workspace:
-        """A house in which somebody acts by name."""
-        return self._open_house(person)
+    def workspace_of(self, person: str) -> Workspace:
+        """A workspace in which somebody acts by name."""
+        return self._open_workspace(person)
 
 
 def site_of(request: Request) -> Site:
@@ -92,11 +92,11 @@ def site_of(request: Request) -> Site:
 def visitor(request: Request) -> Identity | None:
     """Who is asking, by token or session; None when nobody says."""
     site = site_of(request)
-    look_now(site.house, once=request.method in SAFE)
+    look_now(site.workspace, once=request.method in SAFE)
     header = request.headers.get("authorization")
     if header is not None:
         kind, _, text = header.partition(" ")
-        found = by_token(site.house, text.strip()) if kind.lower() == "bearer" else None
+        found = by_token(site.workspace, text.strip()) if kind.lower() == "bearer" else None
         if found is None:
             raise Problem(
                 HTTPStatus.UNAUTHORIZED,
@@ -105,7 +105,7 @@ def visitor(request: Request) -> Identity | None:
             )
         return found
     secret = request.cookies.get(site.cookie)
-    return None if not secret else by_session(site.house, secret)
+    return None if not secret else by_session(site.workspace, secret)
 
 
 def caller(

@@ -25,7 +25,7 @@ async def stream_steps(request: Request, run: str) -> StreamingResponse:
 
     def look() -> None:
         caller(request)
-        site.board.get(site.house, run)
+        site.board.get(site.workspace, run)
 
     await run_sync(look)
     last = request.headers.get("last-event-id", "0")
@@ -52,7 +52,7 @@ async def _events(request: Request, site: Site, run: str, after: int) -> AsyncIt
                 yield b": still here\n\n"
             # Another server may run it, or it ended before this one started.
             if quiet % 10 == 1:
-                found = await run_sync(lambda: site.board.get(site.house, run))
+                found = await run_sync(lambda: site.board.get(site.workspace, run))
                 if found.state not in GOING and not site.board.steps(run, after):
                     told = {"state": found.state, "result_id": found.result_id}
                     data = {**told, "verdict": None, "detail": found.detail}

@@ -13,41 +13,41 @@ OpenWorkspace = Callable[[str | None], Workspace]
 
 
 class _Lease:
-    """A house in the hands of one thread; it goes when the thread does."""
+    """A workspace in the hands of one thread; it goes when the thread does."""
 
-    def __init__(self, house: Workspace) -> None:
-        self.house = house
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
 
 
 class Workspaces:
-    """A house per thread. What a thread leaves behind when it ends, the next one takes over.
+    """A workspace per thread. What a thread leaves behind when it ends, the next one takes over.
 
-    Threads come and go with the visitors; what a house has read of the ledger should not.
+    Threads come and go with the visitors; what a workspace has read of the ledger should not.
     """
 
-    def __init__(self, open_house: OpenWorkspace) -> None:
-        self._open_house = open_house
+    def __init__(self, open_workspace: OpenWorkspace) -> None:
+        self._open_workspace = open_workspace
         self._idle: deque[Workspace] = deque()
         self._mine = threading.local()
 
     @property
     def mine(self) -> Workspace:
-        """The house of this thread: what it has read of the ledger is nobody else's to change."""
+        """The workspace of this thread: what it has read of the ledger is nobody else's to change."""
         lease: _Lease | None = getattr(self._mine, "lease", None)
         if lease is None:
             lease = self._mine.lease = _Lease(self._taken())
-            weakref.finalize(lease, self._idle.append, lease.house).atexit = False
-        return lease.house
+            weakref.finalize(lease, self._idle.append, lease.workspace).atexit = False
+        return lease.workspace
 
     def prepare(self, count: int, make_ready: Callable[[Workspace], object]) -> None:
-        """Open houses before anybody waits for them."""
+        """Open workspaces before anybody waits for them."""
         for _ in range(count):
-            house = self._open_house(None)
-            make_ready(house)
-            self._idle.append(house)
+            workspace = self._open_workspace(None)
+            make_ready(workspace)
+            self._idle.append(workspace)
 
     def _taken(self) -> Workspace:
         try:
             return self._idle.pop()
         except IndexError:
-            return self._open_house(None)
+            return self._open_workspace(None)

@@ -99,8 +99,8 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
 
 def test_sealing_is_deterministic_and_one_changed_field_is_found(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", pairs(200))
-    house = Workspace(store="unused", actor="tester")
-    moment = house.clock()
+    workspace = Workspace(store="unused", actor="tester")
+    moment = workspace.clock()
     fixed = Workspace(store="unused", actor="tester", clock=lambda: moment)
     one, two = (
         judge_exam("agreement", sat(path), fixed, started_at=moment).result for _ in range(2)
@@ -153,8 +153,8 @@ def test_dropping_a_pinned_row_never_makes_a_pass(
         LocalEngine(1),
         expected_ids=frozenset(row["qid"] for row in rows),
     )
-    house = Workspace(store="unused", actor="tester")
-    result = judge_exam("agreement", examined, house, started_at=house.clock()).result
+    workspace = Workspace(store="unused", actor="tester")
+    result = judge_exam("agreement", examined, workspace, started_at=workspace.clock()).result
     assert result.verdict != "pass"
 
 

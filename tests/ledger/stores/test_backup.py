@@ -89,13 +89,13 @@ def test_a_store_comes_back_whole_wherever_it_goes(
         assert (ran.json["events"], ran.json["results"], ran.json["blobs"]) == (9, 3, 2)
         assert (ran.json["layout"], ran.json["state"]) == (NEWEST, "newest")
         assert contents_of(address) == before
-    house = Workspace(store=address, clock=lambda: MOMENT)
-    assert house.events.head() == head
-    assert house.blobs.get(SEALED[0].blobs[0].digest) == ATTACHMENT
-    assert house.existing_store().events.missing_guards() == []
+    workspace = Workspace(store=address, clock=lambda: MOMENT)
+    assert workspace.events.head() == head
+    assert workspace.blobs.get(SEALED[0].blobs[0].digest) == ATTACHMENT
+    assert workspace.existing_store().events.missing_guards() == []
     # Life goes on: numbers of new rows come after those that were restored.
-    assert house.results.append(result("d")) == len(SEALED) + 1
-    house.store.close()
+    assert workspace.results.append(result("d")) == len(SEALED) + 1
+    workspace.store.close()
 
 
 @pytest.mark.slow

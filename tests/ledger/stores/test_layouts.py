@@ -100,11 +100,11 @@ def test_an_older_store_is_refused_and_left_as_it_is(address: str, layout: str) 
 
 def test_a_usable_store_is_opened_as_it_is_and_can_be_written(address: str) -> None:
     make_old_store(address, OLDEST_USABLE)
-    house = Workspace(store=address, clock=lambda: MOMENT)
-    assert house.existing_store().layout == OLDEST_USABLE
-    assert len(house.results.lines(9)) == 3
-    house.results.append(result("d"))
-    house.store.close()
+    workspace = Workspace(store=address, clock=lambda: MOMENT)
+    assert workspace.existing_store().layout == OLDEST_USABLE
+    assert len(workspace.results.lines(9)) == 3
+    workspace.results.append(result("d"))
+    workspace.store.close()
     assert layout_found(address) == OLDEST_USABLE
 
 
@@ -166,11 +166,11 @@ def test_looking_makes_no_store_in_a_database_without_one(gatemark: Run, tmp_pat
 def held(tmp_path: Path, gatemark: Run) -> tuple[Path, str]:
     """A store that was closed, with a result and an asset, and the id of the result."""
     folder = tmp_path / "store"
-    house = Workspace(store=str(folder))
-    house.blobs.put(b"evidence")
+    workspace = Workspace(store=str(folder))
+    workspace.blobs.put(b"evidence")
     sealed = result("a")
-    house.results.append(sealed)
-    house.store.close()
+    workspace.results.append(sealed)
+    workspace.store.close()
     new = ("asset", "add", "triage@1", "--kind", "prompt", "--digest", "sha256:" + "ab" * 32)
     for command in (
         ("role", "grant", "ada", "admin"),
@@ -219,11 +219,11 @@ def test_who_writes_gets_a_write_ahead_log(held: tuple[Path, str]) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode=DELETE")
     connection.close()
-    house = Workspace(store=str(held[0]))
-    assert house.events.head().seq > 1
+    workspace = Workspace(store=str(held[0]))
+    assert workspace.events.head().seq > 1
     assert path.read_bytes()[18:20] == b"\1\1", "version numbers of the file format: no log"
-    house.events.append([EventDraft("noted", house.clock(), "a", None, {})])
-    house.store.close()
+    workspace.events.append([EventDraft("noted", workspace.clock(), "a", None, {})])
+    workspace.store.close()
     assert path.read_bytes()[18:20] == b"\2\2"
 
 

@@ -139,7 +139,7 @@ def assert_legal_or_refused(tool: str, files: Any, **options: Any) -> None:
         assert [p for rule in SCHEMA.form("sample").rules for p in rule(decoded)] == []
 
 
-def test_the_registry_holds_exactly_the_importers_of_this_house():
+def test_the_registry_holds_exactly_the_importers_of_this_workspace():
     assert importers().names() == TOOLS
     assert importers().broken == {}
 

@@ -48,8 +48,8 @@ def derive_command(**flags: Any) -> None:
       gatemark drift derive --run-log runs/V0.jsonl.gz --asset summariser
       gatemark drift derive --decisions decisions.jsonl
     """
-    house = Workspace(store=flags["store"])
-    now: datetime = flags["now"] or house.clock()
+    workspace = Workspace(store=flags["store"])
+    now: datetime = flags["now"] or workspace.clock()
     request = default_request(
         flags["run_logs"],
         flags["decisions"],
@@ -58,7 +58,7 @@ def derive_command(**flags: Any) -> None:
         window=flags["window"],
     )
     choices = ReadingChoices(max_errors=flags["max_errors"])
-    derived = derive_points(house, request, choices, now=now)
+    derived = derive_points(workspace, request, choices, now=now)
     if flags["json"]:
         print_json(derived)
         return

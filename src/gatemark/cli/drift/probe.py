@@ -41,12 +41,12 @@ def policy_options(function: F) -> F:
     )(function)
 
 
-def house_at(flags: dict[str, Any]) -> tuple[Workspace, datetime]:
-    """The house with its clock at the moment a user asked for, and that moment."""
+def workspace_at(flags: dict[str, Any]) -> tuple[Workspace, datetime]:
+    """The workspace with its clock at the moment a user asked for, and that moment."""
     now: datetime = flags["now"] or Workspace().clock()
-    house = Workspace(store=flags["store"], clock=lambda: now)
-    house.existing_store()
-    return house, now
+    workspace = Workspace(store=flags["store"], clock=lambda: now)
+    workspace.existing_store()
+    return workspace, now
 
 
 @click.command("probe")
@@ -73,10 +73,10 @@ def probe_command(**flags: Any) -> int:
       gatemark drift probe
       gatemark drift probe --now 2026-03-01T00:00:00Z --mode literal --json
     """
-    house, now = house_at(flags)
+    workspace, now = workspace_at(flags)
     policy = drift_policy(flags["policy"], flags["mode"])
     plan = read_alert_plan(flags["alerts"]) if flags["alerts"] else None
-    found = run_probe(house, policy, now=now, dry_run=flags["dry_run"], plan=plan)
+    found = run_probe(workspace, policy, now=now, dry_run=flags["dry_run"], plan=plan)
     if flags["json"]:
         print_json(found)
     else:
@@ -100,9 +100,9 @@ def status_command(**flags: Any) -> None:
       gatemark drift status
       gatemark drift status --json
     """
-    house, now = house_at(flags)
+    workspace, now = workspace_at(flags)
     policy = drift_policy(flags["policy"], flags["mode"])
-    found = run_probe(house, policy, now=now, dry_run=True)
+    found = run_probe(workspace, policy, now=now, dry_run=True)
     if flags["json"]:
         print_json(found)
         return

@@ -42,12 +42,12 @@ def push_command(**flags: Any) -> None:
       gatemark drift push - < points.jsonl
     """
     now: datetime = flags["now"] or Workspace().clock()
-    house = Workspace(store=flags["store"], clock=lambda: now)
+    workspace = Workspace(store=flags["store"], clock=lambda: now)
     choices = ReadingChoices(
         check_duplicate_keys=flags["duplicate_key_check"], max_errors=flags["max_errors"]
     )
     with byte_progress("pushing") as progress:
-        pushed = push_points(house, flags["files"], choices, now=now, on_progress=progress)
+        pushed = push_points(workspace, flags["files"], choices, now=now, on_progress=progress)
     if flags["json"]:
         print_json(pushed)
         return

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gatemark import __version__
-from gatemark.cli.drift.probe import house_at, policy_options
+from gatemark.cli.drift.probe import policy_options, workspace_at
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
@@ -46,8 +46,8 @@ def report_command(**flags: Any) -> None:
       gatemark drift report support-triage -o drift.html
     """
     check_extensions(flags["output"], (".html", ".json"))
-    house, now = house_at(flags)
-    view = drift_view(house, drift_policy(flags["policy"], flags["mode"]), flags["asset"], now)
+    workspace, now = workspace_at(flags)
+    view = drift_view(workspace, drift_policy(flags["policy"], flags["mode"]), flags["asset"], now)
 
     def page() -> bytes:
         from gatemark.drift.views.page import render_drift  # noqa: PLC0415 - an extra
@@ -79,9 +79,9 @@ def metrics_command(**flags: Any) -> None:
       gatemark drift metrics -o /var/lib/node_exporter/gatemark.prom
     """
     check_extensions(flags["output"], (".prom",))
-    house, now = house_at(flags)
-    found = evaluate(house, drift_policy(flags["policy"], flags["mode"]), now)
-    lines = list_schedules(house, read_plan(None), now)
+    workspace, now = workspace_at(flags)
+    found = evaluate(workspace, drift_policy(flags["policy"], flags["mode"]), now)
+    lines = list_schedules(workspace, read_plan(None), now)
     overdue = [line.id for line in lines if line.is_overdue]
     try:
         from gatemark.drift.views.prometheus import metrics_text  # noqa: PLC0415 - an extra
@@ -89,7 +89,7 @@ def metrics_command(**flags: Any) -> None:
         raise UsageError(
             f"metrics need {error.name}, which is not installed: pip install 'gatemark[observe]'"
         ) from error
-    probed_at = house.memories.last_tick().at
+    probed_at = workspace.memories.last_tick().at
     text = metrics_text(found.signals, found.ticked.open, overdue, probed_at)
     write_documents(flags["output"], {".prom": lambda: text})
     if not flags["output"]:
@@ -111,8 +111,8 @@ def events_command(**flags: Any) -> None:
       gatemark drift events -o drift.otlp.jsonl
     """
     check_extensions(flags["output"], (".jsonl",))
-    house, now = house_at(flags)
-    found = evaluate(house, drift_policy(flags["policy"], flags["mode"]), now)
+    workspace, now = workspace_at(flags)
+    found = evaluate(workspace, drift_policy(flags["policy"], flags["mode"]), now)
     data = b"".join(otlp_lines(found.signals, now, __version__))
     write_documents(flags["output"], {".jsonl": lambda: data})
     if not flags["output"]:
@@ -139,14 +139,14 @@ def close_command(**flags: Any) -> None:
     Example:
       gatemark drift close 3f2a9c01 --reason "new traffic mix since the spring sale"
     """
-    house, now = house_at(flags)
+    workspace, now = workspace_at(flags)
     request = CloseRequest(
         episode=flags["episode"],
-        actor=flags["actor"] or house.actor,
+        actor=flags["actor"] or workspace.actor,
         reason=flags["reason"],
         cite=flags["cite"],
     )
-    over = close_episode(house, request, now)
+    over = close_episode(workspace, request, now)
     if flags["json"]:
         print_json(over)
     else:

@@ -119,12 +119,12 @@ def prove_command(**flags: Any) -> None:
     if flags["check"] is not None:
         click.echo(check_proof(flags["check"], flags["keys"]))
         return
-    house = Workspace(store=flags["store"])
+    workspace = Workspace(store=flags["store"])
     proof: Any
     if flags["since"] is not None:
-        proof = prove_growth(house, flags["since"], flags["checkpoint"])
+        proof = prove_growth(workspace, flags["since"], flags["checkpoint"])
     else:
-        proof = prove(house, flags["seq"], flags["checkpoint"])
+        proof = prove(workspace, flags["seq"], flags["checkpoint"])
     print_json(msgspec.to_builtins(proof))
 
 
@@ -161,9 +161,9 @@ def log_command(**flags: Any) -> None:
       gatemark ledger log --subject support-triage
       gatemark ledger log --kind transition --json
     """
-    house = Workspace(store=flags["store"])
+    workspace = Workspace(store=flags["store"])
     found = log(
-        house,
+        workspace,
         after=flags["after"],
         kind=flags["kind"],
         subject=flags["subject"],

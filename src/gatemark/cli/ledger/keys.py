@@ -69,11 +69,11 @@ def rotate(file: str, **flags: Any) -> None:
     """
     if (flags["signing_key"] is None) == (flags["lost"] is None):
         raise UsageError("give --signing-key, or --lost with a reason")
-    house = Workspace(store=flags["store"])
+    workspace = Workspace(store=flags["store"])
     if flags["lost"] is None:
-        made = rotate_key(house, flags["signing_key"], Path(file), flags["name"])
+        made = rotate_key(workspace, flags["signing_key"], Path(file), flags["name"])
     else:
-        made = replace_lost_key(house, Path(file), flags["lost"], flags["name"])
+        made = replace_lost_key(workspace, Path(file), flags["lost"], flags["name"])
     _show(made, json=flags["json"])
 
 

@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from gatemark.cli.lifecycle.options import (
-    acting_house,
     acting_options,
+    acting_workspace,
     environment_option,
     show_acted,
 )
@@ -61,7 +61,7 @@ def add(**flags: Any) -> None:
       gatemark asset add triage@2.1.0 --kind prompt --file prompt.txt --pin model=m-7
       gatemark asset add triage@2.1.0 --from 3f2a9c01
     """
-    house = acting_house(flags, must_exist=False)
+    workspace = acting_workspace(flags, must_exist=False)
     new = NewVersion(
         ref=parse_version_ref(flags["version"]),
         kind=flags["kind"],
@@ -75,7 +75,7 @@ def add(**flags: Any) -> None:
         is_scope_change=flags["scope_change"],
         note=flags["note"],
     )
-    acted = add_version(house, new, actor=house.actor)
+    acted = add_version(workspace, new, actor=workspace.actor)
     show_acted(flags, acted, unchanged=f"{flags['version']} is there already")
 
 
@@ -93,8 +93,10 @@ def pack(**flags: Any) -> None:
     Example:
       gatemark asset pack triage packs/triage.yaml --actor pam
     """
-    house = acting_house(flags)
-    acted = set_exam(house, flags["asset"], flags["pack"], actor=house.actor, note=flags["note"])
+    workspace = acting_workspace(flags)
+    acted = set_exam(
+        workspace, flags["asset"], flags["pack"], actor=workspace.actor, note=flags["note"]
+    )
     show_acted(flags, acted, unchanged="this is the full pack already")
 
 
@@ -201,16 +203,16 @@ def pause(**flags: Any) -> None:
       gatemark asset pause triage@2.1.0 --reason freeze --note "quarter end"
     """
     ref = parse_version_ref(flags["version"])
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     command = PauseVersion(
-        actor=house.actor,
+        actor=workspace.actor,
         asset=ref.asset,
         version=ref.version,
         environment=flags["environment"],
         reason=cast("PauseReason", flags["reason"]),
         note=flags["note"],
     )
-    show_acted(flags, act(house, command), unchanged=f"{ref} is paused already")
+    show_acted(flags, act(workspace, command), unchanged=f"{ref} is paused already")
 
 
 @asset_command.command("resume")
@@ -225,15 +227,15 @@ def resume(**flags: Any) -> None:
       gatemark asset resume triage@2.1.0 --note "the warning was a load test"
     """
     ref = parse_version_ref(flags["version"])
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     command = ResumeVersion(
-        actor=house.actor,
+        actor=workspace.actor,
         asset=ref.asset,
         version=ref.version,
         environment=flags["environment"],
         note=flags["note"],
     )
-    show_acted(flags, act(house, command), unchanged=f"{ref} is not paused")
+    show_acted(flags, act(workspace, command), unchanged=f"{ref} is not paused")
 
 
 @asset_command.command("waive")
@@ -259,10 +261,10 @@ def waive(**flags: Any) -> None:
       gatemark asset waive triage@2.1.0 --gate replay --note "traffic shifted on purpose"
     """
     ref = parse_version_ref(flags["version"])
-    house = acting_house(flags)
-    expires_at: datetime = house.clock() + timedelta(hours=flags["hours"])
+    workspace = acting_workspace(flags)
+    expires_at: datetime = workspace.clock() + timedelta(hours=flags["hours"])
     command = Waive(
-        actor=house.actor,
+        actor=workspace.actor,
         asset=ref.asset,
         version=ref.version,
         environment=flags["environment"],
@@ -270,7 +272,7 @@ def waive(**flags: Any) -> None:
         expires_at=expires_at,
         note=flags["note"],
     )
-    show_acted(flags, act(house, command), unchanged="it is waived already")
+    show_acted(flags, act(workspace, command), unchanged="it is waived already")
 
 
 @asset_command.command("service")
@@ -289,9 +291,9 @@ def service(**flags: Any) -> None:
       gatemark asset service triage --good 996 --total 1000 \\
         --start 2027-03-01T08:00:00Z --end 2027-03-01T08:05:00Z
     """
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     command = ReportService(
-        actor=house.actor,
+        actor=workspace.actor,
         asset=flags["asset"],
         environment=flags["environment"],
         start=flags["start"],
@@ -299,4 +301,4 @@ def service(**flags: Any) -> None:
         good=flags["good"],
         total=flags["total"],
     )
-    show_acted(flags, act(house, command), unchanged="this span was reported before")
+    show_acted(flags, act(workspace, command), unchanged="this span was reported before")

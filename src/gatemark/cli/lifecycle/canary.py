@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from gatemark.cli.lifecycle.options import (
-    acting_house,
     acting_options,
+    acting_workspace,
     environment_option,
     show_acted,
 )
@@ -44,12 +44,12 @@ def push(**flags: Any) -> None:
     Example:
       gatemark canary push triage windows.jsonl --actor eval-bot
     """
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     done = push_windows(
-        house,
+        workspace,
         flags["asset"],
         flags["file"],
-        actor=house.actor,
+        actor=workspace.actor,
         environment=flags["environment"],
     )
     show_acted(flags, *done, unchanged="all of this was handed in before")
@@ -72,10 +72,10 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     Example:
       gatemark canary tick
     """
-    house = Workspace(store=store) if now is None else Workspace(store=store, clock=lambda: now)
-    house.existing_store()
-    names = [asset] if asset is not None else list(asset_names(house))
-    done = [acted for name in names for acted in run_due(house, name, environment)]
+    workspace = Workspace(store=store) if now is None else Workspace(store=store, clock=lambda: now)
+    workspace.existing_store()
+    names = [asset] if asset is not None else list(asset_names(workspace))
+    done = [acted for name in names for acted in run_due(workspace, name, environment)]
     show_acted({"json": json}, *done, unchanged="nothing is due")
     if done and now is not None and now > datetime.now(UTC):
         told = f"{now:%Y-%m-%d %H:%M:%SZ}"

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from gatemark.cli.lifecycle.options import (
-    acting_house,
     acting_options,
+    acting_workspace,
     environment_option,
     show_acted,
 )
@@ -26,9 +26,9 @@ def _asset_and_version(text: str) -> tuple[str, str | None]:
     return ref.asset, ref.version
 
 
-def _tell_live(house: Workspace, flags: dict[str, Any], asset: str) -> None:
+def _tell_live(workspace: Workspace, flags: dict[str, Any], asset: str) -> None:
     """Say what serves now; that nothing does must not go unseen."""
-    now = route(house, asset, flags["environment"])
+    now = route(workspace, asset, flags["environment"])
     if now.primary is None:
         click.echo(f"nothing is routed in {now.environment} now: {now.reason}", err=True)
     else:
@@ -62,17 +62,17 @@ def demote_command(**flags: Any) -> None:
         raise UsageError("say why with --reason")
     if not flags["reason"].strip():
         raise UsageError("--reason must say why")
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     command = Demote(
-        actor=house.actor,
+        actor=workspace.actor,
         asset=asset,
         version=version,
         to=flags["to"],
         environment=flags["environment"],
         note=flags["reason"],
     )
-    show_acted(flags, act(house, command), unchanged="it is out of service already")
-    _tell_live(house, flags, asset)
+    show_acted(flags, act(workspace, command), unchanged="it is out of service already")
+    _tell_live(workspace, flags, asset)
 
 
 @click.command("rollback")
@@ -93,9 +93,9 @@ def rollback_command(**flags: Any) -> None:
       gatemark rollback triage@2.1.0 --to 1.9.0
     """
     asset, version = _asset_and_version(flags["asset"])
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     command = RollBack(
-        actor=house.actor,
+        actor=workspace.actor,
         asset=asset,
         version=version,
         to=flags["to"],
@@ -103,5 +103,5 @@ def rollback_command(**flags: Any) -> None:
         note=flags["note"],
     )
     unchanged = "already rolled back, and nothing was promoted since; name ASSET@VERSION to go on"
-    show_acted(flags, act(house, command), unchanged=unchanged)
-    _tell_live(house, flags, asset)
+    show_acted(flags, act(workspace, command), unchanged=unchanged)
+    _tell_live(workspace, flags, asset)

@@ -68,14 +68,14 @@ def cite_option(function: F) -> F:
     )(function)
 
 
-def acting_house(flags: dict[str, Any], *, must_exist: bool = True) -> Workspace:
-    """The house of a command that changes something, with whoever acts."""
+def acting_workspace(flags: dict[str, Any], *, must_exist: bool = True) -> Workspace:
+    """The workspace of a command that changes something, with whoever acts."""
     if flags["actor"] == SYSTEM:
         raise UsageError(f"nobody can act as {SYSTEM!r}: that is what Gatemark does by itself")
-    house = Workspace(store=flags["store"], actor=flags["actor"])
+    workspace = Workspace(store=flags["store"], actor=flags["actor"])
     if must_exist:
-        house.existing_store()
-    return house
+        workspace.existing_store()
+    return workspace
 
 
 def show_acted(flags: dict[str, Any], *several: CommandResult, unchanged: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.lifecycle.options import acting_house, acting_options, show_acted
+from gatemark.cli.lifecycle.options import acting_options, acting_workspace, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.lifecycle.journey import AdoptPolicy, act
@@ -33,9 +33,9 @@ def show(store: str, json: bool) -> None:
     Example:
       gatemark policy show > release.yaml
     """
-    house = Workspace(store=store)
-    house.existing_store()
-    rules = read_state(house, "*").house
+    workspace = Workspace(store=store)
+    workspace.existing_store()
+    rules = read_state(workspace, "*").governance
     if json:
         print_json(
             {"policy": msgspec.to_builtins(rules.policy), "policy_digest": rules.policy_digest}
@@ -70,6 +70,6 @@ def adopt(**flags: Any) -> None:
       gatemark policy adopt release.yaml --actor ada --note "two approvals from now on"
     """
     policy = read_release_policy(flags["file"])
-    house = acting_house(flags)
-    command = AdoptPolicy(actor=house.actor, policy=policy, note=flags["note"])
-    show_acted(flags, act(house, command), unchanged="this policy is in force already")
+    workspace = acting_workspace(flags)
+    command = AdoptPolicy(actor=workspace.actor, policy=policy, note=flags["note"])
+    show_acted(flags, act(workspace, command), unchanged="this policy is in force already")

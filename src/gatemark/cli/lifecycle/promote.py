@@ -7,8 +7,8 @@ from typing import Any, cast, get_args
 import click
 
 from gatemark.cli.lifecycle.options import (
-    acting_house,
     acting_options,
+    acting_workspace,
     cite_option,
     environment_option,
     expect_option,
@@ -56,19 +56,19 @@ def promote_command(**flags: Any) -> None:
     ref = parse_version_ref(flags["version"])
     if flags["break_glass"] is not None and flags["to"] != "enabled":
         raise UsageError("--break-glass only goes with --to enabled")
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     command = Promote(
-        actor=house.actor,
+        actor=workspace.actor,
         asset=ref.asset,
         version=ref.version,
         to=_stage(flags["to"]),
         environment=flags["environment"],
-        result_ids=result_ids(house, flags["cite"]),
+        result_ids=result_ids(workspace, flags["cite"]),
         incident=flags["break_glass"],
         expected_revision=flags["expect"],
         note=flags["note"],
     )
-    show_acted(flags, act(house, command), unchanged=f"{ref} is there already")
+    show_acted(flags, act(workspace, command), unchanged=f"{ref} is there already")
 
 
 @click.command("approve")
@@ -101,9 +101,9 @@ def approve_command(**flags: Any) -> None:
     ref = parse_version_ref(flags["version"])
     if flags["review_glass"] == (flags["to"] is not None):
         raise UsageError("say either --to STAGE or --review-glass")
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     common: dict[str, Any] = {
-        "actor": house.actor,
+        "actor": workspace.actor,
         "asset": ref.asset,
         "version": ref.version,
         "environment": flags["environment"],
@@ -111,14 +111,14 @@ def approve_command(**flags: Any) -> None:
         "note": flags["note"],
     }
     if flags["review_glass"]:
-        acted = act(house, ReviewGlass(**common))
+        acted = act(workspace, ReviewGlass(**common))
     else:
         acted = act(
-            house,
+            workspace,
             Approve(
                 stage=_stage(flags["to"]),
                 decision=flags["decision"],
-                result_ids=result_ids(house, flags["cite"]),
+                result_ids=result_ids(workspace, flags["cite"]),
                 **common,
             ),
         )

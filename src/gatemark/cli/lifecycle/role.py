@@ -6,7 +6,7 @@ from typing import Any, cast, get_args
 
 import click
 
-from gatemark.cli.lifecycle.options import acting_house, acting_options, show_acted
+from gatemark.cli.lifecycle.options import acting_options, acting_workspace, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.lifecycle.journey import GrantRoles, act
@@ -38,10 +38,14 @@ def grant(**flags: Any) -> None:
       gatemark role grant --actor ada ada admin
       gatemark role grant --actor ada bob approver operator
     """
-    house = acting_house(flags, must_exist=False)
+    workspace = acting_workspace(flags, must_exist=False)
     roles = cast("tuple[Role, ...]", flags["roles"])
-    command = GrantRoles(actor=house.actor, person=flags["person"], roles=roles, note=flags["note"])
-    show_acted(flags, act(house, command), unchanged=f"{flags['person']} has these roles already")
+    command = GrantRoles(
+        actor=workspace.actor, person=flags["person"], roles=roles, note=flags["note"]
+    )
+    show_acted(
+        flags, act(workspace, command), unchanged=f"{flags['person']} has these roles already"
+    )
 
 
 @role_command.command("list")
@@ -54,9 +58,9 @@ def list_roles(store: str, json: bool) -> None:
     Example:
       gatemark role list
     """
-    house = Workspace(store=store)
-    house.existing_store()
-    roles = read_state(house, "*").house.roles
+    workspace = Workspace(store=store)
+    workspace.existing_store()
+    roles = read_state(workspace, "*").governance.roles
     if json:
         print_json({person: list(held) for person, held in sorted(roles.items())})
         return

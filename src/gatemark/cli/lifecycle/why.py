@@ -44,9 +44,9 @@ def why_command(**flags: Any) -> int:
     """
     ref = parse_version_ref(flags["version"])
     check_extensions(flags["output"], (".json", ".html"))
-    house = Workspace(store=flags["store"])
-    house.existing_store()
-    found = why(house, ref, flags["environment"])
+    workspace = Workspace(store=flags["store"])
+    workspace.existing_store()
+    found = why(workspace, ref, flags["environment"])
     write_documents(
         flags["output"],
         {

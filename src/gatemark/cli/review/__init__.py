@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.lifecycle.options import acting_house, acting_options
+from gatemark.cli.lifecycle.options import acting_options, acting_workspace
 from gatemark.cli.options import ALPHA, json_option, store_option
 from gatemark.cli.review.attribution import attribution_command
 from gatemark.cli.review.labels import labels
@@ -129,7 +129,7 @@ def create(**flags: Any) -> None:
     except msgspec.ValidationError as error:
         raise UsageError(f"review {flags['name']}: {error}") from error
     created = create_review(
-        acting_house(flags, must_exist=False),
+        acting_workspace(flags, must_exist=False),
         CreateReview(
             plan=plan,
             files=files,
@@ -167,9 +167,9 @@ def status(**flags: Any) -> None:
       gatemark review status letters
       gatemark review status letters --look --actor ada
     """
-    house = Workspace(store=flags["store"], actor=flags["actor"])
-    house.existing_store()
-    found = review_status(house, flags["name"], house.actor if flags["look"] else None)
+    workspace = Workspace(store=flags["store"], actor=flags["actor"])
+    workspace.existing_store()
+    found = review_status(workspace, flags["name"], workspace.actor if flags["look"] else None)
     if flags["json"]:
         print_json(found)
     else:

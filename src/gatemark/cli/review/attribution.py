@@ -14,7 +14,7 @@ from gatemark.attribution.review import (
     sealed_attribution,
 )
 from gatemark.attribution.views import html, text
-from gatemark.cli.lifecycle.options import acting_house
+from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.readable_json import json_file
@@ -52,10 +52,10 @@ def attribution_command(**flags: Any) -> None:
       gatemark review attribution sha256:4be0… -o new-golden-items.jsonl
     """
     check_extensions(flags["output"], FORMATS)
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     if flags["accept"] or flags["reject"]:
         found = review_attribution(
-            house,
+            workspace,
             ReviewAttribution(
                 attribution=flags["attribution"],
                 accept=flags["accept"],
@@ -64,7 +64,7 @@ def attribution_command(**flags: Any) -> None:
             ),
         )
     else:
-        found = sealed_attribution(house, flags["attribution"])
+        found = sealed_attribution(workspace, flags["attribution"])
     told: dict[str, str] = {
         kind: f"{said.verdict} by {said.by}" for kind, said in found.said.items()
     }

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.lifecycle.options import acting_house
+from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.review.vote import shown_text
 from gatemark.cli.screen import print_json
@@ -77,7 +77,7 @@ def create(**flags: Any) -> None:
         plan = msgspec.convert(fields, LabelPlan)
     except msgspec.ValidationError as error:
         raise UsageError(f"labels {flags['name']}: {error}") from error
-    count = create_labels(acting_house(flags, must_exist=False), plan, flags["samples"])
+    count = create_labels(acting_workspace(flags, must_exist=False), plan, flags["samples"])
     if flags["json"]:
         print_json({"labels": plan.name, "items": count, "plan_digest": plan.digest})
     else:
@@ -96,8 +96,8 @@ def next_command(**flags: Any) -> None:
     Example:
       gatemark review labels next tone --actor bob
     """
-    house = acting_house(flags)
-    item = next_sample(house, flags["name"], house.actor)
+    workspace = acting_workspace(flags)
+    item = next_sample(workspace, flags["name"], workspace.actor)
     if flags["json"]:
         print_json(item)
     elif item is None:
@@ -122,15 +122,15 @@ def give(**flags: Any) -> None:
     Example:
       gatemark review labels give tone q7 good --actor bob
     """
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     request = GiveLabel(
         labels=flags["name"],
-        reviewer=house.actor,
+        reviewer=workspace.actor,
         item=flags["item"],
         label=flags["label"],
         note=flags["note"],
     )
-    version = give_label(house, request)
+    version = give_label(workspace, request)
     if flags["json"]:
         print_json({"item": request.item, "label": request.label, "version": version})
     else:
@@ -148,9 +148,9 @@ def status(**flags: Any) -> None:
     Example:
       gatemark review labels status tone
     """
-    house = Workspace(store=flags["store"])
-    house.existing_store()
-    found = label_status(house, flags["name"])
+    workspace = Workspace(store=flags["store"])
+    workspace.existing_store()
+    found = label_status(workspace, flags["name"])
     if flags["json"]:
         print_json(found)
         return
@@ -187,7 +187,9 @@ def accept(**flags: Any) -> None:
       gatemark review labels accept tone --choose q9=bad --actor olga
     """
     chosen = dict(_choice(text) for text in flags["choose"])
-    found = accept_labels(acting_house(flags), AcceptLabels(labels=flags["name"], chosen=chosen))
+    found = accept_labels(
+        acting_workspace(flags), AcceptLabels(labels=flags["name"], chosen=chosen)
+    )
     if flags["json"]:
         print_json(found)
         return
@@ -207,9 +209,9 @@ def export(**flags: Any) -> None:
     Example:
       gatemark review labels export tone -o labels.jsonl
     """
-    house = Workspace(store=flags["store"])
-    house.existing_store()
-    rows = accepted_rows(house, flags["name"])
+    workspace = Workspace(store=flags["store"])
+    workspace.existing_store()
+    rows = accepted_rows(workspace, flags["name"])
     if flags["output"] is None:
         click.echo(rows, nl=False)
     else:

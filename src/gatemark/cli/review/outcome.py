@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gatemark.cli.lifecycle.options import acting_house
+from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.verdict import EXIT_BY_OUTCOME
@@ -43,8 +43,8 @@ def close(**flags: Any) -> int:
       gatemark review close letters
       gatemark review close letters --early "two reviewers left" --json
     """
-    house = acting_house(flags)
-    outcome = close_review(house, CloseReview(review=flags["name"], early=flags["early"]))
+    workspace = acting_workspace(flags)
+    outcome = close_review(workspace, CloseReview(review=flags["name"], early=flags["early"]))
     if flags["json"]:
         print_json(outcome)
     else:
@@ -65,9 +65,9 @@ def export(**flags: Any) -> None:
       gatemark review export letters -o votes.jsonl
       gatemark review export letters | gatemark score preference -
     """
-    house = Workspace(store=flags["store"])
-    house.existing_store()
-    lines = export_votes(house, flags["name"], flags["candidate"])
+    workspace = Workspace(store=flags["store"])
+    workspace.existing_store()
+    lines = export_votes(workspace, flags["name"], flags["candidate"])
     if flags["output"] is None:
         click.echo(lines, nl=False)
     else:

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import click
 
-from gatemark.cli.lifecycle.options import acting_house
+from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
@@ -46,8 +46,8 @@ def next_command(**flags: Any) -> None:
     Example:
       gatemark review next letters --actor bob
     """
-    house = acting_house(flags)
-    pair = next_pair(house, flags["name"], house.actor)
+    workspace = acting_workspace(flags)
+    pair = next_pair(workspace, flags["name"], workspace.actor)
     if flags["json"]:
         print_json(pair)
     elif pair is None:
@@ -77,29 +77,29 @@ def vote(**flags: Any) -> None:
       gatemark review vote letters both_good --actor bob
       gatemark review vote letters skip --reason "not in my field" --actor bob
     """
-    house = acting_house(flags)
+    workspace = acting_workspace(flags)
     name, answer = flags["name"], flags["answer"]
     if answer is None:
         if flags["token"] or flags["reason"] or flags["json"]:
             raise UsageError("--token, --reason and --json need an ANSWER")
-        _walk(house, name)
+        _walk(workspace, name)
         return
     token = flags["token"]
     if token is None:
-        pair = next_pair(house, name, house.actor)
+        pair = next_pair(workspace, name, workspace.actor)
         if pair is None:
-            raise UsageError(f"{house.actor} has nothing left to review in {name}")
+            raise UsageError(f"{workspace.actor} has nothing left to review in {name}")
         token = pair.token
-    saved = cast_vote(house, _request(house, name, token, answer, flags["reason"]))
+    saved = cast_vote(workspace, _request(workspace, name, token, answer, flags["reason"]))
     if flags["json"]:
         print_json(saved)
     else:
         click.echo(f"kept: {WORDS[answer]} (version {saved.version})")
 
 
-def _walk(house: Workspace, name: str) -> None:
+def _walk(workspace: Workspace, name: str) -> None:
     kept = 0
-    while (pair := next_pair(house, name, house.actor)) is not None:
+    while (pair := next_pair(workspace, name, workspace.actor)) is not None:
         _show(pair)
         try:
             key = click.prompt(MENU, type=click.Choice([*KEYS, QUIT]), show_choices=False)
@@ -108,17 +108,17 @@ def _walk(house: Workspace, name: str) -> None:
             reason = click.prompt("why") if KEYS[key] == "skip" else ""
         except click.Abort:
             break
-        cast_vote(house, _request(house, name, pair.token, KEYS[key], reason))
+        cast_vote(workspace, _request(workspace, name, pair.token, KEYS[key], reason))
         kept += 1
     else:
         click.echo("nothing left to review")
     click.echo(f"kept {kept} answers")
 
 
-def _request(house: Workspace, name: str, token: str, answer: str, reason: str) -> VoteRequest:
+def _request(workspace: Workspace, name: str, token: str, answer: str, reason: str) -> VoteRequest:
     return VoteRequest(
         review=name,
-        reviewer=house.actor,
+        reviewer=workspace.actor,
         token=token,
         answered=cast("Answered", answer),
         reason=reason,

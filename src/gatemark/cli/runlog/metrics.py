@@ -179,14 +179,14 @@ def metrics_command(**flags: Any) -> int:
         timeline_case=flags["timeline"],
         max_errors=flags["max_errors"],
     )
-    house = Workspace(store=flags["store"], jobs=flags["jobs"])
+    workspace = Workspace(store=flags["store"], jobs=flags["jobs"])
     with count_progress("measuring cases") as progress:
-        scored = score_runlog(house, request, progress)
+        scored = score_runlog(workspace, request, progress)
     write_reports(scored.result, flags["output"], summary=scored.summary)
     write_attachments(flags["out"], scored.attachments)
     if flags["seal"]:
         names = [file.name for part in scored.result.evidence for file in part.files]
-        keep(scored, house, {name: name for name in names})
+        keep(scored, workspace, {name: name for name in names})
     if flags["json"]:
         print_json(scored.summary)
     else:

@@ -57,7 +57,7 @@ def advisory_command(**flags: Any) -> int:
     A pass makes lanes candidates for discussion. It grants nothing.
     """
     check_formats(flags["output"])
-    house = Workspace(store=flags["store"], jobs=flags["jobs"])
+    workspace = Workspace(store=flags["store"], jobs=flags["jobs"])
     request = AdvisoryRequest(
         paths=tuple(flags["files"]),
         policy=flags["policy"],
@@ -69,7 +69,7 @@ def advisory_command(**flags: Any) -> int:
         cache=flags["cache"],
     )
     with byte_progress("scoring") as progress:
-        scored = score_advisory(house, request, reading_choices(flags), on_progress=progress)
+        scored = score_advisory(workspace, request, reading_choices(flags), on_progress=progress)
     write_reports(scored.result, flags["output"], summary=scored.summary)
     if flags["out"]:
         write_summaries(flags["out"], scored.summary)

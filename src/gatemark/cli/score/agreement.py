@@ -128,10 +128,10 @@ def agreement_command(**flags: Any) -> int:
     inputs = (flags["pairs"], *judgements.values(), flags["waivers"], flags["expected_ids"])
     check_formats(flags["output"], inputs=inputs, folder=flags["out"])
     choices = reading_choices(flags)
-    house = Workspace(store=flags["store"], jobs=flags["jobs"], engine=flags["engine"])
+    workspace = Workspace(store=flags["store"], jobs=flags["jobs"], engine=flags["engine"])
     with byte_progress("scoring") as progress:
         scored = score_agreement(
-            house,
+            workspace,
             {
                 name: flags[name]
                 for name in ("pa_gate", "kappa_gate", "abstain_gate", "coverage_gate", "nic_policy")

@@ -49,11 +49,11 @@ def metrics_text(
             if number is not None:
                 numbers[name].labels(*labels).set(number)
         state.labels(*labels, signal.level).set(1)
-    _add_house(registry, episodes, overdue, probed_at)
+    _add_workspace(registry, episodes, overdue, probed_at)
     return generate_latest(registry)
 
 
-def _add_house(
+def _add_workspace(
     registry: CollectorRegistry,
     episodes: Sequence[Episode],
     overdue: Sequence[str],

@@ -45,7 +45,7 @@ class AdvisoryRequest(msgspec.Struct, frozen=True):
 
 
 def examine_advisory(
-    house: Workspace,
+    workspace: Workspace,
     paths: Sequence[str],
     choices: ReadingChoices,
     *,
@@ -63,7 +63,7 @@ def examine_advisory(
         exam_job(KIND, _options(policy, history), choices),
         paths,
         choices,
-        house.engine,
+        workspace.engine,
         expected_ids=expected_ids,
         keeping=keeping,
         on_progress=on_progress,
@@ -77,18 +77,18 @@ def _options(
 
 
 def sit_advisory(
-    house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    workspace: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
 ) -> ExamOutcome:
     """Sit the exam for a pack, over one file of decision records."""
     if set(files) != {DECISIONS}:
         raise UsageError(f"advisory reads one file, under the name {DECISIONS!r}")
     return examine_files(
-        exam_job(KIND, options, choices), [files[DECISIONS]], choices, house.engine
+        exam_job(KIND, options, choices), [files[DECISIONS]], choices, workspace.engine
     )
 
 
 def score_advisory(
-    house: Workspace,
+    workspace: Workspace,
     request: AdvisoryRequest,
     choices: ReadingChoices,
     *,
@@ -99,16 +99,16 @@ def score_advisory(
         raise UsageError("give at least one file of decision records")
     if request.seal and STDIN in request.paths:
         raise UsageError("sealed evidence must be a file; save standard input first")
-    started_at = house.clock()
+    started_at = workspace.clock()
     policy = None if request.policy is None else read_advisory_policy(request.policy)
     history = [] if request.history is None else read_history(request.history)
     pinned = None if request.expected_ids is None else read_expected_ids(request.expected_ids)
     keeping = None
     if request.cache:
-        keeper = FactsKeeper(house.facts_folder)
-        keeping = CachePolicy(keeper, house.clock, trusted=not request.seal)
+        keeper = FactsKeeper(workspace.facts_folder)
+        keeping = CachePolicy(keeper, workspace.clock, trusted=not request.seal)
     examined = examine_advisory(
-        house,
+        workspace,
         request.paths,
         choices,
         policy=policy,
@@ -127,7 +127,7 @@ def score_advisory(
     scored = judge_exam(
         KIND,
         examined,
-        house,
+        workspace,
         started_at=started_at,
         waivers=request.waivers,
         title=request.title,
@@ -137,7 +137,7 @@ def score_advisory(
         scored, summary={**scored.summary, "generated_at": _moment(scored.result.finished_at)}
     )
     if request.seal:
-        keep(scored, house, {path: path for path in request.paths})
+        keep(scored, workspace, {path: path for path in request.paths})
     return scored
 
 

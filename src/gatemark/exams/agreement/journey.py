@@ -21,12 +21,12 @@ PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
 
 
 def sit_agreement(
-    house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    workspace: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
 ) -> ExamOutcome:
     """Sit the exam over one file of pairs, or over one file of judgements per validator."""
     job = exam_job("agreement", options, choices)
     if set(files) == {PAIRS}:
-        return examine_files(job, [files[PAIRS]], choices, house.engine)
+        return examine_files(job, [files[PAIRS]], choices, workspace.engine)
     if {SCHOLAR, AUDITOR} <= set(files) and PAIRS not in files:
         _refuse_one_file_twice(files)
         return examine_joined(job, files, choices)
@@ -36,7 +36,7 @@ def sit_agreement(
 
 
 def score_agreement(
-    house: Workspace,
+    workspace: Workspace,
     options: dict[str, Any],
     choices: ReadingChoices,
     *,
@@ -58,26 +58,26 @@ def score_agreement(
     _refuse_one_file_twice(judgements)
     if seal and STDIN in paths:
         raise UsageError("sealed evidence must be a file; save standard input first")
-    started_at = house.clock()
+    started_at = workspace.clock()
     pinned = None if expected_ids is None else read_expected_ids(expected_ids)
     job = exam_job("agreement", options, choices)
     if pairs is not None:
         examined = examine_files(
-            job, paths, choices, house.engine, expected_ids=pinned, on_progress=on_progress
+            job, paths, choices, workspace.engine, expected_ids=pinned, on_progress=on_progress
         )
     else:
         examined = examine_joined(job, judgements, choices, expected_ids=pinned)
     scored = judge_exam(
         "agreement",
         examined,
-        house,
+        workspace,
         started_at=started_at,
         waivers=waivers,
         title=title,
         kept=None if pinned is None else {EXPECTED_IDS: "\n".join(sorted(pinned)).encode()},
     )
     if seal:
-        keep(scored, house, {path: path for path in paths})
+        keep(scored, workspace, {path: path for path in paths})
     return scored
 
 

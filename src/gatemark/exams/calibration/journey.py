@@ -97,7 +97,7 @@ class CalibrationScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def score_calibration(
-    house: Workspace,
+    workspace: Workspace,
     request: CalibrationRequest,
     choices: ReadingChoices,
     on_progress: Progress | None = None,
@@ -117,7 +117,7 @@ def score_calibration(
         file = digest_source(source)
     found = calibration.summary(state, bins=request.bins, seed=request.seed)
     n = 0 if found is None else found.n
-    verdict, blockers = _judged(house, request, found, reading.received, excluded)
+    verdict, blockers = _judged(workspace, request, found, reading.received, excluded)
     caveats = (f"fewer than {MIN_ITEMS} items: binned errors are mostly chance",)
     return CalibrationScore(
         n=n,
@@ -246,7 +246,7 @@ def _gates(request: CalibrationRequest) -> dict[str, float]:
 
 
 def _judged(
-    house: Workspace,
+    workspace: Workspace,
     request: CalibrationRequest,
     found: Any,
     received: int,
@@ -277,5 +277,5 @@ def _judged(
         measured(name, getattr(found, name), n=found.n, direction="lower_is_better")
         for name in gates
     ]
-    verdict = decide(policy, (evidence,), numbers, (), now=house.clock())
+    verdict = decide(policy, (evidence,), numbers, (), now=workspace.clock())
     return verdict.outcome, verdict.blockers

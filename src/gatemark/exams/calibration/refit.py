@@ -92,7 +92,7 @@ class Refitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refit_calibration(
-    house: Workspace, request: RefitRequest, choices: ReadingChoices, *, actor: str
+    workspace: Workspace, request: RefitRequest, choices: ReadingChoices, *, actor: str
 ) -> Refitted:
     """Fit on one half, check on the other; only what helps becomes a map and a version."""
     read = read_confidences(request.path, choices, score=request.score)
@@ -107,7 +107,7 @@ def refit_calibration(
     place = _write(request, made) if made is not None else None
     version = None
     if made is not None and request.version is not None:
-        version = _draft(house, request, made, actor)
+        version = _draft(workspace, request, made, actor)
     return Refitted(
         kind=request.kind,
         is_accepted=found.is_accepted,
@@ -182,22 +182,22 @@ def _write(request: RefitRequest, made: CalibrationMap) -> str | None:
     return str(target)
 
 
-def _draft(house: Workspace, request: RefitRequest, made: CalibrationMap, actor: str) -> str:
+def _draft(workspace: Workspace, request: RefitRequest, made: CalibrationMap, actor: str) -> str:
     """A draft version: its parent's content and pins, with this map as its calibrator."""
     ref = request.version
     if ref is None:
         raise UsageError("name the new version")
-    asset = read_state(house, ref.asset).asset
+    asset = read_state(workspace, ref.asset).asset
     parent_name = asset.place(PRODUCTION).enabled or next(reversed(asset.versions), None)
     if asset.kind is None or parent_name is None:
         raise RefusedError(f"{ref.asset} is not registered; add its first version before a refit")
     parent = asset.versions[parent_name]
-    house.blobs.put(canonical_bytes(made))
+    workspace.blobs.put(canonical_bytes(made))
     pins = msgspec.structs.replace(
         parent.pins, tools={**parent.pins.tools, CALIBRATOR: made.digest}
     )
     act(
-        house,
+        workspace,
         AddVersion(
             actor=actor,
             asset=ref.asset,

@@ -17,7 +17,7 @@ from gatemark.workspace import Workspace
 
 
 def score_overhead(
-    house: Workspace,
+    workspace: Workspace,
     paths: Mapping[str, str | None],
     request: PolicyRequest,
     choices: ReadingChoices,
@@ -27,14 +27,14 @@ def score_overhead(
     on_progress: Progress | None = None,
 ) -> Scored:
     """Prove that the arms pair, measure, judge, and seal when asked."""
-    started_at = house.clock()
+    started_at = workspace.clock()
     options = overhead_options(request, started_at)
     examined = examine_overhead(paths, options, choices, on_progress=on_progress)
     roles = _roles(paths, [file.name for file in examined.evidence.files])
     scored = judge_exam(
         "overhead",
         examined,
-        house,
+        workspace,
         started_at=started_at,
         title=title or truncate(examined.exam.told(examined.report)),
         kept={SITTING: write_sitting("overhead", options, choices, roles)},
@@ -43,7 +43,7 @@ def score_overhead(
         names = [file.name for file in examined.evidence.files]
         if not names:
             raise UsageError("there is no arm file to seal")
-        keep(scored, house, {name: name for name in names})
+        keep(scored, workspace, {name: name for name in names})
     return scored
 
 

@@ -65,7 +65,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def run_overhead(
-    house: Workspace,
+    workspace: Workspace,
     config_path: str,
     request: PolicyRequest,
     *,
@@ -85,14 +85,14 @@ def run_overhead(
     if config.policy is not None and request.file is None:
         policy = msgspec.structs.replace(request, file=str(folder / config.policy))
     # What cannot be judged or written is refused before the model runs, not after.
-    overhead_options(policy, house.clock())
+    overhead_options(policy, workspace.clock())
     if place.exists() and not place.is_dir():
         raise UsageError(f"{place} is not a folder")
     target = build_target(config.target, config.options, config.seeds, folder)
     run = run_arms(target, config.seeds, clock=clock, on_progress=on_progress)
     written = write_run(run, place)
     paths = {role: str(place / name) for role, name in FILES.items()}
-    scored = score_overhead(house, paths, policy, ReadingChoices())
+    scored = score_overhead(workspace, paths, policy, ReadingChoices())
     report = place / REPORT
     write_whole(report, [_pretty(scored.summary)])
     return Ran(scored, place, (*written, report))

@@ -66,7 +66,10 @@ def examine_overhead(
 
 
 def sit_overhead(
-    _house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    _workspace: Workspace,
+    options: dict[str, Any],
+    files: Mapping[str, str],
+    choices: ReadingChoices,
 ) -> ExamOutcome:
     """Sit the exam for a pack."""
     return examine_overhead(files, options, choices)

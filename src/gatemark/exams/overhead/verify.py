@@ -126,7 +126,9 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     accept_overrides: bool = False
 
 
-def verify_overhead(house: Workspace, request: VerifyRequest, choices: ReadingChoices) -> Verified:
+def verify_overhead(
+    workspace: Workspace, request: VerifyRequest, choices: ReadingChoices
+) -> Verified:
     """Compute a report anew and list every disagreement."""
     document = _read(request.report)
     # Step 1.
@@ -136,11 +138,11 @@ def verify_overhead(house: Workspace, request: VerifyRequest, choices: ReadingCh
         return _verified(request, found, None, None)
     paths = _all_paths(request, stored)
     # Step 2.
-    options, found = _options(house, request, stored)
+    options, found = _options(workspace, request, stored)
     # Step 3.
-    started_at = house.clock()
+    started_at = workspace.clock()
     examined = examine_overhead(paths, options, choices)
-    summary = judge_exam("overhead", examined, house, started_at=started_at).summary
+    summary = judge_exam("overhead", examined, workspace, started_at=started_at).summary
     # Step 4.
     found.extend(_policy_digests(stored))
     for path, left, right in _differences(document, _plain(summary), ""):
@@ -211,11 +213,11 @@ def _beside(request: VerifyRequest, name: str, wanted: str | None) -> str | None
 
 
 def _options(
-    house: Workspace, request: VerifyRequest, stored: OverheadReport
+    workspace: Workspace, request: VerifyRequest, stored: OverheadReport
 ) -> tuple[dict[str, Any], list[Disagreement]]:
     """The options to recompute with, and what is wrong with the report's own."""
     if request.policy.file is not None or request.policy.profile is not None:
-        return overhead_options(request.policy, house.clock()), []
+        return overhead_options(request.policy, workspace.clock()), []
     from gatemark.exams.overhead.policy import Options, refuse_expired  # noqa: PLC0415
 
     told = stored.policy_provenance.overrides
@@ -233,12 +235,12 @@ def _options(
     plain = {"profile": stored.policy_provenance.profile, "overrides": _told(stored)}
     try:
         options = msgspec.convert(plain, Options)
-        refuse_expired(options, house.clock())
+        refuse_expired(options, workspace.clock())
     except (msgspec.ValidationError, InvalidValueError, BadInputError) as error:
         found.append(
             Disagreement(OVERRIDES_CHECK, "policy_provenance.overrides", _told(stored), str(error))
         )
-        return overhead_options(PolicyRequest(), house.clock()), found
+        return overhead_options(PolicyRequest(), workspace.clock()), found
     return msgspec.to_builtins(options), found
 
 

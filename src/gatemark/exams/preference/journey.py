@@ -60,7 +60,7 @@ class PreferenceScore(msgspec.Struct, frozen=True, kw_only=True):
 
 def score_preference(
     request: PreferenceRequest,
-    house: Workspace,
+    workspace: Workspace,
     choices: ReadingChoices,
     on_progress: Progress | None = None,
 ) -> PreferenceScore:
@@ -71,7 +71,9 @@ def score_preference(
         "min_decisive": request.min_decisive,
     }
     job = exam_job(PAIRWISE, options, choices)
-    examined = examine_files(job, [request.path], choices, house.engine, on_progress=on_progress)
+    examined = examine_files(
+        job, [request.path], choices, workspace.engine, on_progress=on_progress
+    )
     facts = dict(examined.report.facts)
     outcome = facts.pop("outcome")
     (file,) = examined.evidence.files

@@ -62,7 +62,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def make_stoplists(
-    house: Workspace, request: StoplistRequest, on_progress: Progress | None = None
+    workspace: Workspace, request: StoplistRequest, on_progress: Progress | None = None
 ) -> StoplistsMade:
     """Count in how many traces each concept occurs, with every stoplist off."""
     if request.extractor.stoplists is not None:
@@ -73,7 +73,7 @@ def make_stoplists(
     found: dict[str, tuple[list[str], list[str]]] = {}
     end_ms = 0
     extractor: dict[str, Any] = {}
-    engine = house.engine_for(len(paths), FEW_TRACES)
+    engine = workspace.engine_for(len(paths), FEW_TRACES)
     for data in engine.run(partial(_look, request), paths):
         case = msgspec.msgpack.decode(data, type=_Found)
         if case.case_id in found:

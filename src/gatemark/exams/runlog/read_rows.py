@@ -48,7 +48,10 @@ def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
 
 
 def sit_runlog(
-    _house: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
+    _workspace: Workspace,
+    options: dict[str, Any],
+    files: Mapping[str, str],
+    choices: ReadingChoices,
 ) -> ExamOutcome:
     """Sit the exam for a pack, over one file of per-case metrics."""
     if set(files) != {METRICS}:

@@ -49,8 +49,8 @@ class TableCheck:
     caveats: Final = ()
     unjudged: Final = ()
 
-    def __init__(self, house: Workspace) -> None:
-        self._house = house
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
         self._is_whole = False
         self._last = 0
 
@@ -60,13 +60,13 @@ class TableCheck:
     def _drift(self) -> DriftTables:
         from gatemark.drift.table_check import DriftTables  # noqa: PLC0415
 
-        return DriftTables(self._house)
+        return DriftTables(self._workspace)
 
     @cached_property
     def _review(self) -> ReviewTables:
         from gatemark.review.table_check import ReviewTables  # noqa: PLC0415
 
-        return ReviewTables(self._house)
+        return ReviewTables(self._workspace)
 
     def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
         """Remember what an event tells; what is wrong with rows is found at the end."""
@@ -103,11 +103,11 @@ class TableCheck:
                 check.add_caveat(caveat)
 
     def _has_pushes(self) -> bool:
-        with self._house.store.database.reading() as connection:
-            return self._house.store.events.has_kind(connection, POINTS_PUSHED)
+        with self._workspace.store.database.reading() as connection:
+            return self._workspace.store.events.has_kind(connection, POINTS_PUSHED)
 
     def _has_rows(self, tables: Sequence[sa.Table]) -> bool:
-        with self._house.store.database.reading() as connection:
+        with self._workspace.store.database.reading() as connection:
             queries = (sa.select(sa.literal(1)).select_from(table).limit(1) for table in tables)
             return any(connection.execute(query).first() is not None for query in queries)
 
@@ -130,7 +130,7 @@ class TableCheck:
         after = self._last
         kinds = self.kinds | {POINTS_PUSHED}
         events = [
-            one for kind in kinds for one in self._house.events.events(after=after, kind=kind)
+            one for kind in kinds for one in self._workspace.events.events(after=after, kind=kind)
         ]
         for event, payload in sorted(events, key=lambda one: one[0].seq):
             if event.kind in self.kinds:
@@ -141,7 +141,7 @@ class TableCheck:
     def _results(self, check: LedgerCheck) -> Iterator[Finding]:
         """Columns that say otherwise than documents, and results out of the order of sealing."""
         last = 0
-        for row in self._house.store.results.listed():
+        for row in self._workspace.store.results.listed():
             seq = check.seq_of_result(row.id)
             for what in column_differences(row):
                 yield finding(seq, "results", f"result {row.id}: {what}")

@@ -30,10 +30,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def decide_push(state: State, command: PushWindow, moment: Moment) -> tuple[Fact, ...]:
     """Take measurements in; the same ones twice change nothing, others for the same are refused."""
     require_role(
-        state.house, command.actor, ("evaluator", "operator", "system"), "push measurements"
+        state.governance, command.actor, ("evaluator", "operator", "system"), "push measurements"
     )
     rollout = _running(state, command.environment)
-    rules = state.house.policy.canary
+    rules = state.governance.policy.canary
     _check_span(rules, rollout, command, moment)
     window = rollout.pending.get(command.start) or Window(start=command.start, end=command.end)
     metrics = tuple(part for part in command.metrics if _is_new_metric(rules, window, part))
@@ -121,7 +121,7 @@ def decide_tick(state: State, command: Tick, moment: Moment) -> tuple[Fact, ...]
     clean windows take a canary to its next share. (5) The next closed window is judged. (6) A
     watch that is over ends.
     """
-    require_role(state.house, command.actor, ("system",), "act on time")
+    require_role(state.governance, command.actor, ("system",), "act on time")
     place = state.asset.place(command.environment)
     overdue = _overdue_glass(state, place, command, moment)
     if overdue is not None:
@@ -183,11 +183,11 @@ def _overdue_glass(state: State, place: Place, command: Tick, moment: Moment) ->
 
 def _streak(state: State, rollout: Rollout) -> tuple[int, ...]:
     """The clean windows in a row that were judged by the policy in force."""
-    return tuple(seq for seq in rollout.streak if seq > state.house.policy_seq)
+    return tuple(seq for seq in rollout.streak if seq > state.governance.policy_seq)
 
 
 def _is_ready(state: State, rollout: Rollout) -> bool:
-    return len(_streak(state, rollout)) >= state.house.policy.canary.clean_windows
+    return len(_streak(state, rollout)) >= state.governance.policy.canary.clean_windows
 
 
 def clean_streak(state: State, environment: str) -> tuple[int, ...] | None:
@@ -201,7 +201,7 @@ def clean_streak(state: State, environment: str) -> tuple[int, ...] | None:
 def _pause_reason(
     state: State, place: Place, rollout: Rollout, moment: Moment
 ) -> tuple[PauseReason, str] | None:
-    policy = state.house.policy
+    policy = state.governance.policy
     if rollout.last is not None and rollout.last[2]:
         return "sample_ratio", "traffic is not split as it should be"
     if rollout.last is not None and rollout.last[1] == "warn":
@@ -234,7 +234,7 @@ def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> Wi
     watch, whose end counts them.
     """
     rollout = _running(state, command.environment)
-    rules = state.house.policy.canary
+    rules = state.governance.policy.canary
     length = timedelta(minutes=rules.window_minutes)
     cursor = next_start(rules, rollout)
     closed = moment.now - timedelta(minutes=rules.lateness_minutes)
@@ -286,10 +286,10 @@ def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> Wi
 
 
 def _close_watch(state: State, command: Tick, rollout: Rollout, moment: Moment) -> tuple[Fact, ...]:
-    lateness = timedelta(minutes=state.house.policy.canary.lateness_minutes)
+    lateness = timedelta(minutes=state.governance.policy.canary.lateness_minutes)
     if rollout.watch_until is None or moment.now < rollout.watch_until + lateness:
         return ()
-    length = timedelta(minutes=state.house.policy.canary.window_minutes)
+    length = timedelta(minutes=state.governance.policy.canary.window_minutes)
     expected = max(0, (rollout.watch_until - rollout.started_at) // length)
     return (
         WatchClosed(

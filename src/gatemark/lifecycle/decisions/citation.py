@@ -128,7 +128,7 @@ def evidence_problems(case: Case, need: Evidence) -> list[str]:
 
 
 def _full_pack_problems(case: Case) -> list[str]:
-    asset, policy = case.state.asset, case.state.house.policy
+    asset, policy = case.state.asset, case.state.governance.policy
     if asset.exam is None:
         return [f"{asset.name} has no full pack of record"]
     full = case.full_pack
@@ -176,7 +176,7 @@ def _differences(sat: ExamRef, wanted: ExamRef) -> list[str]:
 
 
 def _shadow_problems(case: Case) -> list[str]:
-    asset, policy = case.state.asset, case.state.house.policy
+    asset, policy = case.state.asset, case.state.governance.policy
     live = asset.place(case.environment).enabled
     since = case.track.since
     if live is None or since is None:

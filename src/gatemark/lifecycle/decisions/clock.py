@@ -25,12 +25,12 @@ def settle_clock(state: State, now: datetime, *, must_act: bool) -> Moment:
     """
     if now.utcoffset() != timedelta(0):
         raise InvalidValueError(f"now must be UTC, got {now.isoformat()}")
-    known = [at for at in (state.house.last_at, state.asset.last_at) if at is not None]
+    known = [at for at in (state.governance.last_at, state.asset.last_at) if at is not None]
     last = max(known, default=datetime.min.replace(tzinfo=UTC))
     if now >= last:
         return Moment(now)
     behind = last - now
-    allowed = timedelta(seconds=state.house.policy.clock_skew_seconds)
+    allowed = timedelta(seconds=state.governance.policy.clock_skew_seconds)
     if behind > allowed and not must_act:
         raise RefusedError(
             f"the clock says {now:%Y-%m-%d %H:%M:%SZ}, but the last event is from "

@@ -80,7 +80,9 @@ def rule_on(state: State, command: Command, moment: Moment) -> tuple[Fact, ...]:
 
 def _check_lock(state: State, command: Command) -> None:
     expected = command.expected_revision
-    current = state.asset.revision if isinstance(command, AssetCommand) else state.house.revision
+    current = (
+        state.asset.revision if isinstance(command, AssetCommand) else state.governance.revision
+    )
     if expected is not None and expected != current:
         raise RefusedError(
             f"{state.asset.name} changed since event {expected}: its last event is {current}; "
@@ -89,8 +91,8 @@ def _check_lock(state: State, command: Command) -> None:
 
 
 _DECISIONS: Final[dict[type, Callable[[State, Any, Moment], tuple[Fact, ...]]]] = {
-    GrantRoles: lambda state, command, _: decide_grant(state.house, command),
-    AdoptPolicy: lambda state, command, _: decide_adopt(state.house, command),
+    GrantRoles: lambda state, command, _: decide_grant(state.governance, command),
+    AdoptPolicy: lambda state, command, _: decide_adopt(state.governance, command),
     AddVersion: lambda state, command, _: decide_add(state, command),
     SetExam: lambda state, command, _: decide_exam(state, command),
     Promote: decide_promote,

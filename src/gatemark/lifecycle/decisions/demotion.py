@@ -46,7 +46,7 @@ def decide_demote(state: State, command: Demote, moment: Moment) -> tuple[Fact, 
     row = move(track.stage, command.to, "demote")
     if row is None:
         raise illegal(state, version, track.stage, command.to)
-    require_role(state.house, command.actor, row.roles, "demote")
+    require_role(state.governance, command.actor, row.roles, "demote")
     fall = Fall(
         environment=command.environment,
         version=version,
@@ -74,7 +74,7 @@ def decide_roll_back(state: State, command: RollBack, moment: Moment) -> tuple[F
     row = move(track.stage, "rolled_back", "rollback")
     if row is None:
         raise illegal(state, version, track.stage, "rolled_back")
-    require_role(state.house, command.actor, row.roles, "roll back")
+    require_role(state.governance, command.actor, row.roles, "roll back")
     if command.to is not None and version != place.enabled:
         raise RefusedError(f"{state.asset.name}@{version} is a canary; there is nothing to go to")
     fall = Fall(
@@ -166,7 +166,7 @@ def fall_facts(state: State, fall: Fall, moment: Moment) -> tuple[Fact, ...]:
 
 
 def _restorable(state: State, fall: Fall, moment: Moment) -> str | None:
-    place, policy = state.asset.place(fall.environment), state.house.policy
+    place, policy = state.asset.place(fall.environment), state.governance.policy
     earlier = [name for name in reversed(place.lineage) if name != fall.version]
     if fall.to is not None:
         if fall.to not in earlier[: policy.rollback_window]:
@@ -224,7 +224,7 @@ def moved(
         before=track.stage,
         after=after,
         cause=cause,
-        policy_digest=state.house.policy_digest,
+        policy_digest=state.governance.policy_digest,
         note=note,
         result_ids=kept if result_ids is None else result_ids,
         approvals=approvals,

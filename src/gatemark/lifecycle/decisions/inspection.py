@@ -59,7 +59,7 @@ class Inspector:
         self._not_decided: dict[int, list[int]] = {}
         self._is_named = False
         self._newer: str | None = None
-        self._house = GovernanceState()
+        self._governance = GovernanceState()
         self._assets: dict[str, Asset] = {}
         self._lost: set[str] = set()
         self._act: list[Recorded] = []
@@ -101,7 +101,7 @@ class Inspector:
         asset = self._assets.get(name)
         if asset is None:
             asset = self._assets[name] = Asset(name=name)
-        return State(self._house, asset)
+        return State(self._governance, asset)
 
     def settle(self) -> list[Finding]:
         """What is wrong with the events that wait to be looked at."""
@@ -139,7 +139,7 @@ class Inspector:
             if problem is not None:
                 found.append(problem)
             for line in lines[:count]:
-                found.extend(self._wrong_names(state.house, line, first))
+                found.extend(self._wrong_names(state.governance, line, first))
                 advance(state, line)
         except NewerFormatError as error:
             # Whatever follows may rest on it.
@@ -163,7 +163,7 @@ class Inspector:
         return None
 
     def _wrong_names(
-        self, house: GovernanceState, line: Recorded, first: Recorded
+        self, governance: GovernanceState, line: Recorded, first: Recorded
     ) -> Iterator[Finding]:
         """What an event says it was decided by, against what was in force."""
         by = line.decided_by
@@ -172,13 +172,15 @@ class Inspector:
                 yield Finding(line.seq, "does not say which policy and rules decided it")
             return
         self._is_named = True
-        if line.rules < house.rules:
-            message = f"names rules {line.rules}, but rules {house.rules} had decided before it"
+        if line.rules < governance.rules:
+            message = (
+                f"names rules {line.rules}, but rules {governance.rules} had decided before it"
+            )
             yield Finding(line.seq, message)
         elif line.rules != first.rules:
             yield Finding(line.seq, "names other rules than the act that it belongs to")
-        in_force = house.policy_digest
-        if isinstance(line.fact, PolicyAdopted) and not house.revision:
+        in_force = governance.policy_digest
+        if isinstance(line.fact, PolicyAdopted) and not governance.revision:
             # The first policy of a store is its own reason.
             in_force = line.fact.policy_digest
         if by.policy_digest != in_force:
@@ -232,7 +234,7 @@ def _asset_of(fact: Fact) -> str:
 def _moments(state: State, at: datetime) -> Iterator[datetime]:
     """When an event may have been decided: at its time, or before the ledger moved it on."""
     yield at
-    known = [one for one in (state.house.last_at, state.asset.last_at) if one is not None]
+    known = [one for one in (state.governance.last_at, state.asset.last_at) if one is not None]
     last = max(known, default=at)
     yield from sorted({max(at - SKEW, last), last} - {at}, reverse=True)
 

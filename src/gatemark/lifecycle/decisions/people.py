@@ -17,15 +17,17 @@ from gatemark.lifecycle.model.state import Approval, GovernanceState, State
 APPROVING: Final[tuple[Role, ...]] = ("approver", "security_approver")
 
 
-def roles_of(house: GovernanceState, actor: str) -> tuple[Role, ...]:
+def roles_of(governance: GovernanceState, actor: str) -> tuple[Role, ...]:
     """The roles that somebody holds now."""
-    return ("system",) if actor == SYSTEM else house.roles.get(actor, ())
+    return ("system",) if actor == SYSTEM else governance.roles.get(actor, ())
 
 
-def require_role(house: GovernanceState, actor: str, allowed: Iterable[Role], what: str) -> None:
+def require_role(
+    governance: GovernanceState, actor: str, allowed: Iterable[Role], what: str
+) -> None:
     """Refuse an actor who holds none of the allowed roles."""
     wanted = tuple(allowed)
-    held = roles_of(house, actor)
+    held = roles_of(governance, actor)
     if not set(wanted) & set(held):
         raise NotAllowedError(
             f"{actor} must be {_or(wanted)} to {what}, is {', '.join(held) or 'without a role'}"
@@ -46,7 +48,7 @@ def conflict_of_interest(state: State, actor: str, version: str) -> str | None:
         return f"{actor} is the author of {asset.name}@{version} and cannot approve it"
     if asset.exam_editor == actor:
         return f"{actor} last edited the full pack of {asset.name} and cannot approve by it"
-    if state.house.policy_editor == actor:
+    if state.governance.policy_editor == actor:
         return f"{actor} adopted the release policy and cannot approve by it"
     return None
 
@@ -58,9 +60,9 @@ class Tally(msgspec.Struct, frozen=True):
     rejected: tuple[Approval, ...]
     void: tuple[str, ...]
 
-    def by_role(self, house: GovernanceState, role: Role) -> tuple[Approval, ...]:
+    def by_role(self, governance: GovernanceState, role: Role) -> tuple[Approval, ...]:
         """The yes votes of people who hold a role now."""
-        return tuple(vote for vote in self.approved if role in roles_of(house, vote.actor))
+        return tuple(vote for vote in self.approved if role in roles_of(governance, vote.actor))
 
 
 def tally(case: Case, stage: Stage) -> Tally:
@@ -87,7 +89,7 @@ def tally(case: Case, stage: Stage) -> Tally:
 
 
 def _void_reason(case: Case, vote: Approval) -> str | None:
-    given, house = vote.given, case.state.house
+    given, governance = vote.given, case.state.governance
     if case.now >= given.expires_at:
         return f"it expired at {given.expires_at:%Y-%m-%d %H:%M:%SZ}"
     if case.now < vote.at:
@@ -97,19 +99,22 @@ def _void_reason(case: Case, vote: Approval) -> str | None:
         for word, before, after in (
             ("candidate", given.candidate_digest, case.digest),
             ("cited results", tuple(sorted(given.result_ids)), tuple(sorted(case.result_ids))),
-            ("release policy", given.policy_digest, house.policy_digest),
+            ("release policy", given.policy_digest, governance.policy_digest),
         )
         if before != after
     ]
     if changed:
         return f"the {' and the '.join(changed)} changed since"
-    if not set(APPROVING) & set(roles_of(house, vote.actor)):
+    if not set(APPROVING) & set(roles_of(governance, vote.actor)):
         return "the role was taken away"
-    if house.policy.approvals.approvers and vote.actor not in house.policy.approvals.approvers:
+    if (
+        governance.policy.approvals.approvers
+        and vote.actor not in governance.policy.approvals.approvers
+    ):
         return "the policy names other approvers"
     return conflict_of_interest(case.state, vote.actor, case.version)
 
 
-def expiry(house: GovernanceState, now: datetime) -> datetime:
+def expiry(governance: GovernanceState, now: datetime) -> datetime:
     """Until when an approval given now counts."""
-    return now + timedelta(hours=house.policy.approvals.expire_hours)
+    return now + timedelta(hours=governance.policy.approvals.expire_hours)

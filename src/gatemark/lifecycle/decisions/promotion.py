@@ -35,7 +35,7 @@ def decide_promote(state: State, command: Promote, moment: Moment) -> tuple[Fact
     if row is None:
         raise illegal(state, command.version, track.stage, command.to)
     # (4) The actor's role.
-    require_role(state.house, command.actor, row.roles, f"take a version to {command.to}")
+    require_role(state.governance, command.actor, row.roles, f"take a version to {command.to}")
     if command.incident is not None:
         return _break_glass(state, command, row, moment)
     # (5) What stands in the way.
@@ -76,7 +76,7 @@ def _obstacle(state: State, command: Promote, row: Move) -> str | None:
             until = f"{place.rollout.watch_until:%Y-%m-%d %H:%M:%SZ}"
             return f"the watch over {place.rollout.version} runs until {until}"
     if row.before in CANARY and clean_streak(state, command.environment) is None:
-        needed = state.house.policy.canary.clean_windows
+        needed = state.governance.policy.canary.clean_windows
         return f"it needs {needed} clean windows in a row at its last share, by this policy"
     return None
 
@@ -157,7 +157,7 @@ def _enable_facts(
 ) -> tuple[Fact, ...]:
     """The old version makes room in the same breath, and the watch over the new one begins."""
     place = state.asset.place(command.environment)
-    policy = state.house.policy
+    policy = state.governance.policy
     facts: list[Fact] = []
     if place.canary is not None and place.canary != command.version:
         note = f"{command.version} was enabled meanwhile"
@@ -195,7 +195,7 @@ def _enable_facts(
 
 def _break_glass(state: State, command: Promote, row: Move, moment: Moment) -> tuple[Fact, ...]:
     """Enable a version that once passed, now, without approvals; for a time, and for all to see."""
-    policy = state.house.policy
+    policy = state.governance.policy
     if not command.note.strip() or not (command.incident or "").strip():
         raise RefusedError("breaking the glass needs an incident and a note that says why")
     case = _case(state, command, row, moment)

@@ -24,39 +24,39 @@ from gatemark.lifecycle.model.state import GovernanceState, State
 _NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
 
 
-def decide_grant(house: GovernanceState, command: GrantRoles) -> tuple[Fact, ...]:
+def decide_grant(governance: GovernanceState, command: GrantRoles) -> tuple[Fact, ...]:
     """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
     if command.person == SYSTEM or "system" in command.roles:
         raise RefusedError("the system is no person: its role cannot be granted")
     if "admin" in command.roles and _NEVER_WITH_ADMIN & set(command.roles):
         raise RefusedError("an admin cannot approve: grant admin or an approving role, not both")
-    _check_name(house, command.person)
-    admins = {name for name, roles in house.roles.items() if "admin" in roles}
+    _check_name(governance, command.person)
+    admins = {name for name, roles in governance.roles.items() if "admin" in roles}
     if not admins:
         if command.person != command.actor or "admin" not in command.roles:
             raise RefusedError(
                 f"there is no admin yet: {command.actor} must first take admin for themselves"
             )
     else:
-        require_role(house, command.actor, ("admin",), "grant roles")
+        require_role(governance, command.actor, ("admin",), "grant roles")
         if admins == {command.person} and "admin" not in command.roles:
             raise RefusedError(f"{command.person} is the last admin; name another one first")
-    if house.roles.get(command.person, ()) == command.roles:
+    if governance.roles.get(command.person, ()) == command.roles:
         return ()
     return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
 
 
-def _check_name(house: GovernanceState, person: str) -> None:
+def _check_name(governance: GovernanceState, person: str) -> None:
     """Two names that look alike would be two votes of one person, or one of somebody else."""
     problem = name_problem(person)
     if problem is not None:
         raise InvalidValueError(problem)
-    known = house.looks.get(look_of(person), person)
+    known = governance.looks.get(look_of(person), person)
     if known != person:
         raise RefusedError(f"{person!r} looks like {known!r}, who is known already")
 
 
-def decide_adopt(house: GovernanceState, command: AdoptPolicy) -> tuple[Fact, ...]:
+def decide_adopt(governance: GovernanceState, command: AdoptPolicy) -> tuple[Fact, ...]:
     """Only an admin, who cannot approve, changes what approvals are for.
 
     The system may only say which default a new store starts with, before anything else happens.
@@ -64,18 +64,18 @@ def decide_adopt(house: GovernanceState, command: AdoptPolicy) -> tuple[Fact, ..
     document = plain(command.policy) if command.document is None else command.document
     policy_digest = digest(document)
     if command.actor == SYSTEM:
-        if house.revision or not is_default(policy_digest):
+        if governance.revision or not is_default(policy_digest):
             raise RefusedError("the system can only adopt a default policy, as the first act")
     else:
-        require_role(house, command.actor, ("admin",), "adopt a release policy")
-        if policy_digest == house.policy_digest:
+        require_role(governance, command.actor, ("admin",), "adopt a release policy")
+        if policy_digest == governance.policy_digest:
             return ()
     return (PolicyAdopted(policy=document, policy_digest=policy_digest, note=command.note),)
 
 
 def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
     """A version is added once; the same again is nothing new, another under its name is refused."""
-    require_role(state.house, command.actor, ("author",), "add a version")
+    require_role(state.governance, command.actor, ("author",), "add a version")
     asset = state.asset
     if asset.kind is not None and (asset.kind, asset.risk) != (command.kind, command.risk):
         raise RefusedError(
@@ -119,7 +119,7 @@ def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
 
 def decide_exam(state: State, command: SetExam) -> tuple[Fact, ...]:
     """The pack owner says what the full pack is; whoever does cannot approve by it."""
-    require_role(state.house, command.actor, ("pack_owner",), "set the full pack")
+    require_role(state.governance, command.actor, ("pack_owner",), "set the full pack")
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")
     if state.asset.exam == command.exam:

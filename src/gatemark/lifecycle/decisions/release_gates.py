@@ -48,7 +48,7 @@ class Matrix(msgspec.Struct, frozen=True):
 
 def examine_gates(case: Case, stage: Stage, need: Evidence) -> Matrix:
     """Ask every gate that the policy puts before a stage."""
-    policy = case.state.house.policy
+    policy = case.state.governance.policy
     votes = tally(case, stage)
     answers: dict[Gate, Callable[[], Answer]] = {
         "schema": lambda: _schema(case),
@@ -176,19 +176,19 @@ def _error_budget(case: Case) -> Answer:
     spans = case.state.asset.place(case.environment).service
     if not spans:
         return Answer("unjudged", "the service has reported nothing")
-    verdict = judge_burn(spans, case.state.house.policy.error_budget, case.now)
+    verdict = judge_burn(spans, case.state.governance.policy.error_budget, case.now)
     if verdict.is_breached is None:
         return Answer("unjudged", verdict.reason)
     return Answer("fail" if verdict.is_breached else "pass", verdict.reason)
 
 
 def _sign_off(case: Case, stage: Stage, votes: Tally) -> Answer:
-    needed = case.state.house.policy.approvals.needed(stage, case.state.asset.risk)
+    needed = case.state.governance.policy.approvals.needed(stage, case.state.asset.risk)
     void = "".join(f"; {reason}" for reason in votes.void)
     if votes.rejected:
         names = ", ".join(vote.actor for vote in votes.rejected)
         return Answer("fail", f"rejected by {names}{void}")
-    signed = votes.by_role(case.state.house, "approver")
+    signed = votes.by_role(case.state.governance, "approver")
     if len(signed) < needed:
         return Answer("fail", f"{len(signed)} of {needed} approvals{void}")
     names = ", ".join(vote.actor for vote in signed)
@@ -208,7 +208,7 @@ def _security_review(case: Case, votes: Tally) -> Answer:
         causes.append("it may use new tools")
     if not causes:
         return Answer("not_applicable", "neither scope nor markings changed")
-    signed = votes.by_role(case.state.house, "security_approver")
+    signed = votes.by_role(case.state.governance, "security_approver")
     if not signed:
         return Answer("fail", f"{' and '.join(causes)}; no security_approver has approved")
     return Answer("pass", f"{' and '.join(causes)}; approved by {signed[0].actor}")

@@ -13,7 +13,7 @@ from gatemark.lifecycle.model.state import State
 def decide_report(state: State, command: ReportService, moment: Moment) -> tuple[Fact, ...]:
     """Take a span in; spans must not overlap, and the same one twice changes nothing."""
     require_role(
-        state.house, command.actor, ("evaluator", "operator", "system"), "report a service"
+        state.governance, command.actor, ("evaluator", "operator", "system"), "report a service"
     )
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")

@@ -40,8 +40,8 @@ def decide_approve(state: State, command: Approve, moment: Moment) -> tuple[Fact
     conflict = conflict_of_interest(state, command.actor, command.version)
     if conflict is not None:
         raise NotAllowedError(conflict)
-    require_role(state.house, command.actor, APPROVING, "approve")
-    named = state.house.policy.approvals.approvers
+    require_role(state.governance, command.actor, APPROVING, "approve")
+    named = state.governance.policy.approvals.approvers
     if named and command.actor not in named:
         raise RefusedError(f"{command.actor} is not among the approvers: {', '.join(named)}")
     track = state.asset.track(command.environment, command.version)
@@ -63,9 +63,9 @@ def decide_approve(state: State, command: Approve, moment: Moment) -> tuple[Fact
             stage=command.stage,
             candidate_digest=digest,
             result_ids=result_ids,
-            policy_digest=state.house.policy_digest,
+            policy_digest=state.governance.policy_digest,
             decision=command.decision,
-            expires_at=expiry(state.house, moment.now),
+            expires_at=expiry(state.governance, moment.now),
             note=command.note,
         ),
     )
@@ -84,13 +84,13 @@ def _is_up_for_vote(state: State, command: Approve, track: Track) -> bool:
 def decide_waive(state: State, command: Waive, moment: Moment) -> tuple[Fact, ...]:
     """Excuse one version from one gate, for a time, with a note."""
     known_version(state, command.version)
-    policy = state.house.policy
+    policy = state.governance.policy
     if not policy.gates[command.gate].overridable:
         allowed = ", ".join(gate for gate, rule in policy.gates.items() if rule.overridable)
         raise RefusedError(
             f"the release policy lets nobody override {command.gate} (it may: {allowed or 'none'})"
         )
-    require_role(state.house, command.actor, ("operator",), "override a gate")
+    require_role(state.governance, command.actor, ("operator",), "override a gate")
     if state.asset.versions[command.version].author == command.actor:
         raise RefusedError(f"{command.actor} is the author and cannot override a gate for it")
     if not command.note.strip():
@@ -116,7 +116,7 @@ def decide_waive(state: State, command: Waive, moment: Moment) -> tuple[Fact, ..
 def decide_pause(state: State, command: PauseVersion) -> tuple[Fact, ...]:
     """Stop a version where it is."""
     known_version(state, command.version)
-    require_role(state.house, command.actor, ("operator", "approver", "system"), "pause")
+    require_role(state.governance, command.actor, ("operator", "approver", "system"), "pause")
     track = state.asset.track(command.environment, command.version)
     if track.stage not in PAUSABLE:
         raise RefusedError(
@@ -130,7 +130,7 @@ def decide_pause(state: State, command: PauseVersion) -> tuple[Fact, ...]:
 def decide_resume(state: State, command: ResumeVersion) -> tuple[Fact, ...]:
     """Let a version go on; only a person can, whoever or whatever stopped it."""
     known_version(state, command.version)
-    require_role(state.house, command.actor, ("operator",), "resume")
+    require_role(state.governance, command.actor, ("operator",), "resume")
     track = state.asset.track(command.environment, command.version)
     if track.paused is None:
         return ()
@@ -150,7 +150,7 @@ def _paused(state: State, command: PauseVersion | ResumeVersion) -> VersionPause
 def decide_review(state: State, command: ReviewGlass) -> tuple[Fact, ...]:
     """A second person looks at what was done behind broken glass."""
     known_version(state, command.version)
-    require_role(state.house, command.actor, APPROVING, "review broken glass")
+    require_role(state.governance, command.actor, APPROVING, "review broken glass")
     glass = state.asset.track(command.environment, command.version).glass
     if glass is None:
         raise RefusedError(f"no glass was broken for {state.asset.name}@{command.version}")

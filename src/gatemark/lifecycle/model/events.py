@@ -297,7 +297,7 @@ WORKSPACE_SUBJECT: Final = "*"
 
 
 def subject_of(fact: Fact) -> str:
-    """What an event is about: the whole house, or one asset by its name."""
+    """What an event is about: the whole governance, or one asset by its name."""
     return WORKSPACE_SUBJECT if isinstance(fact, RolesGranted | PolicyAdopted) else fact.asset
 
 

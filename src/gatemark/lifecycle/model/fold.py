@@ -57,7 +57,7 @@ SERVICE_MEMORY: Final = timedelta(days=1)
 
 def fold(name: str, events: Iterable[Recorded]) -> State:
     """The state that some events amount to, in the order of the ledger."""
-    state = State(house=GovernanceState(), asset=Asset(name=name))
+    state = State(governance=GovernanceState(), asset=Asset(name=name))
     for recorded in events:
         advance(state, recorded)
     return state
@@ -66,9 +66,9 @@ def fold(name: str, events: Iterable[Recorded]) -> State:
 def advance(state: State, recorded: Recorded) -> None:
     """Let one more event happen to a state."""
     fact = recorded.fact
-    state.house.rules = max(state.house.rules, recorded.rules)
+    state.governance.rules = max(state.governance.rules, recorded.rules)
     if isinstance(fact, RolesGranted | PolicyAdopted):
-        _advance_house(state.house, recorded)
+        _advance_governance(state.governance, recorded)
         return
     if fact.asset != state.asset.name:
         raise IntegrityError(f"event {recorded.seq} is about {fact.asset}, not {state.asset.name}")
@@ -78,21 +78,21 @@ def advance(state: State, recorded: Recorded) -> None:
     _STEPS[type(fact)](state.asset, recorded, fact)
 
 
-def _advance_house(house: GovernanceState, recorded: Recorded) -> None:
+def _advance_governance(governance: GovernanceState, recorded: Recorded) -> None:
     fact = recorded.fact
     if isinstance(fact, RolesGranted):
-        house.looks.setdefault(look_of(fact.actor), fact.actor)
+        governance.looks.setdefault(look_of(fact.actor), fact.actor)
         if fact.roles:
-            house.roles[fact.actor] = fact.roles
+            governance.roles[fact.actor] = fact.roles
         else:
-            house.roles.pop(fact.actor, None)
+            governance.roles.pop(fact.actor, None)
     elif isinstance(fact, PolicyAdopted):
-        house.policy = recorded_policy(fact.policy)
-        house.policy_digest = fact.policy_digest
-        house.policy_editor = recorded.actor
-        house.policy_seq = recorded.seq
-    house.revision = recorded.seq
-    house.last_at = recorded.at
+        governance.policy = recorded_policy(fact.policy)
+        governance.policy_digest = fact.policy_digest
+        governance.policy_editor = recorded.actor
+        governance.policy_seq = recorded.seq
+    governance.revision = recorded.seq
+    governance.last_at = recorded.at
 
 
 def _place(asset: Asset, environment: str) -> Place:

@@ -1,4 +1,4 @@
-"""What the events amount to: the state of one asset, and of the house around it."""
+"""What the events amount to: the state of one asset, and of the governance around it."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class GovernanceState(msgspec.Struct):
 class State(msgspec.Struct):
     """All that a decision about one asset looks at."""
 
-    house: GovernanceState
+    governance: GovernanceState
     asset: Asset
 
 

@@ -12,11 +12,11 @@ from gatemark.lifecycle.views.views import AssetCard, AssetRow, VersionLine
 from gatemark.workspace import Workspace
 
 
-def asset_card(house: Workspace, asset: str, environment: str = PRODUCTION) -> AssetCard:
+def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> AssetCard:
     """The versions of one asset."""
-    house.existing_store()
-    with asset_state_cache(house).lock:
-        return _card(read_state(house, asset), asset, environment)
+    workspace.existing_store()
+    with asset_state_cache(workspace).lock:
+        return _card(read_state(workspace, asset), asset, environment)
 
 
 def _card(state: State, asset: str, environment: str) -> AssetCard:
@@ -57,10 +57,10 @@ def _line(state: State, environment: str, name: str) -> VersionLine:
     )
 
 
-def asset_rows(house: Workspace, names: Sequence[str]) -> tuple[AssetRow, ...]:
+def asset_rows(workspace: Workspace, names: Sequence[str]) -> tuple[AssetRow, ...]:
     """One row per asset and environment it is in."""
-    with asset_state_cache(house).lock:
-        return tuple(row for name in names for row in _rows(read_state(house, name), name))
+    with asset_state_cache(workspace).lock:
+        return tuple(row for name in names for row in _rows(read_state(workspace, name), name))
 
 
 def _rows(state: State, name: str) -> list[AssetRow]:

@@ -38,12 +38,12 @@ _FALLS: Final = frozenset({"demote", "rollback"})
 
 
 def asset_history(
-    house: Workspace, asset: str, *, at: datetime | None = None, limit: int = MAX_LINES
+    workspace: Workspace, asset: str, *, at: datetime | None = None, limit: int = MAX_LINES
 ) -> History:
     """Everything that happened to an asset, newest first, and what is or was live at a moment."""
-    now = house.clock()
+    now = workspace.clock()
     moment = now if at is None else at
-    lines = asset_lines(house, asset)
+    lines = asset_lines(workspace, asset)
     if not any(isinstance(line.fact, VersionAdded) for line in lines):
         raise UnknownNameError(f"there is no asset {asset}")
     state = fold(asset, [line for line in lines if line.at <= moment])
@@ -62,9 +62,9 @@ def asset_history(
     )
 
 
-def asset_lines(house: Workspace, asset: str) -> list[Recorded]:
+def asset_lines(workspace: Workspace, asset: str) -> list[Recorded]:
     """The events about an asset in order; measurements are left where they are."""
-    store = house.existing_store().events
+    store = workspace.existing_store().events
     return [
         line
         for event, payload in store.events(subject=asset)
@@ -73,9 +73,9 @@ def asset_lines(house: Workspace, asset: str) -> list[Recorded]:
     ]
 
 
-def house_lines(house: Workspace) -> list[Recorded]:
+def workspace_lines(workspace: Workspace) -> list[Recorded]:
     """The events about roles and the release policy, in order."""
-    store = house.existing_store().events
+    store = workspace.existing_store().events
     return [
         line
         for event, payload in store.events(subject=WORKSPACE_SUBJECT)

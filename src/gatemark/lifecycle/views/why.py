@@ -15,23 +15,25 @@ from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
 from gatemark.lifecycle.model.state import Glass, State, Track
 from gatemark.lifecycle.state_cache import asset_state_cache
-from gatemark.lifecycle.views.history import approvers, asset_lines, house_lines
+from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
 from gatemark.lifecycle.views.views import Citation, Step, Vote, Why
 from gatemark.workspace import Workspace
 
 
-def why(house: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
+def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
     """Everything that the current stage of a version rests on, looked at again now."""
-    lines = asset_lines(house, ref.asset)
-    state = fold(ref.asset, sorted([*house_lines(house), *lines], key=lambda line: line.seq))
+    lines = asset_lines(workspace, ref.asset)
+    state = fold(
+        ref.asset, sorted([*workspace_lines(workspace), *lines], key=lambda line: line.seq)
+    )
     version = state.asset.versions.get(ref.version)
     if version is None:
         known = ", ".join(state.asset.versions) or "none"
         raise UnknownNameError(f"{ref.asset} has no version {ref.version} (known: {known})")
-    asset_state_cache(house).read(ref.asset)
+    asset_state_cache(workspace).read(ref.asset)
     track = state.asset.track(environment, ref.version)
     steps = _climb(lines, environment, ref.version)
-    citations = tuple(_citation(house, state, ref, one) for one in track.result_ids)
+    citations = tuple(_citation(workspace, state, ref, one) for one in track.result_ids)
     return Why(
         asset=ref.asset,
         version=ref.version,
@@ -46,10 +48,10 @@ def why(house: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why
         pins=version.pins,
         pins_digest=version.pins.digest,
         paused=_paused(track),
-        glass=_glass(track.glass, house.clock()),
+        glass=_glass(track.glass, workspace.clock()),
         steps=steps,
         citations=citations,
-        votes=_votes(lines, environment, ref.version, steps, house.clock()),
+        votes=_votes(lines, environment, ref.version, steps, workspace.clock()),
         overrides=_overrides(lines, environment, ref.version),
         problems=_problems(track, citations),
         next_moves=tuple(
@@ -90,18 +92,18 @@ def _climb(lines: Sequence[Recorded], environment: str, version: str) -> tuple[S
     return tuple(steps)
 
 
-def _citation(house: Workspace, state: State, ref: VersionRef, result_id: str) -> Citation:
+def _citation(workspace: Workspace, state: State, ref: VersionRef, result_id: str) -> Citation:
     try:
-        result = house.results.get(result_id)
+        result = workspace.results.get(result_id)
     except UsageError:
         return Citation(id=result_id, worth="missing", reason="it is not in the store")
     except IntegrityError as error:
         return Citation(id=result_id, worth="changed", reason=str(error))
     expected = state.asset.versions[ref.version].digest
     worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
-    erased = erased_evidence(house, result)
+    erased = erased_evidence(workspace, result)
     try:
-        check_blobs(house, result, erased)
+        check_blobs(workspace, result, erased)
     except IntegrityError as error:
         worth, reason = "changed", str(error)
     if result.verdict != "pass":
@@ -117,7 +119,8 @@ def _citation(house: Workspace, state: State, ref: VersionRef, result_id: str) -
         title=result.title,
         pack=f"{result.pack.name} v{result.pack.version}",
         actor=result.actor,
-        sealed_at=asset_state_cache(house).sealed_at(ref.asset, result_id) or result.finished_at,
+        sealed_at=asset_state_cache(workspace).sealed_at(ref.asset, result_id)
+        or result.finished_at,
     )
 
 

@@ -128,7 +128,7 @@ def start(request: Request, body: SignIn) -> Response:
     check_rate(site, request, body.name)
     before = request.cookies.get(site.cookie)
     where = address_of(request)
-    secret = sign_in(site.house, body.name, body.password, where=where, before=before)
+    secret = sign_in(site.workspace, body.name, body.password, where=where, before=before)
     return let_in(site, reply(Done()), secret)
 
 
@@ -137,7 +137,7 @@ def end(request: Request) -> Response:
     """Sign out."""
     site = site_of(request)
     caller(request, in_person=True, needs_role=False)
-    sign_out(site.house, request.cookies.get(site.cookie, ""))
+    sign_out(site.workspace, request.cookies.get(site.cookie, ""))
     return reply(Done())
 
 
@@ -147,14 +147,14 @@ def join_by_link(request: Request, body: Join) -> Response:
     site = site_of(request)
     check_origin(request)
     check_rate(site, request, "")
-    secret = join(site.house, body.secret, body.name, body.password)
+    secret = join(site.workspace, body.secret, body.name, body.password)
     return let_in(site, reply(Done()), secret)
 
 
 @router.get("/people", responses=answers(tuple[PersonLine, ...]))
 def list_people(request: Request) -> Response:
     """Everybody with an account or a role."""
-    return reply(people(site_of(request).house, caller(request)))
+    return reply(people(site_of(request).workspace, caller(request)))
 
 
 @router.post("/people", responses=answers(JoinLink, 201), status_code=201)
@@ -162,14 +162,14 @@ def add(request: Request, body: NewPerson) -> Response:
     """Add somebody; the link leads them to a password."""
     site = site_of(request)
     identity = caller(request, in_person=True)
-    secret = add_person(site.house, identity, body.name, body.roles)
+    secret = add_person(site.workspace, identity, body.name, body.roles)
     return reply(JoinLink(body.name, join_address(site, secret)), 201)
 
 
 @router.put("/people/{name}/roles", responses=answers(Done))
 def grant(request: Request, name: str, body: Roles) -> Response:
     """Give somebody exactly these roles."""
-    set_roles(site_of(request).house, caller(request, in_person=True), name, body.roles)
+    set_roles(site_of(request).workspace, caller(request, in_person=True), name, body.roles)
     return reply(Done())
 
 
@@ -177,21 +177,21 @@ def grant(request: Request, name: str, body: Roles) -> Response:
 def link(request: Request, name: str) -> Response:
     """A link to a new password."""
     site = site_of(request)
-    secret = new_link(site.house, caller(request, in_person=True), name)
+    secret = new_link(site.workspace, caller(request, in_person=True), name)
     return reply(JoinLink(name, join_address(site, secret)), 201)
 
 
 @router.delete("/people/{name}", responses=answers(Done))
 def close(request: Request, name: str) -> Response:
     """Close an account."""
-    close_person(site_of(request).house, caller(request, in_person=True), name)
+    close_person(site_of(request).workspace, caller(request, in_person=True), name)
     return reply(Done())
 
 
 @router.get("/tokens", responses=answers(tuple[Token, ...]))
 def list_tokens(request: Request) -> Response:
     """The tokens of whoever asks."""
-    return reply(my_tokens(site_of(request).house, caller(request)))
+    return reply(my_tokens(site_of(request).workspace, caller(request)))
 
 
 @router.post("/tokens", responses=answers(NewToken, 201), status_code=201)
@@ -199,7 +199,7 @@ def new_token(request: Request, body: TokenRequest) -> Response:
     """A token; its secret is shown now and never again."""
     identity = caller(request, in_person=True)
     scopes: Any = body.scopes
-    made = make_token(site_of(request).house, identity, body.label, scopes, body.days)
+    made = make_token(site_of(request).workspace, identity, body.label, scopes, body.days)
     return reply(made, 201)
 
 
@@ -207,4 +207,4 @@ def new_token(request: Request, body: TokenRequest) -> Response:
 def revoke(request: Request, token: str) -> Response:
     """The end of a token, at once."""
     identity = caller(request, needs_role=False)
-    return reply(drop_token(site_of(request).house, identity, token))
+    return reply(drop_token(site_of(request).workspace, identity, token))

@@ -38,25 +38,25 @@ def get_overview(
 ) -> Response:
     """Assets by stage, and what waits for whoever asks."""
     identity = caller(request)
-    return reply(overview(site_of(request).house, identity, after=after, limit=limit))
+    return reply(overview(site_of(request).workspace, identity, after=after, limit=limit))
 
 
 @router.get("/assets/{asset}", responses=answers(AssetCard))
 def get_asset(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
     """The versions of an asset; the ETag is the lock for what changes it."""
     caller(request)
-    house = site_of(request).house
-    tag = asset_etag(house, asset)
+    workspace = site_of(request).workspace
+    tag = asset_etag(workspace, asset)
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    return reply(asset_card(house, asset, environment), ETag=tag)
+    return reply(asset_card(workspace, asset, environment), ETag=tag)
 
 
 @router.get("/assets/{asset}/history", responses=answers(History))
 def get_history(request: Request, asset: AssetPath) -> Response:
     """What happened to an asset, the newest first."""
     caller(request)
-    return reply(asset_history(site_of(request).house, asset))
+    return reply(asset_history(site_of(request).workspace, asset))
 
 
 @router.get("/assets/{asset}/versions/{version}", responses=answers(Why))
@@ -66,25 +66,25 @@ def get_why(
     """Why a version is where it is."""
     caller(request)
     ref = parse_version_ref(f"{asset}@{version}")
-    return reply(why(site_of(request).house, ref, environment))
+    return reply(why(site_of(request).workspace, ref, environment))
 
 
 @router.get("/assets/{asset}/route", responses=answers(Route))
 def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
     """What a serving system should use now."""
     caller(request)
-    house = site_of(request).house
-    tag = asset_etag(house, asset)
+    workspace = site_of(request).workspace
+    tag = asset_etag(workspace, asset)
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    return reply(route(house, asset, environment), ETag=tag)
+    return reply(route(workspace, asset, environment), ETag=tag)
 
 
 @router.get("/assets/{asset}/canary", responses=answers(CanaryState))
 def get_canary(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
     """How a running canary or watch stands."""
     caller(request)
-    return reply(canary_state(site_of(request).house, asset, environment))
+    return reply(canary_state(site_of(request).workspace, asset, environment))
 
 
 @router.get("/assets/{asset}/drift", responses=answers(DriftView))
@@ -93,14 +93,14 @@ def get_drift(request: Request, asset: AssetPath) -> Response:
     caller(request)
     site = site_of(request)
     policy = drift_policy(site.settings.drift_policy)
-    return reply(drift_view(site.house, policy, asset, site.house.clock()))
+    return reply(drift_view(site.workspace, policy, asset, site.workspace.clock()))
 
 
 @router.get("/steps", responses=answers(tuple[OpenStep, ...]))
 def get_steps(request: Request) -> Response:
     """Every step that is up for a vote."""
     identity = caller(request)
-    return reply(open_steps(site_of(request).house, identity))
+    return reply(open_steps(site_of(request).workspace, identity))
 
 
 @router.get("/schedules", responses=answers(tuple[ScheduleLine, ...]))
@@ -109,4 +109,4 @@ def get_schedules(request: Request) -> Response:
     caller(request)
     site = site_of(request)
     plan: Any = read_plan(site.settings.schedules)
-    return reply(list_schedules(site.house, plan, site.house.clock()))
+    return reply(list_schedules(site.workspace, plan, site.workspace.clock()))

@@ -43,27 +43,27 @@ def list_attributions(
 ) -> Response:
     """Attributions, the newest first."""
     caller(request)
-    return reply(attribution_list(site_of(request).house, before=before, limit=limit))
+    return reply(attribution_list(site_of(request).workspace, before=before, limit=limit))
 
 
 @router.get("/attributions/{reference}", responses=answers(AttributionCard))
 def one_attribution(request: Request, reference: Attributed) -> Response:
     """One attribution with its proposals, and what whoever asks may judge of them."""
     identity = caller(request)
-    return reply(attribution_card(site_of(request).house, identity, reference))
+    return reply(attribution_card(site_of(request).workspace, identity, reference))
 
 
 @router.post("/attributions/{reference}/verdicts", responses=answers(AttributionCard))
 def post_verdicts(request: Request, reference: Attributed, body: ProposalsBody) -> Response:
     """Accept or reject proposals, in person."""
     identity = caller(request, "act", in_person=True)
-    house = site_of(request).house
-    return reply(judge_proposals(house, identity, reference, body.verdicts, body.note))
+    workspace = site_of(request).workspace
+    return reply(judge_proposals(workspace, identity, reference, body.verdicts, body.note))
 
 
 @router.get("/attributions/{reference}/items", responses=answers(bytes))
 def get_items(request: Request, reference: Attributed) -> Response:
     """The accepted items as rows of a data set."""
     caller(request)
-    rows = accepted_items(sealed_attribution(site_of(request).house, reference))
+    rows = accepted_items(sealed_attribution(site_of(request).workspace, reference))
     return Response(rows, media_type="application/x-ndjson")

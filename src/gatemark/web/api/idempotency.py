@@ -51,7 +51,9 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
     person = identity.person
     body = await request.body()
     name = digest({"path": request.url.path, "body": body.hex()})
-    kept = await run_sync(lambda: site.house.answers.begin(person, key, name, site.house.clock()))
+    kept = await run_sync(
+        lambda: site.workspace.answers.begin(person, key, name, site.workspace.clock())
+    )
     if kept is not None:
         if kept.request != name:
             raise Problem(
@@ -70,7 +72,7 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
     finally:
         # What was refused changed nothing, and may be asked again with the same key.
         if not done:
-            await run_sync(lambda: site.house.answers.forget(person, key))
+            await run_sync(lambda: site.workspace.answers.forget(person, key))
     return response
 
 
@@ -79,4 +81,4 @@ def _keep(site: Site, person: str, key: str, response: Response) -> None:
     plain = msgspec.json.decode(body) if body else None
     if isinstance(plain, dict) and ONCE & plain.keys():
         body = msgspec.json.encode({**plain, **dict.fromkeys(ONCE & plain.keys())})
-    site.house.answers.keep(person, key, response.status_code, body)
+    site.workspace.answers.keep(person, key, response.status_code, body)

@@ -68,7 +68,7 @@ class AcceptanceBody(Body):
 def list_labels(request: Request, after: After = None, limit: Limit = 50) -> Response:
     """Label sets, the newest first, and what of them waits for whoever asks."""
     identity = caller(request)
-    return reply(label_list(site_of(request).house, identity, after=after, limit=limit))
+    return reply(label_list(site_of(request).workspace, identity, after=after, limit=limit))
 
 
 @router.post("/labels", responses=answers(LabelsMade, 201), status_code=201)
@@ -77,21 +77,21 @@ def post_labels(request: Request, body: LabelSetBody) -> Response:
     identity = caller(request, "act")
     plain = body.model_dump()
     samples = plain.pop("samples")
-    return reply(make_labels(site_of(request).house, identity, plain, samples), 201)
+    return reply(make_labels(site_of(request).workspace, identity, plain, samples), 201)
 
 
 @router.get("/labels/{name}", responses=answers(LabelCard))
 def one_label_set(request: Request, name: ReviewPath) -> Response:
     """How far a label set is."""
     identity = caller(request)
-    return reply(label_card(site_of(request).house, identity, name))
+    return reply(label_card(site_of(request).workspace, identity, name))
 
 
 @router.get("/labels/{name}/next", responses=answers(LabelDesk))
 def next_item(request: Request, name: ReviewPath) -> Response:
     """The sample before whoever asks; null at the end."""
     identity = caller(request, in_person=True)
-    return reply(label_desk(site_of(request).house, identity, name))
+    return reply(label_desk(site_of(request).workspace, identity, name))
 
 
 @router.post("/labels/{name}/marks", responses=answers(GivenLabel))
@@ -99,7 +99,7 @@ def post_mark(request: Request, name: ReviewPath, body: MarkBody) -> Response:
     """Give a label in person; every version is kept. No token can."""
     identity = caller(request, "act", in_person=True)
     said = (body.label, body.note)
-    return reply(label(site_of(request).house, identity, name, body.item, said))
+    return reply(label(site_of(request).workspace, identity, name, body.item, said))
 
 
 @router.get("/labels/{name}/items", responses=answers(LabelRows))
@@ -111,19 +111,19 @@ def list_items(
 ) -> Response:
     """Items with the versions of their labels: an owner sees everybody's, others their own."""
     identity = caller(request)
-    return reply(label_rows(site_of(request).house, identity, name, after=after, limit=limit))
+    return reply(label_rows(site_of(request).workspace, identity, name, after=after, limit=limit))
 
 
 @router.post("/labels/{name}/acceptance", responses=answers(Accepted))
 def post_acceptance(request: Request, name: ReviewPath, body: AcceptanceBody) -> Response:
     """Accept what is agreed upon, and some by choice; for pack owners, in person."""
     identity = caller(request, "act", in_person=True)
-    return reply(accept(site_of(request).house, identity, name, body.chosen))
+    return reply(accept(site_of(request).workspace, identity, name, body.chosen))
 
 
 @router.get("/labels/{name}/dataset", responses=answers(bytes))
 def get_dataset(request: Request, name: ReviewPath) -> Response:
     """The accepted labels as a data set, as the ledger has its digest."""
     caller(request)
-    rows = accepted_rows(site_of(request).house, name)
+    rows = accepted_rows(site_of(request).workspace, name)
     return Response(rows, media_type="application/x-ndjson")

@@ -23,7 +23,7 @@ Word = Annotated[str | None, Query(min_length=1, max_length=256)]
 def head(request: Request) -> Response:
     """The last event and every kept checkpoint."""
     caller(request)
-    return reply(ledger_head(site_of(request).house))
+    return reply(ledger_head(site_of(request).workspace))
 
 
 @router.get("/ledger/events", responses=answers(EventPage))
@@ -36,15 +36,15 @@ def events(
 ) -> Response:
     """Events, the newest first; ``next`` is the cursor for the page after."""
     caller(request)
-    house = site_of(request).house
-    return reply(event_page(house, before=before, kind=kind, subject=subject, limit=limit))
+    workspace = site_of(request).workspace
+    return reply(event_page(workspace, before=before, kind=kind, subject=subject, limit=limit))
 
 
 @router.get("/ledger/checkpoints", responses=answers(tuple[CheckpointView, ...]))
 def checkpoints(request: Request) -> Response:
     """Every kept checkpoint, the newest first."""
     caller(request)
-    return reply(ledger_head(site_of(request).house).checkpoints)
+    return reply(ledger_head(site_of(request).workspace).checkpoints)
 
 
 @router.post("/ledger/checkpoints", responses=answers(CheckpointView, 201), status_code=201)
@@ -52,7 +52,7 @@ def sign(request: Request) -> Response:
     """Sign how far the ledger goes, in person, with the key that the server was given."""
     identity = caller(request, "act", in_person=True)
     site = site_of(request)
-    return reply(make_checkpoint(site.house, identity, site.settings.signing_key), 201)
+    return reply(make_checkpoint(site.workspace, identity, site.settings.signing_key), 201)
 
 
 @router.post("/ledger/verification", responses=answers(LedgerReport))

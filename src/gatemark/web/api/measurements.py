@@ -85,9 +85,9 @@ def _together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> 
 def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Response:
     """Hand in measurements of a running canary; the same again changes nothing."""
     identity = caller(request, "act")
-    house = site_of(request).house
-    asset_etag(house, asset)
-    done = hand_in_windows(house, identity, asset, body.windows, body.environment)
+    workspace = site_of(request).workspace
+    asset_etag(workspace, asset)
+    done = hand_in_windows(workspace, identity, asset, body.windows, body.environment)
     return _together(request, asset, done)
 
 
@@ -95,17 +95,17 @@ def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Respo
 def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
     """Let the system do what is due: judge windows, ramp, pause, roll back, end a watch."""
     identity = caller(request, "act")
-    house = site_of(request).house
-    asset_etag(house, asset)
-    return _together(request, asset, let_due_happen(house, identity, asset, body.environment))
+    workspace = site_of(request).workspace
+    asset_etag(workspace, asset)
+    return _together(request, asset, let_due_happen(workspace, identity, asset, body.environment))
 
 
 @router.post("/assets/{asset}/service-reports", responses=answers(MoveDone))
 def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Response:
     """Hand in good and all events of a span."""
     identity = caller(request, "act")
-    house = site_of(request).house
-    asset_etag(house, asset)
+    workspace = site_of(request).workspace
+    asset_etag(workspace, asset)
     command = ReportService(
         actor=identity.person,
         asset=asset,
@@ -116,22 +116,22 @@ def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Respo
         total=body.total,
         note=body.note,
     )
-    return move_done(request, asset, act(house, command))
+    return move_done(request, asset, act(workspace, command))
 
 
 @router.post("/drift/points", responses=answers(Pushed))
 def post_points(request: Request, body: PointsBody) -> Response:
     """Hand in points of watched metrics; the same again changes nothing."""
     identity = caller(request, "act")
-    return reply(hand_in_points(site_of(request).house, identity, body.points))
+    return reply(hand_in_points(site_of(request).workspace, identity, body.points))
 
 
 @router.post("/drift/episodes/{episode}/closing", responses=answers(Closed))
 def post_closing(request: Request, episode: EpisodePath, body: ClosingBody) -> Response:
     """Close an episode, in person; its metric starts a new baseline."""
     identity = caller(request, "act", in_person=True)
-    house = site_of(request).house
-    return reply(Closed(settle_episode(house, identity, episode, body.reason, body.cite)))
+    workspace = site_of(request).workspace
+    return reply(Closed(settle_episode(workspace, identity, episode, body.reason, body.cite)))
 
 
 def _moment(text: str) -> datetime:

@@ -110,7 +110,7 @@ def post_version(
 ) -> Response:
     """Draft a version."""
     identity = caller(request, "act")
-    house = site_of(request).house
+    workspace = site_of(request).workspace
     new = NewVersion(
         ref=parse_version_ref(f"{asset}@{version}"),
         kind=body.kind,
@@ -122,17 +122,17 @@ def post_version(
         is_scope_change=body.is_scope_change,
         note=body.note,
     )
-    return move_done(request, asset, add_version(house, new, actor=identity.person))
+    return move_done(request, asset, add_version(workspace, new, actor=identity.person))
 
 
 def move_done(request: Request, asset: str, acted: CommandResult) -> Response:
     """What a move came to, with the lock for the next one."""
-    return reply(acted_document(acted), ETag=asset_etag(site_of(request).house, asset))
+    return reply(acted_document(acted), ETag=asset_etag(site_of(request).workspace, asset))
 
 
 def _move(request: Request, verb: str, wish: MoveRequest, tag: str | None) -> Response:
     identity = caller(request, "act", in_person=verb in ("review-glass", "waive"))
-    acted = move(site_of(request).house, identity, verb, wish, tag)
+    acted = move(site_of(request).workspace, identity, verb, wish, tag)
     return move_done(request, wish.asset, acted)
 
 
@@ -156,8 +156,8 @@ def post_vote(
     """Vote on a step, in person, with a comment. No token can."""
     identity = caller(request, "act", in_person=True)
     ballot = Ballot(asset=asset, version=version, **_fields(body))
-    house = site_of(request).house
-    return move_done(request, asset, cast_vote(house, identity, ballot, tag))
+    workspace = site_of(request).workspace
+    return move_done(request, asset, cast_vote(workspace, identity, ballot, tag))
 
 
 @router.post("/assets/{asset}/versions/{version}/pause", responses=answers(MoveDone))

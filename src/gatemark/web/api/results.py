@@ -35,14 +35,14 @@ def list_results(
 ) -> Response:
     """Results, the newest first; ``next`` is the cursor for the page after."""
     caller(request)
-    return reply(result_page(site_of(request).house, before=before, limit=limit))
+    return reply(result_page(site_of(request).workspace, before=before, limit=limit))
 
 
 @router.get("/results/{reference}", responses=answers(Result))
 def one_result(request: Request, reference: ResultPath) -> Response:
     """A whole result (gatemark.result/1)."""
     caller(request)
-    result = get_result(site_of(request).house, reference)
+    result = get_result(site_of(request).workspace, reference)
     tag = f'"{result.stamp}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
@@ -53,19 +53,19 @@ def one_result(request: Request, reference: ResultPath) -> Response:
 def verify_result(request: Request, reference: ResultPath) -> Response:
     """Check a result again: seal, files, and its place in the ledger."""
     caller(request)
-    house = site_of(request).house
-    return reply(check_result(house, reference))
+    workspace = site_of(request).workspace
+    return reply(check_result(workspace, reference))
 
 
 @router.get("/results/{reference}/files/{digest}", responses=answers(bytes))
 def result_file(request: Request, reference: ResultPath, digest: DigestPath) -> Response:
     """The bytes of a file that the result keeps."""
     caller(request)
-    return download(blob_pieces(site_of(request).house, reference, digest), digest)
+    return download(blob_pieces(site_of(request).workspace, reference, digest), digest)
 
 
 @router.get("/comparison", responses=answers(ResultDelta))
 def compare(request: Request, before: ResultQuery, after: ResultQuery) -> Response:
     """Two results side by side."""
     caller(request)
-    return reply(compare_results(site_of(request).house, before, after))
+    return reply(compare_results(site_of(request).workspace, before, after))

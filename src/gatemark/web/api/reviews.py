@@ -97,14 +97,14 @@ class ClosingBody(Body):
 def list_reviews(request: Request, after: After = None, limit: Limit = 50) -> Response:
     """Reviews, the newest first, and what of them waits for whoever asks."""
     identity = caller(request)
-    return reply(review_list(site_of(request).house, identity, after=after, limit=limit))
+    return reply(review_list(site_of(request).workspace, identity, after=after, limit=limit))
 
 
 @router.post("/reviews", responses=answers(ReviewCreated, 201), status_code=201)
 def post_review(request: Request, body: ReviewBody) -> Response:
     """Make a review: pairs are matched, and who sees what first is drawn and sealed."""
     identity = caller(request, "act")
-    return reply(make_review(site_of(request).house, identity, wish_of(body.model_dump())), 201)
+    return reply(make_review(site_of(request).workspace, identity, wish_of(body.model_dump())), 201)
 
 
 def wish_of(plain: dict[str, Any]) -> ReviewRequest:
@@ -118,21 +118,21 @@ def wish_of(plain: dict[str, Any]) -> ReviewRequest:
 def one_review(request: Request, name: ReviewPath) -> Response:
     """How far a review is; no arm, no choice, no number."""
     identity = caller(request)
-    return reply(review_card(site_of(request).house, identity, name))
+    return reply(review_card(site_of(request).workspace, identity, name))
 
 
 @router.get("/reviews/{name}/next", responses=answers(QueueView))
 def next_review_pair(request: Request, name: ReviewPath) -> Response:
     """The pair before whoever asks, the same until it is answered; null at the end."""
     identity = caller(request, in_person=True)
-    return reply(desk(site_of(request).house, identity, name))
+    return reply(desk(site_of(request).workspace, identity, name))
 
 
 @router.get("/reviews/{name}/pairs/{token}", responses=answers(ShownPair))
 def one_pair(request: Request, name: ReviewPath, token: TokenPath) -> Response:
     """A pair that whoever asks has seen before."""
     identity = caller(request, in_person=True)
-    return reply(desk(site_of(request).house, identity, name, token).pair)
+    return reply(desk(site_of(request).workspace, identity, name, token).pair)
 
 
 @router.post("/reviews/{name}/votes", responses=answers(SavedVote))
@@ -140,21 +140,21 @@ def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Respons
     """Vote in person, or change a vote; the same again changes nothing. No token can."""
     identity = caller(request, "act", in_person=True)
     said = (body.answered, body.reason)
-    return reply(vote(site_of(request).house, identity, name, body.token, said))
+    return reply(vote(site_of(request).workspace, identity, name, body.token, said))
 
 
 @router.post("/reviews/{name}/looks", responses=answers(Look))
 def post_look(request: Request, name: ReviewPath) -> Response:
     """Numbers before the end, where an e-process decides; the ledger notes who looked."""
     identity = caller(request, "act", in_person=True)
-    return reply(look(site_of(request).house, identity, name))
+    return reply(look(site_of(request).workspace, identity, name))
 
 
 @router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome))
 def post_closing(request: Request, name: ReviewPath, body: ClosingBody) -> Response:
     """End the voting, put the key into the ledger, and judge."""
     identity = caller(request, "act")
-    return reply(end_review(site_of(request).house, identity, name, body.early))
+    return reply(end_review(site_of(request).workspace, identity, name, body.early))
 
 
 @router.get("/reviews/{name}/outcome", responses=answers(ReviewOutcome))
@@ -168,12 +168,12 @@ def get_outcome(request: Request, name: ReviewPath) -> Response:
 def get_key(request: Request, name: ReviewPath) -> Response:
     """The key of a closed review; refused to everybody while it is open."""
     caller(request)
-    return reply(sealed_key(site_of(request).house, name))
+    return reply(sealed_key(site_of(request).workspace, name))
 
 
 @router.get("/reviews/{name}/ballots", responses=answers(bytes))
 def get_ballots(request: Request, name: ReviewPath, candidate: After = None) -> Response:
     """The opened votes of a closed review as gatemark.vote/1 lines."""
     caller(request)
-    lines = export_votes(site_of(request).house, name, candidate)
+    lines = export_votes(site_of(request).workspace, name, candidate)
     return Response(lines, media_type="application/x-ndjson")

@@ -52,7 +52,7 @@ class DriftPolicyView(msgspec.Struct, frozen=True):
 def get_policy(request: Request) -> Response:
     """The release policy in force; the ETag is the lock for adopting another."""
     caller(request)
-    found = policy_in_force(site_of(request).house)
+    found = policy_in_force(site_of(request).workspace)
     return reply(found, ETag=f'"{found.revision}"')
 
 
@@ -60,15 +60,15 @@ def get_policy(request: Request) -> Response:
 def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response:
     """Adopt a release policy, in person; votes under the old one are void."""
     identity = caller(request, "act", in_person=True)
-    house = site_of(request).house
-    before = policy_in_force(house)
+    workspace = site_of(request).workspace
+    before = policy_in_force(workspace)
     headers = {"ETag": f'"{before.revision}"'}
     found = _TAG.match(tag or "")
     if tag is None:
         told = "say what you looked at: If-Match with the ETag of the policy"
         raise Problem(HTTPStatus.PRECONDITION_REQUIRED, told)
     if found is None or int(found[1]) != before.revision:
-        told = "the rules of the house changed since you looked; look again and decide anew"
+        told = "the rules of the workspace changed since you looked; look again and decide anew"
         raise Problem(HTTPStatus.PRECONDITION_FAILED, told, headers=headers)
     command = AdoptPolicy(
         actor=identity.person,
@@ -76,8 +76,8 @@ def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response
         note=body.note,
         expected_revision=before.revision,
     )
-    acted = act(house, command)
-    return reply(acted_document(acted), ETag=f'"{policy_in_force(house).revision}"')
+    acted = act(workspace, command)
+    return reply(acted_document(acted), ETag=f'"{policy_in_force(workspace).revision}"')
 
 
 @router.get("/drift-policy", responses=answers(DriftPolicyView))
@@ -98,6 +98,6 @@ def post_full_pack(
     path = site.board.path_of(body.pack)
 
     def do(_: int) -> Any:
-        return set_exam(site.house, asset, path, actor=identity.person, note=body.note)
+        return set_exam(site.workspace, asset, path, actor=identity.person, note=body.note)
 
-    return move_done(request, asset, locked(site.house, asset, tag, do))
+    return move_done(request, asset, locked(site.workspace, asset, tag, do))

@@ -37,8 +37,8 @@ def runs(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> R
     """Runs, the newest first."""
     caller(request)
     site = site_of(request)
-    site.board.settle(site.house)
-    return reply(site.board.latest(site.house, limit))
+    site.board.settle(site.workspace)
+    return reply(site.board.latest(site.workspace, limit))
 
 
 @router.post("/runs", responses=answers(PageRun, 202), status_code=202)
@@ -46,7 +46,7 @@ def start(request: Request, body: RunWish) -> Response:
     """Start a pack."""
     identity = caller(request, "run")
     site = site_of(request)
-    return reply(site.board.start(site.house, identity, body.pack, body.limit), 202)
+    return reply(site.board.start(site.workspace, identity, body.pack, body.limit), 202)
 
 
 @router.get("/runs/{run}", responses=answers(PageRun))
@@ -54,7 +54,7 @@ def one_run(request: Request, run: RunPath) -> Response:
     """How a run stands."""
     caller(request)
     site = site_of(request)
-    return reply(site.board.get(site.house, run))
+    return reply(site.board.get(site.workspace, run))
 
 
 @router.post("/runs/{run}/resumption", responses=answers(PageRun, 202), status_code=202)
@@ -62,7 +62,7 @@ def resume(request: Request, run: RunPath) -> Response:
     """Go on with an interrupted run."""
     identity = caller(request, "run")
     site = site_of(request)
-    return reply(site.board.resume(site.house, identity, run), 202)
+    return reply(site.board.resume(site.workspace, identity, run), 202)
 
 
 @router.get("/runs/{run}/steps", responses=answers(bytes))

@@ -59,33 +59,33 @@ class AttributionCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attribution_list(
-    house: Workspace, *, before: int | None = None, limit: int = 50
+    workspace: Workspace, *, before: int | None = None, limit: int = 50
 ) -> AttributionList:
     """Attributions whose events have smaller numbers than ``before``, the newest first."""
-    older = [one for one in _sealed(house) if before is None or one[0].seq < before]
+    older = [one for one in _sealed(workspace) if before is None or one[0].seq < before]
     shown = older[:limit]
-    judged = _judged(house)
+    judged = _judged(workspace)
     items = tuple(_line(event, payload, judged) for event, payload in shown)
     return AttributionList(items=items, next=str(items[-1].seq) if len(older) > limit else None)
 
 
 def waiting_attributions(
-    house: Workspace, identity: Identity, limit: int
+    workspace: Workspace, identity: Identity, limit: int
 ) -> tuple[AttributionLine, ...]:
     """Of the newest attributions, those with a proposal that somebody may judge."""
     if not any(set(roles) & set(identity.roles) for roles in JUDGES.values()):
         return ()
-    newest = attribution_list(house, limit=limit).items
+    newest = attribution_list(workspace, limit=limit).items
     return tuple(
         line
         for line in newest
-        if line.waiting and attribution_card(house, identity, line.attribution).may_judge
+        if line.waiting and attribution_card(workspace, identity, line.attribution).may_judge
     )
 
 
-def attribution_card(house: Workspace, identity: Identity, reference: str) -> AttributionCard:
+def attribution_card(workspace: Workspace, identity: Identity, reference: str) -> AttributionCard:
     """One attribution, as somebody sees it."""
-    found = sealed_attribution(house, reference)
+    found = sealed_attribution(workspace, reference)
     open_kinds = [one.kind for one in found.attribution.proposals if one.kind not in found.said]
     held = [kind for kind in open_kinds if set(JUDGES[kind]) & set(identity.roles)]
     why_not = None
@@ -95,7 +95,7 @@ def attribution_card(house: Workspace, identity: Identity, reference: str) -> At
 
 
 def judge_proposals(
-    house: Workspace,
+    workspace: Workspace,
     identity: Identity,
     reference: str,
     verdicts: Mapping[ProposalKind, Verdict],
@@ -108,23 +108,23 @@ def judge_proposals(
         reject=tuple(kind for kind, verdict in verdicts.items() if verdict == "rejected"),
         note=note,
     )
-    review_attribution(house.acting_as(identity.person), request)
-    return attribution_card(house, identity, reference)
+    review_attribution(workspace.acting_as(identity.person), request)
+    return attribution_card(workspace, identity, reference)
 
 
-def _sealed(house: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
+def _sealed(workspace: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
     """The newest first; what was sealed again counts where it was sealed last."""
     found = {
         payload["attribution"]: (event, payload)
-        for event, payload in house.events.events(kind=ATTRIBUTION_SEALED)
+        for event, payload in workspace.events.events(kind=ATTRIBUTION_SEALED)
         if payload is not None
     }
     return sorted(found.values(), key=lambda one: one[0].seq, reverse=True)
 
 
-def _judged(house: Workspace) -> dict[str, set[str]]:
+def _judged(workspace: Workspace) -> dict[str, set[str]]:
     judged: dict[str, set[str]] = {}
-    for _, payload in house.events.events(kind=ATTRIBUTION_REVIEWED):
+    for _, payload in workspace.events.events(kind=ATTRIBUTION_REVIEWED):
         if payload is not None:
             judged.setdefault(str(payload["attribution"]), set()).update(payload["verdicts"])
     return judged

@@ -50,7 +50,7 @@ def _require(identity: Identity, allowed: frozenset[Role], what: str) -> None:
 
 
 def hand_in_windows(
-    house: Workspace,
+    workspace: Workspace,
     identity: Identity,
     asset: str,
     records: Sequence[Any],
@@ -58,29 +58,29 @@ def hand_in_windows(
 ) -> tuple[CommandResult, ...]:
     """Canary windows (gatemark.canary/1): all of them, or none when one is wrong."""
     with _file_of(records) as path:
-        return push_windows(house, asset, path, actor=identity.person, environment=environment)
+        return push_windows(workspace, asset, path, actor=identity.person, environment=environment)
 
 
-def hand_in_points(house: Workspace, identity: Identity, records: Sequence[Any]) -> Pushed:
+def hand_in_points(workspace: Workspace, identity: Identity, records: Sequence[Any]) -> Pushed:
     """Points of watched metrics (gatemark.point/1): all of them, or none when one is wrong."""
     _require(identity, MEASURING, "push points")
     with _file_of(records) as path:
-        by_name = house.acting_as(identity.person)
-        return push_points(by_name, [path], ReadingChoices(), now=house.clock())
+        by_name = workspace.acting_as(identity.person)
+        return push_points(by_name, [path], ReadingChoices(), now=workspace.clock())
 
 
 def let_due_happen(
-    house: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
+    workspace: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
     """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""
     _require(identity, MEASURING, "let happen what is due")
-    return run_due(house, asset, environment)
+    return run_due(workspace, asset, environment)
 
 
 def settle_episode(
-    house: Workspace, identity: Identity, episode: str, reason: str, cite: str | None
+    workspace: Workspace, identity: Identity, episode: str, reason: str, cite: str | None
 ) -> str:
     """Close a drift episode in person; gives its whole name. Gives no authority back."""
     _require(identity, SETTLING, "close an episode")
     request = CloseRequest(episode=episode, actor=identity.person, reason=reason, cite=cite)
-    return close_episode(house, request, house.clock()).id
+    return close_episode(workspace, request, workspace.clock()).id

@@ -128,30 +128,30 @@ class LabelsMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def label_list(
-    house: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
+    workspace: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> LabelList:
     """Label sets older than one, the newest first."""
-    shown, more = names_after(house.labels.names(), after, limit, "label set")
+    shown, more = names_after(workspace.labels.names(), after, limit, "label set")
     return LabelList(
-        items=tuple(_line(house, identity, house.labels.get(name)) for name in shown),
+        items=tuple(_line(workspace, identity, workspace.labels.get(name)) for name in shown),
         next=more,
     )
 
 
-def waiting_labels(house: Workspace, identity: Identity, limit: int) -> tuple[LabelLine, ...]:
+def waiting_labels(workspace: Workspace, identity: Identity, limit: int) -> tuple[LabelLine, ...]:
     """Of the newest label sets, those that wait for somebody."""
-    names = house.labels.names()[:limit]
-    lines = (_line(house, identity, house.labels.get(name)) for name in names)
+    names = workspace.labels.names()[:limit]
+    lines = (_line(workspace, identity, workspace.labels.get(name)) for name in names)
     return tuple(line for line in lines if line.waits)
 
 
-def label_card(house: Workspace, identity: Identity, name: str) -> LabelCard:
+def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard:
     """What somebody may know of a label set."""
-    plan = house.labels.get(name)
-    status = label_status(house, name)
+    plan = workspace.labels.get(name)
+    status = label_status(workspace, name)
     is_owner = OWNER in identity.roles
     return LabelCard(
-        line=_line(house, identity, plan),
+        line=_line(workspace, identity, plan),
         choices=plan.labels,
         field=plan.field,
         labels_per_item=plan.labels_per_item,
@@ -163,20 +163,20 @@ def label_card(house: Workspace, identity: Identity, name: str) -> LabelCard:
     )
 
 
-def label_desk(house: Workspace, identity: Identity, name: str) -> LabelDesk:
+def label_desk(workspace: Workspace, identity: Identity, name: str) -> LabelDesk:
     """The next sample of whoever is signed in."""
-    plan = house.labels.get(name)
+    plan = workspace.labels.get(name)
     require_judge(identity, plan.reviewers)
-    item = next_sample(house, name, identity.person)
-    line = _line(house, identity, plan)
+    item = next_sample(workspace, name, identity.person)
+    line = _line(workspace, identity, plan)
     return LabelDesk(item=item, answered=line.answered, total=line.total)
 
 
 def label(
-    house: Workspace, identity: Identity, name: str, item: str, said: tuple[str, str]
+    workspace: Workspace, identity: Identity, name: str, item: str, said: tuple[str, str]
 ) -> GivenLabel:
     """Keep a label of whoever is signed in."""
-    plan = house.labels.get(name)
+    plan = workspace.labels.get(name)
     require_judge(identity, plan.reviewers)
     chosen, note = said
     request = GiveLabel(
@@ -186,12 +186,12 @@ def label(
         label=chosen,
         note=normalize_newlines(note),
     )
-    version = give_label(house, request)
+    version = give_label(workspace, request)
     return GivenLabel(labels=name, item=item, label=chosen, version=version)
 
 
 def make_labels(
-    house: Workspace, identity: Identity, fields: dict[str, Any], samples: str
+    workspace: Workspace, identity: Identity, fields: dict[str, Any], samples: str
 ) -> LabelsMade:
     """Make a label set of some samples by name of whoever is signed in."""
     require_maker(identity, "make a label set")
@@ -200,36 +200,36 @@ def make_labels(
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"labels: {error}") from error
     with files_of({SAMPLES: samples}) as paths:
-        count = create_labels(house.acting_as(identity.person), plan, paths[SAMPLES])
+        count = create_labels(workspace.acting_as(identity.person), plan, paths[SAMPLES])
     return LabelsMade(labels=plan.name, items=count, plan_digest=plan.digest)
 
 
-def accept(house: Workspace, identity: Identity, name: str, chosen: dict[str, str]) -> Accepted:
+def accept(workspace: Workspace, identity: Identity, name: str, chosen: dict[str, str]) -> Accepted:
     """Accept agreed labels, and some by choice, by name of whoever is signed in."""
     request = AcceptLabels(labels=name, chosen=chosen)
-    return accept_labels(house.acting_as(identity.person), request)
+    return accept_labels(workspace.acting_as(identity.person), request)
 
 
 def label_rows(
-    house: Workspace, identity: Identity, name: str, *, after: int = 0, limit: int = 50
+    workspace: Workspace, identity: Identity, name: str, *, after: int = 0, limit: int = 50
 ) -> LabelRows:
     """Items with their versions: an owner sees everybody's, others only their own."""
-    plan = house.labels.get(name)
-    ids = house.labels.ids(name)
+    plan = workspace.labels.get(name)
+    ids = workspace.labels.ids(name)
     numbers = sorted(number for number in ids.values() if number > after)
     shown = numbers[:limit]
     is_owner = OWNER in identity.roles
     newest: dict[int, list[Mark]] = {}
-    for mark in house.labels.marks(name):
+    for mark in workspace.labels.marks(name):
         newest.setdefault(mark.number, []).append(mark)
     history: dict[int, list[MarkLine]] = {}
-    for mark, at in house.labels.history(name, shown):
+    for mark, at in workspace.labels.history(name, shown):
         if is_owner or mark.reviewer == identity.person:
             history.setdefault(mark.number, []).append(_told(mark, at))
-    accepted = house.labels.accepted(name)
+    accepted = workspace.labels.accepted(name)
     rows = []
     for number in shown:
-        item = house.labels.item(name, number)
+        item = workspace.labels.item(name, number)
         proposal = propose(plan, number, newest.get(number, []))
         rows.append(
             LabelRow(
@@ -253,10 +253,10 @@ def _told(mark: Mark, at: datetime) -> MarkLine:
     )
 
 
-def _line(house: Workspace, identity: Identity, plan: LabelPlan) -> LabelLine:
+def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelLine:
     name, person = plan.name, identity.person
-    numbers = list(house.labels.ids(name).values())
-    marks = house.labels.marks(name)
+    numbers = list(workspace.labels.ids(name).values())
+    marks = workspace.labels.marks(name)
     answered = sum(mark.reviewer == person for mark in marks)
     why_not = None
     if plan.reviewers and person not in plan.reviewers:
@@ -275,7 +275,7 @@ def _line(house: Workspace, identity: Identity, plan: LabelPlan) -> LabelLine:
         question=plan.question,
         source=plan.source,
         items=len(numbers),
-        accepted=len(house.labels.accepted(name)),
+        accepted=len(workspace.labels.accepted(name)),
         answered=answered,
         total=answered + (free if why_not is None else 0),
         waits=why_not is None and free > 0,

@@ -28,10 +28,10 @@ BLINDING: Final = {REVIEW_CREATED: ("tells",), REVIEW_LOOKED_AT: ("numbers",)}
 """What would help to guess who is who, as long as people vote."""
 
 
-def ledger_head(house: Workspace) -> LedgerHead:
+def ledger_head(workspace: Workspace) -> LedgerHead:
     """The last event and every kept checkpoint, the newest first."""
-    events = house.existing_store().events
-    head = asset_state_cache(house).head()
+    events = workspace.existing_store().events
+    head = asset_state_cache(workspace).head()
     return LedgerHead(
         seq=head.seq,
         digest=head.digest,
@@ -46,20 +46,20 @@ def may_sign(identity: Identity) -> bool:
     return bool(SIGNING & set(identity.roles))
 
 
-def make_checkpoint(house: Workspace, identity: Identity, key: str | None) -> CheckpointView:
+def make_checkpoint(workspace: Workspace, identity: Identity, key: str | None) -> CheckpointView:
     """Sign a checkpoint with the key that the server was given, and tell who asked for it."""
     if not may_sign(identity):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to sign a checkpoint")
     if key is None:
         raise RefusedError("this server has no key: start it with --signing-key")
-    tell(house, CHECKPOINT_ASKED, identity.person)
-    note = sign_checkpoint(house, key)
-    size = house.events.checkpoints()[-1][0]
+    tell(workspace, CHECKPOINT_ASKED, identity.person)
+    note = sign_checkpoint(workspace, key)
+    size = workspace.events.checkpoints()[-1][0]
     return CheckpointView(size=size, note=note)
 
 
 def event_page(
-    house: Workspace,
+    workspace: Workspace,
     *,
     before: int | None = None,
     kind: str | None = None,
@@ -67,8 +67,8 @@ def event_page(
     limit: int = 50,
 ) -> EventPage:
     """Events with smaller numbers than ``before``, the newest first."""
-    store = house.existing_store().events
-    end = asset_state_cache(house).head().seq + 1 if before is None else before
+    store = workspace.existing_store().events
+    end = asset_state_cache(workspace).head().seq + 1 if before is None else before
     if kind is None and subject is None:
         start = max(0, end - 1 - limit)
         found = list(islice(store.events(after=start), max(0, end - 1 - start)))
@@ -79,7 +79,7 @@ def event_page(
         kept.extend(one for one in matching if one[0].seq < end)
         found = list(kept)[-limit:]
         more = len(kept) > limit
-    kept_back = _kept_back(house, [event for event, _ in found])
+    kept_back = _kept_back(workspace, [event for event, _ in found])
     items = tuple(
         EventView(
             seq=event.seq,
@@ -97,13 +97,13 @@ def event_page(
     return EventPage(items=items, next=str(items[-1].seq) if more and items else None)
 
 
-def _kept_back(house: Workspace, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
+def _kept_back(workspace: Workspace, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
     """The fields of each event that wait until its review is closed."""
     subjects = {event.subject for event in events if event.kind in BLINDING}
     closed = {
         subject
         for subject in subjects
-        if any(house.events.events(kind=REVIEW_UNBLINDED, subject=subject))
+        if any(workspace.events.events(kind=REVIEW_UNBLINDED, subject=subject))
     }
     return {
         event.seq: () if event.subject in closed else BLINDING.get(event.kind, ())

@@ -45,22 +45,22 @@ _HANDS: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 
 
 def overview(
-    house: Workspace, identity: Identity, *, after: str = "", limit: int = PAGE
+    workspace: Workspace, identity: Identity, *, after: str = "", limit: int = PAGE
 ) -> Overview:
     """Assets by name after one, and everything that waits for this person."""
-    names = asset_names(house)
+    names = asset_names(workspace)
     shown = [name for name in names if name > after][:limit]
     more = bool(shown) and shown[-1] != names[-1]
     return Overview(
-        at=house.clock(),
-        rows=tuple(_stage_row(house, row) for row in asset_rows(house, shown)),
-        tasks=tuple(task for name in names for task in _tasks(house, identity, name)),
-        desk=_desk(house, identity),
+        at=workspace.clock(),
+        rows=tuple(_stage_row(workspace, row) for row in asset_rows(workspace, shown)),
+        tasks=tuple(task for name in names for task in _tasks(workspace, identity, name)),
+        desk=_desk(workspace, identity),
         next=shown[-1] if more else None,
     )
 
 
-def _desk(house: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
+def _desk(workspace: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
     reviews = [
         DeskTask(
             kind="review",
@@ -69,7 +69,7 @@ def _desk(house: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
             answered=line.mine.answered,
             total=line.mine.total,
         )
-        for line in waiting_reviews(house, identity, DESK)
+        for line in waiting_reviews(workspace, identity, DESK)
     ]
     labels = [
         DeskTask(
@@ -79,7 +79,7 @@ def _desk(house: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
             answered=line.answered,
             total=line.total,
         )
-        for line in waiting_labels(house, identity, DESK)
+        for line in waiting_labels(workspace, identity, DESK)
     ]
     attributions = [
         DeskTask(
@@ -89,13 +89,13 @@ def _desk(house: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
             answered=line.proposed - line.waiting,
             total=line.proposed,
         )
-        for line in waiting_attributions(house, identity, DESK)
+        for line in waiting_attributions(workspace, identity, DESK)
     ]
     return (*reviews, *labels, *attributions)
 
 
-def _stage_row(house: Workspace, row: AssetRow) -> StageRow:
-    place = read_state(house, row.asset).asset.place(row.environment)
+def _stage_row(workspace: Workspace, row: AssetRow) -> StageRow:
+    place = read_state(workspace, row.asset).asset.place(row.environment)
     stages: dict[str, list[str]] = {}
     for track in place.tracks.values():
         if track.stage not in _SKIPPED:
@@ -123,8 +123,8 @@ def _column(stage: Stage) -> str:
     return "canary" if stage.startswith("canary_") else stage
 
 
-def _tasks(house: Workspace, identity: Identity, asset: str) -> Iterator[Task]:
-    state = read_state(house, asset)
+def _tasks(workspace: Workspace, identity: Identity, asset: str) -> Iterator[Task]:
+    state = read_state(workspace, asset)
     roles = set(identity.roles)
     for environment, place in sorted(state.asset.places.items()):
         for track in place.tracks.values():
@@ -175,51 +175,51 @@ def _has_voted(state: State, person: str, environment: str, track: Track, to: St
 
 def etag_of(state: State) -> str:
     """Names the state of an asset and of the rules around it, for optimistic locks."""
-    return f'"{state.asset.revision}.{state.house.revision}"'
+    return f'"{state.asset.revision}.{state.governance.revision}"'
 
 
-def asset_etag(house: Workspace, asset: str) -> str:
+def asset_etag(workspace: Workspace, asset: str) -> str:
     """The lock of an asset."""
-    state = read_state(house, asset)
+    state = read_state(workspace, asset)
     if not state.asset.versions:
         raise UnknownNameError(f"there is no asset {asset}")
     return etag_of(state)
 
 
 def open_steps(
-    house: Workspace, identity: Identity, asset: str | None = None
+    workspace: Workspace, identity: Identity, asset: str | None = None
 ) -> tuple[OpenStep, ...]:
     """Every step that is up for a vote, with what a vote would be bound to."""
-    names = asset_names(house) if asset is None else (asset,)
+    names = asset_names(workspace) if asset is None else (asset,)
     found = []
     for name in names:
-        state = read_state(house, name)
+        state = read_state(workspace, name)
         for environment, place in sorted(state.asset.places.items()):
             for track in place.tracks.values():
                 to = _next_voted(place, track)
                 if to is not None:
-                    found.append(_open_step(house, identity, state, environment, track.version))
+                    found.append(_open_step(workspace, identity, state, environment, track.version))
     return tuple(found)
 
 
-def open_step(house: Workspace, identity: Identity, asset: str, version: str) -> OpenStep:
+def open_step(workspace: Workspace, identity: Identity, asset: str, version: str) -> OpenStep:
     """The step of one version in production that is up for a vote."""
-    for step in open_steps(house, identity, asset):
+    for step in open_steps(workspace, identity, asset):
         if (step.version, step.environment) == (version, PRODUCTION):
             return step
     raise UnknownNameError(f"no step of {asset}@{version} is up for a vote")
 
 
 def _open_step(
-    house: Workspace, identity: Identity, state: State, environment: str, version: str
+    workspace: Workspace, identity: Identity, state: State, environment: str, version: str
 ) -> OpenStep:
-    asset, now = state.asset, house.clock()
+    asset, now = state.asset, workspace.clock()
     place = asset.place(environment)
     track, known = asset.track(environment, version), asset.versions[version]
     to = _next_voted(place, track) or track.stage
     notes = [
         line.fact.note
-        for line in asset_lines(house, asset.name)
+        for line in asset_lines(workspace, asset.name)
         if isinstance(line.fact, VersionAdded) and line.fact.version == version
     ]
     return OpenStep(
@@ -233,10 +233,12 @@ def _open_step(
         author=known.author,
         parent=known.parent,
         candidate_digest=known.digest,
-        policy_digest=state.house.policy_digest,
+        policy_digest=state.governance.policy_digest,
         pins=known.pins,
         note=notes[0] if notes else "",
-        offered=offered_results(sealed_results(house, asset.name), known.digest, track.result_ids),
+        offered=offered_results(
+            sealed_results(workspace, asset.name), known.digest, track.result_ids
+        ),
         votes=tuple(
             StepVote(
                 actor=vote.actor,
@@ -252,16 +254,16 @@ def _open_step(
             and (vote.given.version, vote.given.environment, vote.given.stage)
             == (version, environment, to)
         ),
-        approvals_needed=state.house.policy.approvals.needed(to, asset.risk),
+        approvals_needed=state.governance.policy.approvals.needed(to, asset.risk),
         paused=None if track.paused is None else track.paused.reason,
         etag=etag_of(state),
         conflict=conflict_of_interest(state, identity.person, version),
     )
 
 
-def sealed_results(house: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
+def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
     """Every event that tells of a result about an asset."""
-    events = house.events.events(kind=RESULT_SEALED, subject=asset)
+    events = workspace.events.events(kind=RESULT_SEALED, subject=asset)
     return tuple((event, convert_stored(payload, ResultSealed)) for event, payload in events)
 
 
@@ -298,16 +300,16 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
-def vote(house: Workspace, identity: Identity, ballot: Ballot, expected: int) -> CommandResult:
+def vote(workspace: Workspace, identity: Identity, ballot: Ballot, expected: int) -> CommandResult:
     """Vote in person, with a comment, on exactly what was seen."""
     if not ballot.note.strip():
         raise InvalidValueError("a vote needs a comment that says what it rests on")
-    state = read_state(house, ballot.asset)
+    state = read_state(workspace, ballot.asset)
     known = state.asset.versions.get(ballot.version)
     if known is None:
         raise UnknownNameError(f"{ballot.asset} has no version {ballot.version}")
     seen = (ballot.candidate_digest, ballot.policy_digest)
-    if seen != (known.digest, state.house.policy_digest):
+    if seen != (known.digest, state.governance.policy_digest):
         raise ConflictError("the candidate or the release policy changed since you looked")
     command = Approve(
         actor=identity.person,
@@ -320,4 +322,4 @@ def vote(house: Workspace, identity: Identity, ballot: Ballot, expected: int) ->
         expected_revision=expected,
         note=ballot.note,
     )
-    return act(house, command)
+    return act(workspace, command)

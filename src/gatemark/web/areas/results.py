@@ -30,9 +30,9 @@ MAX_SAMPLE_BYTES: Final = 64 * 1024 * 1024
 _BAD: Final = ("fail", "inconclusive")
 
 
-def result_page(house: Workspace, *, before: int | None, limit: int) -> ResultPage:
+def result_page(workspace: Workspace, *, before: int | None, limit: int) -> ResultPage:
     """Some results, the newest first."""
-    found = house.existing_results().lines(limit + 1, before)
+    found = workspace.existing_results().lines(limit + 1, before)
     shown = found[:limit]
     return ResultPage(
         items=tuple(
@@ -49,33 +49,33 @@ def result_page(house: Workspace, *, before: int | None, limit: int) -> ResultPa
     )
 
 
-def get_result(house: Workspace, reference: str) -> Result:
+def get_result(workspace: Workspace, reference: str) -> Result:
     """One result by its id or the first digits of it."""
-    return house.existing_results().get(reference)
+    return workspace.existing_results().get(reference)
 
 
-def blob_pieces(house: Workspace, reference: str, digest: str) -> Iterator[bytes]:
+def blob_pieces(workspace: Workspace, reference: str, digest: str) -> Iterator[bytes]:
     """The bytes of a file that a result keeps; of no other file."""
-    result = get_result(house, reference)
+    result = get_result(workspace, reference)
     kept = {blob.digest for blob in result.blobs}
     if digest not in kept:
         raise UnknownNameError(f"result {result.id} keeps no file {digest}")
-    if not house.blobs.has(digest):
+    if not workspace.blobs.has(digest):
         raise UnknownNameError(f"the file {digest} is not in the store")
-    return house.blobs.pieces(digest)
+    return workspace.blobs.pieces(digest)
 
 
-def check_result(house: Workspace, reference: str) -> ResultCheck:
+def check_result(workspace: Workspace, reference: str) -> ResultCheck:
     """Look at a result again: its seal, every file it rests on, and the events that tell of it."""
-    now = house.clock()
+    now = workspace.clock()
     try:
-        result = get_result(house, reference)
+        result = get_result(workspace, reference)
     except IntegrityError as error:
         line = CheckLine(what="seal", holds=False, detail=str(error))
         return ResultCheck(id=reference, verdict="fail", checked_at=now, lines=(line,))
     lines = [_checked_seal(result)]
-    lines.extend(_checked_blob(house, blob.name, blob.digest) for blob in result.blobs)
-    lines.append(_checked_event(house, result))
+    lines.extend(_checked_blob(workspace, blob.name, blob.digest) for blob in result.blobs)
+    lines.append(_checked_event(workspace, result))
     holds = all(line.holds for line in lines)
     return ResultCheck(
         id=result.id, verdict="pass" if holds else "fail", checked_at=now, lines=tuple(lines)
@@ -87,10 +87,10 @@ def _checked_seal(result: Result) -> CheckLine:
     return CheckLine(what="seal", holds=True, detail="content and occasion give id and stamp")
 
 
-def _checked_blob(house: Workspace, name: str, digest: str) -> CheckLine:
+def _checked_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
     seen = hashlib.sha256()
     try:
-        for piece in house.blobs.pieces(digest):
+        for piece in workspace.blobs.pieces(digest):
             seen.update(piece)
     except GatemarkError as error:
         return CheckLine(what=name, holds=False, detail=str(error))
@@ -99,10 +99,10 @@ def _checked_blob(house: Workspace, name: str, digest: str) -> CheckLine:
     return CheckLine(what=name, holds=holds, detail=detail)
 
 
-def _checked_event(house: Workspace, result: Result) -> CheckLine:
+def _checked_event(workspace: Workspace, result: Result) -> CheckLine:
     subject = result.candidate.id.partition("/")[0] if result.candidate else None
     try:
-        events = house.events.events(kind=RESULT_SEALED, subject=subject)
+        events = workspace.events.events(kind=RESULT_SEALED, subject=subject)
         stamps = [
             event.seq
             for event, payload in events
@@ -115,9 +115,9 @@ def _checked_event(house: Workspace, result: Result) -> CheckLine:
     return CheckLine(what="ledger", holds=True, detail=f"event {stamps[0]} tells of it")
 
 
-def compare_results(house: Workspace, before: str, after: str) -> ResultDelta:
+def compare_results(workspace: Workspace, before: str, after: str) -> ResultDelta:
     """Two results side by side: measures, rules, and items that changed."""
-    old, new = get_result(house, before), get_result(house, after)
+    old, new = get_result(workspace, before), get_result(workspace, after)
     caveats = []
     if old.pack.digest != new.pack.digest:
         caveats.append(
@@ -127,7 +127,7 @@ def compare_results(house: Workspace, before: str, after: str) -> ResultDelta:
     if old.policy_digest != new.policy_digest:
         caveats.append("the bounds or rules of the two differ")
     same_data = set(old.snapshots) == set(new.snapshots)
-    lost, gained, count = _item_changes(house, old, new) if same_data else ([], [], 0)
+    lost, gained, count = _item_changes(workspace, old, new) if same_data else ([], [], 0)
     if not same_data:
         caveats.append("the data differ, so that items cannot be compared")
     return ResultDelta(
@@ -196,10 +196,10 @@ def _finding_deltas(old: Result, new: Result) -> Iterator[FindingDelta]:
 
 
 def _item_changes(
-    house: Workspace, old: Result, new: Result
+    workspace: Workspace, old: Result, new: Result
 ) -> tuple[list[ItemChange], list[ItemChange], int]:
     """Items that the candidates answered worse and better, the largest change first."""
-    before, after = _scores(house, old), _scores(house, new)
+    before, after = _scores(workspace, old), _scores(workspace, new)
     shared = sorted(before.keys() & after.keys())
     changes = [
         ItemChange(suite=key[0], item=key[1], before=before[key], after=after[key])
@@ -211,14 +211,14 @@ def _item_changes(
     return lost, [one for one in changes if one.after > one.before], len(shared)
 
 
-def _scores(house: Workspace, result: Result) -> dict[tuple[str, str], float]:
+def _scores(workspace: Workspace, result: Result) -> dict[tuple[str, str], float]:
     """The mean score of each item that the candidate answered; an error counts as 0."""
     totals: dict[tuple[str, str], list[float]] = {}
     for blob in result.blobs:
         suite, _, tail = blob.name.partition(".")
-        if tail != f"{CANDIDATE}.jsonl" or not house.blobs.has(blob.digest):
+        if tail != f"{CANDIDATE}.jsonl" or not workspace.blobs.has(blob.digest):
             continue
-        data = house.blobs.get(blob.digest)
+        data = workspace.blobs.get(blob.digest)
         if len(data) > MAX_SAMPLE_BYTES:
             continue
         for sample in read_sample_lines(data, blob.name):

@@ -141,12 +141,12 @@ class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def review_list(
-    house: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
+    workspace: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> ReviewList:
     """Reviews older than one, the newest first."""
-    shown, more = names_after(house.reviews.names(), after, limit, "review")
+    shown, more = names_after(workspace.reviews.names(), after, limit, "review")
     return ReviewList(
-        items=tuple(_line(house, identity, house.reviews.get(name)) for name in shown),
+        items=tuple(_line(workspace, identity, workspace.reviews.get(name)) for name in shown),
         next=more,
     )
 
@@ -162,19 +162,19 @@ def names_after(
     return shown, shown[-1] if shown and shown[-1] != names[-1] else None
 
 
-def waiting_reviews(house: Workspace, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
+def waiting_reviews(workspace: Workspace, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
     """Of the newest open reviews, those that wait for somebody."""
-    names = house.reviews.open_names()[:limit]
-    lines = (_line(house, identity, house.reviews.get(name)) for name in names)
+    names = workspace.reviews.open_names()[:limit]
+    lines = (_line(workspace, identity, workspace.reviews.get(name)) for name in names)
     return tuple(line for line in lines if line.mine.waits)
 
 
-def review_card(house: Workspace, identity: Identity, name: str) -> ReviewCard:
+def review_card(workspace: Workspace, identity: Identity, name: str) -> ReviewCard:
     """What everybody may know of a review."""
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     plan = stored.plan
-    votes = house.reviews.votes(name)
-    line = _line(house, identity, stored)
+    votes = workspace.reviews.votes(name)
+    line = _line(workspace, identity, stored)
     is_open = stored.closing is None
     return ReviewCard(
         line=line,
@@ -185,7 +185,7 @@ def review_card(house: Workspace, identity: Identity, name: str) -> ReviewCard:
         skips=sum(vote.answered == "skip" for vote in votes),
         left_out=stored.facts.get("left_out", {}),
         peeking=plan.peeking,
-        looked=tuple(sorted(lookers(house, name))),
+        looked=tuple(sorted(lookers(workspace, name))),
         may_look=is_open
         and plan.peeking
         and bool(JUDGES & set(identity.roles))
@@ -195,18 +195,18 @@ def review_card(house: Workspace, identity: Identity, name: str) -> ReviewCard:
 
 
 def desk(
-    house: Workspace, identity: Identity, name: str, shown_token: str | None = None
+    workspace: Workspace, identity: Identity, name: str, shown_token: str | None = None
 ) -> QueueView:
     """The pair before a reviewer, or one that was there before."""
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     require_judge(identity, stored.plan.reviewers, stored.plan.arbiter)
     person = identity.person
     if shown_token is None:
-        pair = next_pair(house, name, person)
+        pair = next_pair(workspace, name, person)
     else:
-        pair = shown_pair(house, name, person, shown_token)
-    mine = _mine(house, identity, stored, house.reviews.standings(name))
-    shows = house.reviews.shows(name, person)
+        pair = shown_pair(workspace, name, person, shown_token)
+    mine = _mine(workspace, identity, stored, workspace.reviews.standings(name))
+    shows = workspace.reviews.shows(name, person)
     at = len(shows) + 1 if pair is None else pair.ordinal
     before = [show.token for show in shows if show.ordinal < at]
     return QueueView(
@@ -218,10 +218,14 @@ def desk(
 
 
 def vote(
-    house: Workspace, identity: Identity, name: str, shown_token: str, said: tuple[Answered, str]
+    workspace: Workspace,
+    identity: Identity,
+    name: str,
+    shown_token: str,
+    said: tuple[Answered, str],
 ) -> SavedVote:
     """Keep a vote of whoever is signed in; nobody votes for anybody else."""
-    plan = house.reviews.get(name).plan
+    plan = workspace.reviews.get(name).plan
     require_judge(identity, plan.reviewers, plan.arbiter)
     answered, reason = said
     request = VoteRequest(
@@ -231,21 +235,21 @@ def vote(
         answered=answered,
         reason=normalize_newlines(reason),
     )
-    return cast_vote(house, request)
+    return cast_vote(workspace, request)
 
 
-def look(house: Workspace, identity: Identity, name: str) -> Look:
+def look(workspace: Workspace, identity: Identity, name: str) -> Look:
     """The numbers so far, where the e-process allows to look; who looks cannot vote any more."""
-    house.reviews.get(name)
+    workspace.reviews.get(name)
     if not JUDGES & set(identity.roles):
         raise NotAllowedError(f"{identity.person} may not look at numbers of an open review")
-    status = review_status(house, name, identity.person)
+    status = review_status(workspace, name, identity.person)
     if status.numbers is None:
         raise NotAllowedError(f"numbers of {name} are not shown: {status.hidden_because}")
     return Look(review=name, numbers=status.numbers)
 
 
-def make_review(house: Workspace, identity: Identity, wish: ReviewRequest) -> ReviewCreated:
+def make_review(workspace: Workspace, identity: Identity, wish: ReviewRequest) -> ReviewCreated:
     """Make a review by name of whoever is signed in."""
     require_maker(identity, "make a review")
     try:
@@ -265,27 +269,27 @@ def make_review(house: Workspace, identity: Identity, wish: ReviewRequest) -> Re
             note=wish.note,
         )
         choices = ReadingChoices(on_unpaired="exclude" if wish.exclude_unpaired else "error")
-        return create_review(house.acting_as(identity.person), request, choices)
+        return create_review(workspace.acting_as(identity.person), request, choices)
 
 
 def end_review(
-    house: Workspace, identity: Identity, name: str, early: str | None = None
+    workspace: Workspace, identity: Identity, name: str, early: str | None = None
 ) -> ReviewOutcome:
     """Close a review: the key goes into the ledger under the name of whoever closes."""
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     if not _may_close(identity, stored):
         wanted = ", ".join((stored.created_by, *CLOSERS))
         raise NotAllowedError(f"{identity.person} must be one of {wanted} to close {name}")
     request = CloseReview(review=name, early=early or None)
-    return close_review(house.acting_as(identity.person), request)
+    return close_review(workspace.acting_as(identity.person), request)
 
 
-def sealed_key(house: Workspace, name: str) -> SealedKey:
+def sealed_key(workspace: Workspace, name: str) -> SealedKey:
     """The key of a closed review; while it is open nobody gets it, whoever asks."""
-    stored = house.reviews.get(name)
+    stored = workspace.reviews.get(name)
     if stored.closing is None:
         raise NotAllowedError(f"the key of {name} is sealed until the review is closed")
-    sealed = house.reviews.sealed(stored)
+    sealed = workspace.reviews.sealed(stored)
     return SealedKey(
         review=name,
         commitment=stored.commitment,
@@ -319,9 +323,9 @@ def _may_close(identity: Identity, stored: StoredReview) -> bool:
     return identity.person == stored.created_by or bool(set(CLOSERS) & set(identity.roles))
 
 
-def _line(house: Workspace, identity: Identity, stored: StoredReview) -> ReviewLine:
+def _line(workspace: Workspace, identity: Identity, stored: StoredReview) -> ReviewLine:
     plan, closing = stored.plan, stored.closing
-    standings = house.reviews.standings(plan.name)
+    standings = workspace.reviews.standings(plan.name)
     pairs = sum(not pair.is_gold for pair in standings)
     state = "closed" if closing is not None else "open"
     if state == "open" and is_complete(standings, plan.votes_per_pair):
@@ -336,16 +340,16 @@ def _line(house: Workspace, identity: Identity, stored: StoredReview) -> ReviewL
         created_by=stored.created_by,
         created_at=stored.created_at,
         closed_at=None if closing is None else closing.at,
-        mine=_mine(house, identity, stored, standings),
+        mine=_mine(workspace, identity, stored, standings),
     )
 
 
 def _mine(
-    house: Workspace, identity: Identity, stored: StoredReview, standings: list[Standing]
+    workspace: Workspace, identity: Identity, stored: StoredReview, standings: list[Standing]
 ) -> MyProgress:
     plan, person = stored.plan, identity.person
-    shows = house.reviews.shows(plan.name, person)
-    votes = house.reviews.votes(plan.name)
+    shows = workspace.reviews.shows(plan.name, person)
+    votes = workspace.reviews.votes(plan.name)
     answered = sum(vote.reviewer == person for vote in votes)
     seen = {show.number for show in shows}
     if person == plan.arbiter:
@@ -356,7 +360,7 @@ def _mine(
             for pair in standings
             if pair.number not in seen and (pair.is_gold or pair.vote_count < plan.votes_per_pair)
         )
-    why_not = _why_not(house, identity, stored)
+    why_not = _why_not(workspace, identity, stored)
     total = len(shows) + (0 if why_not else len(waiting))
     return MyProgress(
         answered=answered,
@@ -368,7 +372,7 @@ def _mine(
     )
 
 
-def _why_not(house: Workspace, identity: Identity, stored: StoredReview) -> str | None:
+def _why_not(workspace: Workspace, identity: Identity, stored: StoredReview) -> str | None:
     plan, person = stored.plan, identity.person
     is_named = person in {*plan.reviewers, plan.arbiter}
     if stored.closing is not None:
@@ -377,6 +381,6 @@ def _why_not(house: Workspace, identity: Identity, stored: StoredReview) -> str 
         return "others were named as reviewers"
     if not is_named and not JUDGES & set(identity.roles):
         return "your role looks and does not judge"
-    if plan.peeking and person in lookers(house, plan.name):
+    if plan.peeking and person in lookers(workspace, plan.name):
         return "you have seen numbers of this review"
     return None

@@ -81,12 +81,12 @@ class RunBoard:
 
     def __init__(
         self,
-        open_house: Callable[[str | None], Workspace],
+        open_workspace: Callable[[str | None], Workspace],
         packs: Sequence[str],
         *,
         workers: int = 1,
     ) -> None:
-        self._open_house = open_house
+        self._open_workspace = open_workspace
         self._folders = [Path(folder).resolve() for folder in packs]
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="gatemark-run")
         self._told: dict[str, _Told] = {}
@@ -113,12 +113,12 @@ class RunBoard:
         return next(folder / pack for folder in self._folders if (folder / pack).is_file())
 
     def start(
-        self, house: Workspace, identity: Identity, pack: str, limit: int | None = None
+        self, workspace: Workspace, identity: Identity, pack: str, limit: int | None = None
     ) -> PageRun:
         """Let a pack run; who may is an evaluator, an author or a pack owner."""
         self._path(pack)
         self._require(identity)
-        now = house.clock()
+        now = workspace.clock()
         run = PageRun(
             id=new_id(),
             pack=pack,
@@ -132,45 +132,45 @@ class RunBoard:
             finished_at=None,
         )
         with self._lock:
-            going = [one for one in house.page_runs.latest(MAX_KEPT) if one.state in GOING]
+            going = [one for one in workspace.page_runs.latest(MAX_KEPT) if one.state in GOING]
             if len(going) >= MAX_WAITING:
                 raise RefusedError(f"{len(going)} runs are waiting already")
-            house.page_runs.add(run)
+            workspace.page_runs.add(run)
             self._forget_old()
         self._submit(run, resume=False)
         return run
 
-    def resume(self, house: Workspace, identity: Identity, identity_of_run: str) -> PageRun:
+    def resume(self, workspace: Workspace, identity: Identity, identity_of_run: str) -> PageRun:
         """Go on with a run that was interrupted; what was answered is not asked again."""
         self._require(identity)
-        run = self.get(house, identity_of_run)
+        run = self.get(workspace, identity_of_run)
         if run.state != "interrupted":
             raise ConflictError(f"run {run.id} is {run.state}, not interrupted")
         self._path(run.pack)
-        house.page_runs.change(run.id, "queued", house.clock())
+        workspace.page_runs.change(run.id, "queued", workspace.clock())
         self._submit(run, resume=True)
-        return self.get(house, run.id)
+        return self.get(workspace, run.id)
 
-    def get(self, house: Workspace, identity: str) -> PageRun:
+    def get(self, workspace: Workspace, identity: str) -> PageRun:
         """One run as the store knows it."""
-        run = house.page_runs.get(identity)
+        run = workspace.page_runs.get(identity)
         if run is None:
             raise UnknownNameError(f"there is no run {identity}")
         return run
 
-    def latest(self, house: Workspace, limit: int = 50) -> tuple[PageRun, ...]:
+    def latest(self, workspace: Workspace, limit: int = 50) -> tuple[PageRun, ...]:
         """The newest runs first."""
-        return house.page_runs.latest(limit)
+        return workspace.page_runs.latest(limit)
 
     def steps(self, identity: str, after: int) -> tuple[RunStep, ...]:
         """The news of a run after a number; none when another server tells it."""
         told = self._told.get(identity)
         return () if told is None else told.after(after)
 
-    def settle(self, house: Workspace) -> int:
+    def settle(self, workspace: Workspace) -> int:
         """Mark the runs of servers that are gone; called when a server starts and now and then."""
-        now = house.clock()
-        return house.page_runs.interrupt(now - SILENT, now)
+        now = workspace.clock()
+        return workspace.page_runs.interrupt(now - SILENT, now)
 
     def stop(self) -> None:
         """Start nothing more; what runs now is marked as interrupted by the next server."""
@@ -193,8 +193,8 @@ class RunBoard:
         self._pool.submit(self._work, run, told, resume)
 
     def _work(self, run: PageRun, told: _Told, resume: bool) -> None:
-        house = self._open_house(run.person)
-        house.page_runs.change(run.id, "running", house.clock())
+        workspace = self._open_workspace(run.person)
+        workspace.page_runs.change(run.id, "running", workspace.clock())
         told.add("state", {"state": "running"})
         done = threading.Event()
         pulse = threading.Thread(target=self._pulse, args=(run.id, done), daemon=True)
@@ -203,7 +203,7 @@ class RunBoard:
         try:
             choices = RunChoices(resume=resume, limit=run.limit)
             result = run_pack(
-                house,
+                workspace,
                 str(self._path(run.pack)),
                 choices,
                 on_progress=told.progress,
@@ -218,10 +218,10 @@ class RunBoard:
             state = "failed" if result_id is None else "done"
             if result_id is None and not detail:
                 detail = "the run ended by an error that is none of its own; see the server's log"
-            house.page_runs.change(
+            workspace.page_runs.change(
                 run.id,
                 state,  # type: ignore[arg-type]
-                house.clock(),
+                workspace.clock(),
                 result_id=result_id,
                 detail=detail,
             )
@@ -229,14 +229,14 @@ class RunBoard:
                 "state",
                 {"state": state, "result_id": result_id, "verdict": verdict, "detail": detail},
             )
-            house.store.close()
+            workspace.store.close()
 
     def _pulse(self, identity: str, done: threading.Event) -> None:
         """Show that this server still runs it."""
-        house = self._open_house(None)
+        workspace = self._open_workspace(None)
         while not done.wait(ALIVE_EVERY_S) and not self._stopping.is_set():
-            house.page_runs.change(identity, "running", house.clock())
-        house.store.close()
+            workspace.page_runs.change(identity, "running", workspace.clock())
+        workspace.store.close()
 
 
 def _says_pack(path: Path) -> bool:

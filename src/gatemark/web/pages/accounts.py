@@ -43,7 +43,7 @@ def people_page(request: Request) -> Response:
 def _people(request: Request, identity: Identity, **more: Any) -> Response:
     context = {
         "title": "People",
-        "people": people(site_of(request).house, identity),
+        "people": people(site_of(request).workspace, identity),
         "role_names": ROLES,
         "link": None,
         **more,
@@ -58,7 +58,7 @@ def people_post(request: Request, fields: Fields) -> Response:
     site = site_of(request)
     roles: Any = tuple(role for role in fields.get("role", ()) if role in ROLES)
     name = one(fields, "name")
-    secret = add_person(site.house, identity, name, roles)
+    secret = add_person(site.workspace, identity, name, roles)
     return _people(request, identity, link=join_address(site, secret), linked=name)
 
 
@@ -69,12 +69,12 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
     site = site_of(request)
     if verb == "roles":
         roles: Any = tuple(role for role in fields.get("role", ()) if role in ROLES)
-        set_roles(site.house, identity, name, roles)
+        set_roles(site.workspace, identity, name, roles)
     elif verb == "link":
-        secret = new_link(site.house, identity, name)
+        secret = new_link(site.workspace, identity, name)
         return _people(request, identity, link=join_address(site, secret), linked=name)
     elif verb == "close":
-        close_person(site.house, identity, name)
+        close_person(site.workspace, identity, name)
     else:
         raise UnknownNameError(f"nothing here is called {verb}")
     return back("/people", "saved")
@@ -89,9 +89,9 @@ def tokens_page(request: Request) -> Response:
 def _tokens(request: Request, identity: Identity, **more: Any) -> Response:
     context = {
         "title": "Tokens",
-        "tokens": my_tokens(site_of(request).house, identity),
+        "tokens": my_tokens(site_of(request).workspace, identity),
         "scopes": get_args(Scope),
-        "now": site_of(request).house.clock(),
+        "now": site_of(request).workspace.clock(),
         "fresh": None,
         **more,
     }
@@ -106,7 +106,7 @@ def tokens_post(request: Request, fields: Fields) -> Response:
     days = one(fields, "days")
     label = one(fields, "label")
     made = make_token(
-        site_of(request).house, identity, label, scopes, int(days) if days.isdigit() else 0
+        site_of(request).workspace, identity, label, scopes, int(days) if days.isdigit() else 0
     )
     return _tokens(request, identity, fresh=made)
 
@@ -115,5 +115,5 @@ def tokens_post(request: Request, fields: Fields) -> Response:
 def token_post(request: Request, token: str) -> Response:
     """The end of a token."""
     identity = person(request)
-    drop_token(site_of(request).house, identity, token)
+    drop_token(site_of(request).workspace, identity, token)
     return back("/tokens", "revoked")

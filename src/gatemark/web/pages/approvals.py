@@ -19,7 +19,7 @@ Fields = Annotated[dict[str, list[str]], Depends(form)]
 def approvals_page(request: Request) -> Response:
     """Every open step."""
     identity = member(request)
-    steps = open_steps(site_of(request).house, identity)
+    steps = open_steps(site_of(request).workspace, identity)
     context = {"title": "Approvals", "steps": steps}
     return page(request, "approvals.html", identity, context)
 
@@ -28,7 +28,7 @@ def approvals_page(request: Request) -> Response:
 def step_page(request: Request, asset: str, version: str) -> Response:
     """One open step and the form for a vote."""
     identity = member(request)
-    step = open_step(site_of(request).house, identity, asset, version)
+    step = open_step(site_of(request).workspace, identity, asset, version)
     may_vote = bool({"approver", "security_approver"} & set(identity.roles))
     context = {"title": f"{asset}@{version}: to {step.to}", "step": step, "may_vote": may_vote}
     return page(request, "step.html", identity, context)
@@ -48,5 +48,5 @@ def step_post(request: Request, asset: str, version: str, fields: Fields) -> Res
         policy_digest=one(fields, "policy_digest"),
         note=one(fields, "note"),
     )
-    cast_vote(site_of(request).house, identity, ballot, one(fields, "tag"))
+    cast_vote(site_of(request).workspace, identity, ballot, one(fields, "tag"))
     return back("/approvals", "voted")

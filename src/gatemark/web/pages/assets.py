@@ -44,27 +44,27 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     identity = member(request)
     site = site_of(request)
     context = site.kept(
-        f"asset in {environment}", asset, lambda: asset_context(site.house, asset, environment)
+        f"asset in {environment}", asset, lambda: asset_context(site.workspace, asset, environment)
     )
     policy = drift_policy(site.settings.drift_policy)
-    drift = site.kept("drift", asset, lambda: _drift_context(site.house, asset, policy))
+    drift = site.kept("drift", asset, lambda: _drift_context(site.workspace, asset, policy))
     packs = site.board.packs() if "pack_owner" in identity.roles else ()
     more = {"drift": drift, "roles": set(identity.roles), "packs": packs}
     return page(request, "asset.html", identity, {**context, **more})
 
 
-def asset_context(house: Workspace, asset: str, environment: str) -> dict[str, Any]:
+def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[str, Any]:
     """What the page of an asset is filled with."""
-    tag = asset_etag(house, asset)
-    card = asset_card(house, asset, environment)
-    history = asset_history(house, asset, limit=HISTORY_SHOWN)
+    tag = asset_etag(workspace, asset)
+    card = asset_card(workspace, asset, environment)
+    history = asset_history(workspace, asset, limit=HISTORY_SHOWN)
     shown = [line for at, line in enumerate(card.versions) if at < SHOWN or line.stage in LIVE]
     going = [line for line in shown if line.stage not in ("retired", "superseded")]
-    sealed = sealed_results(house, asset)
+    sealed = sealed_results(workspace, asset)
     offered = {
         line.version: offered_results(sealed, line.digest, line.result_ids) for line in going
     }
-    canary = _canary(house, asset, environment)
+    canary = _canary(workspace, asset, environment)
     fallen = [line for line in card.versions if line.stage in ("demoted", "rolled_back")]
     return {
         "title": asset,
@@ -72,13 +72,13 @@ def asset_context(house: Workspace, asset: str, environment: str) -> dict[str, A
         "tag": tag,
         "history": history,
         "picture": timeline(history.segments, history.at),
-        "route": route(house, asset, environment),
+        "route": route(workspace, asset, environment),
         "canary": canary,
         "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
         "offered": offered,
         "fallen": fallen[0] if fallen and card.enabled != fallen[0].version else None,
         "why": {
-            line.version: why(house, VersionRef(asset=asset, version=line.version), environment)
+            line.version: why(workspace, VersionRef(asset=asset, version=line.version), environment)
             for line in going
             if line.stage in LIVE
         },
@@ -89,21 +89,21 @@ def asset_context(house: Workspace, asset: str, environment: str) -> dict[str, A
     }
 
 
-def _canary(house: Workspace, asset: str, environment: str) -> CanaryState | None:
+def _canary(workspace: Workspace, asset: str, environment: str) -> CanaryState | None:
     try:
-        return canary_state(house, asset, environment)
+        return canary_state(workspace, asset, environment)
     except UnknownNameError:
         return None
 
 
-def _drift_context(house: Workspace, asset: str, policy: Any) -> dict[str, Any] | None:
-    view = _drift(house, asset, policy)
+def _drift_context(workspace: Workspace, asset: str, policy: Any) -> dict[str, Any] | None:
+    view = _drift(workspace, asset, policy)
     return None if view is None else drift_context(view)
 
 
-def _drift(house: Workspace, asset: str, policy: Any) -> DriftView | None:
+def _drift(workspace: Workspace, asset: str, policy: Any) -> DriftView | None:
     try:
-        return drift_view(house, policy, asset, house.clock())
+        return drift_view(workspace, policy, asset, workspace.clock())
     except UsageError:
         return None
 
@@ -113,7 +113,7 @@ def history_page(request: Request, asset: str) -> Response:
     """What was live when, and why."""
     identity = member(request)
     site = site_of(request)
-    history = site.kept("history", asset, lambda: asset_history(site.house, asset))
+    history = site.kept("history", asset, lambda: asset_history(site.workspace, asset))
     context = {**history_context(history), "asset_of_page": asset}
     return page(request, "history.html", identity, context)
 
@@ -123,7 +123,7 @@ def why_page(request: Request, asset: str, version: str, environment: str = PROD
     """Why a version is where it is."""
     identity = member(request)
     ref = parse_version_ref(f"{asset}@{version}")
-    context = why_context(why(site_of(request).house, ref, environment))
+    context = why_context(why(site_of(request).workspace, ref, environment))
     return page(request, "why.html", identity, {**context, "asset_of_page": asset})
 
 
@@ -133,7 +133,7 @@ def drift_page(request: Request, asset: str) -> Response:
     identity = member(request)
     site = site_of(request)
     policy = drift_policy(site.settings.drift_policy)
-    view = _drift(site.house, asset, policy)
+    view = _drift(site.workspace, asset, policy)
     if view is None:
         raise UnknownNameError(f"no metric of {asset} was ever pushed")
     context = {**drift_context(view), "asset_of_page": asset}
@@ -159,7 +159,7 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
         note=one(fields, "note"),
     )
     tag = None if verb in FALLS else one(fields, "tag")
-    acted = move(site_of(request).house, identity, verb, wish, tag)
+    acted = move(site_of(request).workspace, identity, verb, wish, tag)
     words = {"pause": "paused", "resume": "resumed", "review-glass": "reviewed", "waive": "waived"}
     return back(f"/assets/{part(asset)}", words.get(verb, "moved") if acted.events else "nothing")
 
@@ -186,7 +186,7 @@ def new_version_post(request: Request, fields: Fields) -> Response:
         pins=tuple(line.strip() for line in one(fields, "pins").splitlines() if line.strip()),
         note=one(fields, "note"),
     )
-    add_version(site_of(request).house, new, actor=identity.person)
+    add_version(site_of(request).workspace, new, actor=identity.person)
     return back(f"/assets/{part(ref.asset)}", "added")
 
 
@@ -198,7 +198,9 @@ def exam_post(request: Request, asset: str, fields: Fields) -> Response:
     path = site.board.path_of(one(fields, "pack"))
 
     def do(_: int) -> Any:
-        return set_exam(site.house, asset, path, actor=identity.person, note=one(fields, "note"))
+        return set_exam(
+            site.workspace, asset, path, actor=identity.person, note=one(fields, "note")
+        )
 
-    locked(site.house, asset, one(fields, "tag"), do)
+    locked(site.workspace, asset, one(fields, "tag"), do)
     return back(f"/assets/{part(asset)}", "saved")

@@ -31,7 +31,7 @@ WORDS: dict[str, Verdict] = {"accept": "accepted", "reject": "rejected"}
 def attributions_page(request: Request, before: int | None = None) -> Response:
     """Every sealed attribution, the newest first."""
     identity = member(request)
-    view = attribution_list(site_of(request).house, before=before, limit=SHOWN)
+    view = attribution_list(site_of(request).workspace, before=before, limit=SHOWN)
     return page(request, "attributions.html", identity, {"title": "Failures", "view": view})
 
 
@@ -39,7 +39,7 @@ def attributions_page(request: Request, before: int | None = None) -> Response:
 def attribution_page(request: Request, reference: str) -> Response:
     """One attribution with its plan drawn, and the form for its proposals."""
     identity = member(request)
-    card = attribution_card(site_of(request).house, identity, reference)
+    card = attribution_card(site_of(request).workspace, identity, reference)
     found = card.found
     told: dict[str, str] = {
         kind: f"{said.verdict} by {said.by}" for kind, said in found.said.items()
@@ -61,8 +61,8 @@ def attribution_post(request: Request, reference: str, fields: Fields) -> Respon
     verdicts: dict[ProposalKind, Verdict] = {
         kind: WORDS[said] for kind in JUDGES if (said := one(fields, kind)) in WORDS
     }
-    house = site_of(request).house
-    card = judge_proposals(house, identity, reference, verdicts, one(fields, "note"))
+    workspace = site_of(request).workspace
+    card = judge_proposals(workspace, identity, reference, verdicts, one(fields, "note"))
     return back(f"/attributions/{part(card.found.attribution.id)}", "judged")
 
 
@@ -70,5 +70,5 @@ def attribution_post(request: Request, reference: str, fields: Fields) -> Respon
 def items_file(request: Request, reference: str) -> Response:
     """The accepted items as rows of a data set."""
     member(request)
-    found = sealed_attribution(site_of(request).house, reference)
+    found = sealed_attribution(site_of(request).workspace, reference)
     return download(iter((accepted_items(found),)), found.attribution.id)

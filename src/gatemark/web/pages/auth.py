@@ -25,7 +25,7 @@ COLUMNS = ("draft", "evaluating", "eligible", "shadow", "canary", "enabled")
 def overview_page(request: Request, after: str = "") -> Response:
     """Assets by stage, and what needs me now."""
     identity = member(request)
-    view = overview(site_of(request).house, identity, after=after)
+    view = overview(site_of(request).workspace, identity, after=after)
     context = {"view": view, "columns": COLUMNS, "title": "Overview"}
     return page(request, "overview.html", identity, context)
 
@@ -56,7 +56,7 @@ def sign_in_post(request: Request, fields: Fields) -> Response:
     before = request.cookies.get(site.cookie)
     try:
         where = address_of(request)
-        secret = sign_in(site.house, name, one(fields, "password"), where=where, before=before)
+        secret = sign_in(site.workspace, name, one(fields, "password"), where=where, before=before)
     except GatemarkError as error:
         return sign_in_again(request, HTTPStatus.FORBIDDEN, to=to, trouble=str(error), name=name)
     return let_in(site, RedirectResponse(to, status_code=303), secret)
@@ -66,7 +66,7 @@ def sign_in_post(request: Request, fields: Fields) -> Response:
 def sign_out_post(request: Request) -> Response:
     """The end of a session."""
     site = site_of(request)
-    sign_out(site.house, request.cookies.get(site.cookie, ""))
+    sign_out(site.workspace, request.cookies.get(site.cookie, ""))
     response = RedirectResponse("/sign-in", status_code=303)
     response.delete_cookie(site.cookie, path="/", secure=site.settings.is_https, httponly=True)
     return response
@@ -75,7 +75,7 @@ def sign_out_post(request: Request) -> Response:
 @router.get("/join/{secret}")
 def join_page(request: Request, secret: str) -> Response:
     """The form behind a link that works once."""
-    holder = link_holder(site_of(request).house, secret)
+    holder = link_holder(site_of(request).workspace, secret)
     if holder is None:
         raise Problem(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
     context = {"title": "Welcome", "name": holder[0], "secret": secret}
@@ -87,13 +87,13 @@ def join_post(request: Request, secret: str, fields: Fields) -> Response:
     """A password, and a session with it."""
     site = site_of(request)
     check_rate(site, request, "")
-    holder = link_holder(site.house, secret)
+    holder = link_holder(site.workspace, secret)
     if holder is None:
         raise Problem(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
     name = holder[0] or one(fields, "name")
     try:
         _check_twice(fields)
-        session = join(site.house, secret, name, one(fields, "password"))
+        session = join(site.workspace, secret, name, one(fields, "password"))
     except GatemarkError as error:
         context = {"title": "Welcome", "name": holder[0], "secret": secret, "trouble": str(error)}
         return page(request, "join.html", None, context, HTTPStatus.UNPROCESSABLE_ENTITY)

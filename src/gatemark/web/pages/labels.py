@@ -37,7 +37,7 @@ def labels_page(request: Request, after: str | None = None) -> Response:
     identity = member(request)
     context = {
         "title": "Labels",
-        "view": label_list(site_of(request).house, identity, after=after, limit=SHOWN),
+        "view": label_list(site_of(request).workspace, identity, after=after, limit=SHOWN),
         "may_make": bool(RUNNERS & set(identity.roles)),
     }
     return page(request, "labels.html", identity, context)
@@ -61,7 +61,7 @@ def new_labels_post(request: Request, fields: Fields) -> Response:
         plain["labels_per_item"] = int(one(fields, "labels_per_item") or "1")
     except ValueError as error:
         raise InvalidValueError("labels per sample must be a whole number") from error
-    made = make_labels(site_of(request).house, identity, plain, one(fields, "samples"))
+    made = make_labels(site_of(request).workspace, identity, plain, one(fields, "samples"))
     return back(f"/labels/{part(made.labels)}", "saved")
 
 
@@ -69,9 +69,9 @@ def new_labels_post(request: Request, fields: Fields) -> Response:
 def label_page(request: Request, name: str) -> Response:
     """The sample before somebody, or how far the set is."""
     identity = member(request)
-    house = site_of(request).house
-    card = label_card(house, identity, name)
-    found = None if card.line.why_not else label_desk(house, identity, name)
+    workspace = site_of(request).workspace
+    card = label_card(workspace, identity, name)
+    found = None if card.line.why_not else label_desk(workspace, identity, name)
     item = None if found is None else found.item
     context = {
         "title": f"Labels {name}",
@@ -88,7 +88,7 @@ def label_post(request: Request, name: str, fields: Fields) -> Response:
     """Give a label, and go on to the next sample."""
     identity = member(request)
     said = (one(fields, "label"), one(fields, "note"))
-    label(site_of(request).house, identity, name, fields.get("item", [""])[0], said)
+    label(site_of(request).workspace, identity, name, fields.get("item", [""])[0], said)
     return RedirectResponse(f"/labels/{part(name)}", status_code=303)
 
 
@@ -106,11 +106,11 @@ def _items(
     after: int = 0,
     waiting: dict[str, str] | None = None,
 ) -> Response:
-    house = site_of(request).house
-    rows = label_rows(house, identity, name, after=after, limit=SHOWN)
+    workspace = site_of(request).workspace
+    rows = label_rows(workspace, identity, name, after=after, limit=SHOWN)
     context = {
         "title": f"Labels {name}",
-        "card": label_card(house, identity, name),
+        "card": label_card(workspace, identity, name),
         "view": rows,
         "texts": {
             row.number: (as_text(row.input)[:EXCERPT], as_text(row.output)[:EXCERPT])
@@ -131,7 +131,7 @@ def accept_post(request: Request, name: str, fields: Fields) -> Response:
         for field, values in fields.items()
         if field.startswith(CHOICE) and values[0]
     }
-    found = accept(site_of(request).house, identity, name, chosen)
+    found = accept(site_of(request).workspace, identity, name, chosen)
     if found.open and not found.accepted_count:
         return _items(request, identity, name, waiting=found.open)
     done = "accepted" if found.accepted_count else "nothing"
@@ -142,6 +142,6 @@ def accept_post(request: Request, name: str, fields: Fields) -> Response:
 def dataset(request: Request, name: str) -> Response:
     """The accepted labels as a file."""
     member(request)
-    rows = accepted_rows(site_of(request).house, name)
+    rows = accepted_rows(site_of(request).workspace, name)
     headers = {"Content-Disposition": f'attachment; filename="{part(name)}.jsonl"'}
     return Response(rows, media_type="application/x-ndjson", headers=headers)

@@ -33,7 +33,7 @@ def _context(
     site: Site, identity: Identity, before: int | None, kind: str, subject: str
 ) -> dict[str, Any]:
     view = event_page(
-        site.house, before=before, kind=kind or None, subject=subject or None, limit=SHOWN
+        site.workspace, before=before, kind=kind or None, subject=subject or None, limit=SHOWN
     )
     payloads = {
         event.seq: json_text(event.payload) for event in view.items if event.payload is not None
@@ -42,7 +42,7 @@ def _context(
         "title": "Ledger",
         "view": view,
         "payloads": payloads,
-        "head": ledger_head(site.house),
+        "head": ledger_head(site.workspace),
         "kind": kind,
         "subject": subject,
         "report": None,
@@ -65,7 +65,7 @@ def checkpoint_post(request: Request) -> Response:
     """Sign how far the ledger goes."""
     identity = member(request)
     site = site_of(request)
-    make_checkpoint(site.house, identity, site.settings.signing_key)
+    make_checkpoint(site.workspace, identity, site.settings.signing_key)
     return back("/ledger", "signed")
 
 
@@ -78,6 +78,6 @@ def verified(site: Site) -> Any:
             headers={"Retry-After": "5"},
         )
     try:
-        return verify(site.house, VerifyRequest())
+        return verify(site.workspace, VerifyRequest())
     finally:
         site.verifying.release()

@@ -27,7 +27,7 @@ def to_provider(request: Request, to: str = "/") -> Response:
     way = _way(site)
     check_rate(site, request, "", "provider")
     try:
-        begun = begin(site.house, way, redirect_uri(site), inside(to))
+        begun = begin(site.workspace, way, redirect_uri(site), inside(to))
     except GatemarkError as error:
         return sign_in_again(request, HTTPStatus.BAD_GATEWAY, trouble=str(error))
     response = RedirectResponse(begun.address, status_code=303)
@@ -61,7 +61,7 @@ def from_provider(request: Request) -> Response:
         before=request.cookies.get(site.cookie),
     )
     try:
-        done = finish(site.house, way, back)
+        done = finish(site.workspace, way, back)
         response = let_in(site, RedirectResponse(done.back_to, status_code=303), done.session)
     except NotAllowedError as error:
         response = sign_in_again(request, HTTPStatus.FORBIDDEN, trouble=str(error))

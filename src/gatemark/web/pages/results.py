@@ -29,7 +29,7 @@ JUMPS = (("#again", "Verify it now"), ("#more", "Compare it, and its files"))
 def results_page(request: Request, before: int | None = None) -> Response:
     """The newest results."""
     identity = member(request)
-    view = result_page(site_of(request).house, before=before, limit=SHOWN)
+    view = result_page(site_of(request).workspace, before=before, limit=SHOWN)
     return page(request, "results.html", identity, {"title": "Results", "view": view})
 
 
@@ -41,13 +41,13 @@ def one_result_page(request: Request, reference: str) -> Response:
 
 
 def _context(request: Request, reference: str) -> dict[str, Any]:
-    result = get_result(site_of(request).house, reference)
+    result = get_result(site_of(request).workspace, reference)
     drawn: dict[str, dict[str, Any]] = request.app.state.drawn
     if result.stamp not in drawn:
         while len(drawn) >= DRAWN:
             drawn.pop(next(iter(drawn)))
         drawn[result.stamp] = result_context(result)
-    others = result_page(site_of(request).house, before=None, limit=SHOWN).items
+    others = result_page(site_of(request).workspace, before=None, limit=SHOWN).items
     return {**drawn[result.stamp], "check": None, "others": others, "jumps": JUMPS}
 
 
@@ -55,7 +55,7 @@ def _context(request: Request, reference: str) -> dict[str, Any]:
 def verify_post(request: Request, reference: str) -> Response:
     """The result checked again, now."""
     identity = member(request)
-    check = check_result(site_of(request).house, reference)
+    check = check_result(site_of(request).workspace, reference)
     if check.verdict == "fail" and len(check.lines) == 1:
         return page(request, "check.html", identity, {"title": "Check", "check": check})
     return page(request, "result.html", identity, {**_context(request, reference), "check": check})
@@ -65,7 +65,7 @@ def verify_post(request: Request, reference: str) -> Response:
 def file_page(request: Request, reference: str, digest: str) -> Response:
     """A file that a result keeps, as a download and nothing else."""
     member(request)
-    pieces = blob_pieces(site_of(request).house, reference, digest)
+    pieces = blob_pieces(site_of(request).workspace, reference, digest)
     return download(pieces, digest)
 
 
@@ -83,9 +83,9 @@ def download(pieces: Any, digest: str) -> Response:
 def compare_page(request: Request, before: str = "", after: str = "") -> Response:
     """Two results side by side."""
     identity = member(request)
-    house = site_of(request).house
-    view = compare_results(house, before, after) if before and after else None
-    others = result_page(house, before=None, limit=SHOWN).items
+    workspace = site_of(request).workspace
+    view = compare_results(workspace, before, after) if before and after else None
+    others = result_page(workspace, before=None, limit=SHOWN).items
     context = {
         "title": "Compare",
         "view": view,

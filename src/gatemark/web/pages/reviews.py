@@ -62,7 +62,7 @@ def names_in(text: str) -> list[str]:
 def reviews_page(request: Request, after: str | None = None) -> Response:
     """Every review, and what of it waits for the reader."""
     identity = member(request)
-    view = review_list(site_of(request).house, identity, after=after, limit=SHOWN)
+    view = review_list(site_of(request).workspace, identity, after=after, limit=SHOWN)
     may_make = bool(RUNNERS & set(identity.roles))
     context = {"title": "Reviews", "view": view, "may_make": may_make}
     return page(request, "reviews.html", identity, context)
@@ -97,7 +97,7 @@ def new_review_post(request: Request, fields: Fields) -> Response:
         assets={arm: version for arm, version in assets.items() if version},
         **limited(fields, "result", "suite", "gold", "note"),  # type: ignore[arg-type]
     )
-    made = make_review(site_of(request).house, identity, wish)
+    made = make_review(site_of(request).workspace, identity, wish)
     return back(f"/reviews/{part(made.review)}", "sealed")
 
 
@@ -105,8 +105,8 @@ def new_review_post(request: Request, fields: Fields) -> Response:
 def review_page(request: Request, name: str, begin: str = "", pair: str | None = None) -> Response:
     """The pair before a reviewer; how far a review is; or what it came to."""
     identity = member(request)
-    house = site_of(request).house
-    card = review_card(house, identity, name)
+    workspace = site_of(request).workspace
+    card = review_card(workspace, identity, name)
     if card.line.state == "closed":
         outcome = kept_outcome(request, name)
         return page(request, "review_closed.html", identity, _closed(request, card, outcome))
@@ -122,7 +122,7 @@ def kept_outcome(request: Request, name: str) -> ReviewOutcome:
     site = site_of(request)
 
     def judge() -> ReviewOutcome:
-        return review_outcome(site.house, name, may_seal=False)
+        return review_outcome(site.workspace, name, may_seal=False)
 
     return site.kept("outcome", f"review:{name}", judge)
 
@@ -138,7 +138,7 @@ def _desk_page(
     shown: str | None,
     trouble: tuple[str, str, int] = ("", "", 200),
 ) -> Response:
-    found = desk(site_of(request).house, identity, card.line.review, shown)
+    found = desk(site_of(request).workspace, identity, card.line.review, shown)
     if found.pair is None:
         return page(request, "review.html", identity, _open(card))
     words, comment, status = trouble
@@ -160,15 +160,15 @@ def _desk_page(
 def vote_post(request: Request, name: str, fields: Fields) -> Response:
     """Vote, and go on to the next pair."""
     identity = member(request)
-    house = site_of(request).house
+    workspace = site_of(request).workspace
     answered, reason = one(fields, "answered"), one(fields, "reason")
     shown = one(fields, "pair")
     if answered not in {key for key, _, _ in BUTTONS}:
         raise UsageError("choose A, B, both good, both bad or skip")
     try:
-        vote(house, identity, name, shown, (answered, reason))  # type: ignore[arg-type]
+        vote(workspace, identity, name, shown, (answered, reason))  # type: ignore[arg-type]
     except InvalidValueError as error:
-        card = review_card(house, identity, name)
+        card = review_card(workspace, identity, name)
         return _desk_page(request, identity, card, shown, (str(error), reason, 422))
     return RedirectResponse(f"/reviews/{part(name)}", status_code=303)
 
@@ -177,9 +177,9 @@ def vote_post(request: Request, name: str, fields: Fields) -> Response:
 def look_post(request: Request, name: str) -> Response:
     """Numbers before the end, for people who do not vote."""
     identity = member(request)
-    house = site_of(request).house
-    found = look(house, identity, name)
-    context = _open(review_card(house, identity, name)) | {"numbers": found.numbers}
+    workspace = site_of(request).workspace
+    found = look(workspace, identity, name)
+    context = _open(review_card(workspace, identity, name)) | {"numbers": found.numbers}
     return page(request, "review.html", identity, context)
 
 
@@ -187,14 +187,14 @@ def look_post(request: Request, name: str) -> Response:
 def close_post(request: Request, name: str, fields: Fields) -> Response:
     """End a review and reveal its key."""
     identity = member(request)
-    end_review(site_of(request).house, identity, name, one(fields, "early") or None)
+    end_review(site_of(request).workspace, identity, name, one(fields, "early") or None)
     return back(f"/reviews/{part(name)}", "unblinded")
 
 
 def _closed(request: Request, card: ReviewCard, outcome: ReviewOutcome) -> dict[str, Any]:
-    house = site_of(request).house
+    workspace = site_of(request).workspace
     name = card.line.review
-    log = event_page(house, subject=f"review:{name}", limit=SHOWN)
+    log = event_page(workspace, subject=f"review:{name}", limit=SHOWN)
     return {
         "title": f"Review {name}",
         "card": card,

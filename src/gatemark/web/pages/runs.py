@@ -21,11 +21,11 @@ def runs_page(request: Request) -> Response:
     """Packs and runs."""
     identity = member(request)
     site = site_of(request)
-    site.board.settle(site.house)
+    site.board.settle(site.workspace)
     context = {
         "title": "Runs",
         "packs": site.board.packs(),
-        "runs": site.board.latest(site.house),
+        "runs": site.board.latest(site.workspace),
         "may_run": bool(RUNNERS & set(identity.roles)),
     }
     return page(request, "runs.html", identity, context)
@@ -38,7 +38,7 @@ def runs_post(request: Request, fields: Fields) -> Response:
     site = site_of(request)
     limit = one(fields, "limit")
     run = site.board.start(
-        site.house, identity, one(fields, "pack"), int(limit) if limit.isdigit() else None
+        site.workspace, identity, one(fields, "pack"), int(limit) if limit.isdigit() else None
     )
     return RedirectResponse(f"/runs/{run.id}", status_code=303)
 
@@ -48,7 +48,7 @@ def run_page(request: Request, run: str) -> Response:
     """One run, told while it goes on."""
     identity = member(request)
     site = site_of(request)
-    found = site.board.get(site.house, run)
+    found = site.board.get(site.workspace, run)
     context = {
         "title": f"Run of {found.pack}",
         "run": found,
@@ -73,7 +73,7 @@ def resume_post(request: Request, run: str) -> Response:
     """Go on with an interrupted run."""
     identity = member(request)
     site = site_of(request)
-    site.board.resume(site.house, identity, run)
+    site.board.resume(site.workspace, identity, run)
     return RedirectResponse(f"/runs/{run}", status_code=303)
 
 

@@ -20,7 +20,7 @@ def schedules_page(request: Request) -> Response:
     plan = read_plan(site.settings.schedules)
     context = {
         "title": "Schedules",
-        "lines": list_schedules(site.house, plan, site.house.clock()),
-        "runs": recent_runs(site.house, SHOWN),
+        "lines": list_schedules(site.workspace, plan, site.workspace.clock()),
+        "runs": recent_runs(site.workspace, SHOWN),
     }
     return page(request, "schedules.html", identity, context)

@@ -52,7 +52,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 def dry_run(
-    house: Workspace,
+    workspace: Workspace,
     choices: AdvisoryChoices,
     out: Path,
     *,
@@ -64,7 +64,7 @@ def dry_run(
     # A recording that is played again was not executed again: it says nothing about stability.
     earlier = [] if choices.mode == "offline_fixture" else read_past_runs(out)
     asked = run_advisory(
-        house, choices, random_bytes=random_bytes, out=out, on_progress=on_progress
+        workspace, choices, random_bytes=random_bytes, out=out, on_progress=on_progress
     )
     files = {run.run_id: encode_decisions(run.decisions) for run in asked.runs}
     write_runs(out, asked.card, files)
@@ -72,7 +72,7 @@ def dry_run(
     summaries = []
     for run in asked.runs:
         others = [past for past in pasts if past["run"] != run.run_id]
-        summaries.append(_judged(house, run, out, policy, [*earlier, *others]))
+        summaries.append(_judged(workspace, run, out, policy, [*earlier, *others]))
     for run, summary in zip(asked.runs, summaries, strict=True):
         write_summaries(str(out / RUNS / run.run_id), summary)
     summary = overall(summaries, _caveats(asked))
@@ -82,22 +82,22 @@ def dry_run(
 
 
 def _judged(
-    house: Workspace,
+    workspace: Workspace,
     run: DryRun,
     out: Path,
     policy: Mapping[str, Any] | None,
     history: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    started_at = house.clock()
+    started_at = workspace.clock()
     examined = examine_advisory(
-        house,
+        workspace,
         [str(run_file(out, run.run_id))],
         ReadingChoices(),
         policy=policy,
         history=history,
         expected_ids=frozenset(decision.decision_id for decision in run.decisions),
     )
-    scored = judge_exam(KIND, examined, house, started_at=started_at)
+    scored = judge_exam(KIND, examined, workspace, started_at=started_at)
     moment = scored.result.finished_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     # Where the user keeps the folder is nobody's business.
     evidence = [

@@ -90,7 +90,7 @@ class DryRuns(msgspec.Struct, frozen=True):
 
 
 def run_advisory(
-    house: Workspace,
+    workspace: Workspace,
     choices: AdvisoryChoices,
     *,
     random_bytes: RandomBytes,
@@ -109,7 +109,7 @@ def run_advisory(
     )
     if out is not None:
         refuse_other_runs(out, card)
-    runs = asyncio.run(_all_runs(house, choices, plan, random_bytes, on_progress))
+    runs = asyncio.run(_all_runs(workspace, choices, plan, random_bytes, on_progress))
     return DryRuns(card, plan.fixtures, runs)
 
 
@@ -138,7 +138,7 @@ def _open(choices: AdvisoryChoices) -> _Plan:
 
 
 async def _all_runs(
-    house: Workspace,
+    workspace: Workspace,
     choices: AdvisoryChoices,
     plan: _Plan,
     random_bytes: RandomBytes,
@@ -153,9 +153,9 @@ async def _all_runs(
         told = _Teller(on_progress)
         runs = []
         for _ in range(choices.run_count):
-            run_id, questions = _questions(house, choices, plan, random_bytes)
+            run_id, questions = _questions(workspace, choices, plan, random_bytes)
             told.total = len(questions) * choices.run_count
-            records = await _one_run(house, choices, plan, targets, (questions, told))
+            records = await _one_run(workspace, choices, plan, targets, (questions, told))
             runs.append(DryRun(run_id, records))
         return tuple(runs)
     finally:
@@ -177,10 +177,10 @@ class _Teller:
 
 
 def _questions(
-    house: Workspace, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
+    workspace: Workspace, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
 ) -> tuple[str, list[Question]]:
     """A fresh run id, and a question per fixture of a served lane, or per lane for health."""
-    run_id = new_ulid(house.clock(), random_bytes)
+    run_id = new_ulid(workspace.clock(), random_bytes)
     npu_in_sight = Path(choices.busy_counter).exists()
     settings = {}
     for lane, spec in plan.services.items():
@@ -199,7 +199,7 @@ def _questions(
         )
 
     def fresh() -> str:
-        return new_ulid(house.clock(), random_bytes)
+        return new_ulid(workspace.clock(), random_bytes)
 
     if choices.mode == "health_only":
         return run_id, [
@@ -219,7 +219,7 @@ def _questions(
 
 
 async def _one_run(
-    house: Workspace,
+    workspace: Workspace,
     choices: AdvisoryChoices,
     plan: _Plan,
     targets: Mapping[str, Target],
@@ -235,14 +235,14 @@ async def _one_run(
     for spelled, spec in {spec.spelled: spec for spec in plan.services.values()}.items():
         own = [q for q in questions if plan.services[q.input_class].spelled == spelled]
         if spec.recording is not None:
-            answers = _from_recording(plan.recordings[spec.recording], own, house.clock())
+            answers = _from_recording(plan.recordings[spec.recording], own, workspace.clock())
         else:
             answers = await ask_service(
                 targets[spelled],
                 own,
                 options,
                 counter=Path(choices.busy_counter),
-                now=lambda: house.clock().astimezone(UTC),
+                now=lambda: workspace.clock().astimezone(UTC),
                 on_progress=lambda progress: told(progress.done),
             )
         told.done += len(own)

@@ -108,18 +108,18 @@ class _Inputs(NamedTuple):
 
 
 def score_runlog(
-    house: Workspace, request: MetricsRequest, on_progress: Progress | None = None
+    workspace: Workspace, request: MetricsRequest, on_progress: Progress | None = None
 ) -> Scored:
     """Measure run logs and judge the measurements."""
-    started_at = house.clock()
-    examined = examine_runlog(house, request, on_progress)
+    started_at = workspace.clock()
+    examined = examine_runlog(workspace, request, on_progress)
     judged = examined.exam.policy().settings["variant"]
     title = f"run-log metrics of {judged}"
-    return judge_exam("runlog", examined, house, started_at=started_at, title=title)
+    return judge_exam("runlog", examined, workspace, started_at=started_at, title=title)
 
 
 def examine_runlog(
-    house: Workspace, request: MetricsRequest, on_progress: Progress | None = None
+    workspace: Workspace, request: MetricsRequest, on_progress: Progress | None = None
 ) -> ExamOutcome:
     """Sit the run-log exam on run logs, traces and their manifest."""
     refuse_no_moment(request.computed_at, "--computed-at")
@@ -134,7 +134,7 @@ def examine_runlog(
     exam = build_exam(_exam_job(request, inputs.variants))
     # Step 2.
     outcomes: list[CaseOutcome] = []
-    engine = house.engine_for(len(inputs.tasks), FEW_CASES)
+    engine = workspace.engine_for(len(inputs.tasks), FEW_CASES)
     for data in engine.run(partial(measure_case, inputs.job), inputs.tasks):
         outcomes.append(msgspec.msgpack.decode(data, type=CaseOutcome))
         if on_progress is not None:
