@@ -1,4 +1,4 @@
-"""The demo of drift: an enabled asset gets worse day by day, and the workspace takes it out of service.
+"""The demo of drift: an enabled asset gets worse day by day, and is demoted automatically.
 
 Everything is real: a pack is run and sealed, people promote on it, points are pushed, probes act.
 Only the clock is the demo's own.

@@ -76,7 +76,7 @@ def _validator(form: Form) -> Any:
 def _described(
     error: Any, base: tuple[str | int, ...] = (), *, show: bool, looks: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """One schema error in workspace words; a choice of shapes is followed into its likeliest one."""
+    """One schema error in our words; a choice of shapes is followed into its likeliest one."""
     path = (*base, *error.instance_path)
     branches = getattr(error.kind, "context", None)
     if branches:
