@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from gatemark.exams.advisory.categories import Compared, bucket_of, outcome_of, signal_of
+from gatemark.exams.advisory.categories import CategoryKey, bucket_of, outcome_of, signal_of
 from gatemark.exams.advisory.records import AGREEING
 
 CLASSES = (
@@ -46,7 +46,7 @@ def decision(draw: random.Random, number: int) -> dict[str, Any]:
     label = wanted if draw.random() < 0.97 else draw.choice(names)
     severity: Any = draw.choice(LABELS[wanted])
     score = round(min(0.999, draw.betavariate(9, 1.4)), 4)
-    compared = Compared(
+    compared = CategoryKey(
         label=label,
         severity=severity,
         bucket=bucket_of(score),

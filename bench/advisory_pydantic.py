@@ -153,7 +153,7 @@ def texts_of(record: Any) -> Iterator[str | None]:
 def main(path: str, *, bare: bool) -> None:
     """Score a file."""
     score = AttributeScore()
-    validate = model_of(noun.Decision, Sound).model_validate_json
+    validate = model_of(noun.AdvisoryDecision, Sound).model_validate_json
     seen: set[str] = set()
     digest = hashlib.sha256()
     private = 0

@@ -21,21 +21,21 @@ from advisory_cases import (
     voice_audio,
 )
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.fixtures.case import Case, Draw, Half
+from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase, Half
 from gatemark.exams.advisory.fixtures.fixture import (
     FIXTURE_SET,
     MANIFEST,
     Expected,
     Fixture,
-    Manifest,
+    FixtureManifest,
     encode_fixtures,
     pin_half,
 )
-from gatemark.exams.advisory.fixtures.lanes import LANES, Lane
+from gatemark.exams.advisory.fixtures.lanes import LANES, FixtureLane
 
 SEED: Final = 11
 MAX_DRAWS: Final = 200
-CASES: Final[Mapping[str, tuple[Case, ...]]] = {
+CASES: Final[Mapping[str, tuple[FixtureCase, ...]]] = {
     "context_gate": context_gate.CASES,
     "cron_n8n_event": cron_n8n_event.CASES,
     "batch_doc_triage": batch_doc_triage.CASES,
@@ -60,7 +60,7 @@ def _half(half: Half, seed: int, taken: set[str]) -> Iterator[Fixture]:
 
 
 def _fresh(
-    subject: tuple[Lane, Case], half: Half, number: str, seed: int, taken: set[str]
+    subject: tuple[FixtureLane, FixtureCase], half: Half, number: str, seed: int, taken: set[str]
 ) -> Fixture:
     """A fixture whose payload no other has."""
     lane, case = subject
@@ -86,7 +86,7 @@ def _fresh(
 def write(folder: Path) -> None:
     """Write both halves and the manifest into a folder."""
     halves = make_halves()
-    manifest = Manifest(
+    manifest = FixtureManifest(
         fixture_set=FIXTURE_SET,
         evaluation=pin_half("evaluation.jsonl", halves["evaluation"]),
         training=pin_half("training.jsonl", halves["training"]),

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from gatemark.attribution.decision import Check, Decision, Judgement, Pin, Step
+from gatemark.attribution.decision import (
+    DecisionJudgement,
+    DecisionStep,
+    Pin,
+    PlannedDecision,
+    StepCheck,
+)
 from gatemark.attribution.port import NotReplayable, StepCall
 from gatemark.core.canonical import digest
 
@@ -29,7 +35,7 @@ class Case(NamedTuple):
     """A wrong decision, the step that made it so, and the world it happened in."""
 
     fault: str
-    decision: Decision
+    decision: PlannedDecision
     guilty: str
     reference: dict[str, str]
     world: World
@@ -97,32 +103,40 @@ def planted(number: int, *, murky: bool = False) -> Case:
         decision = _blemished(decision, rng)
     right = _ended(number, steps, reference, World({}, None))
     expected = HANDED_OVER if fault == "rule" else right
-    judged = Judgement(verdict="wrong", reviewer="r1", expected=expected)
+    judged = DecisionJudgement(verdict="wrong", reviewer="r1", expected=expected)
     wrong = structs.replace(decision, judgement=judged)
     return Case(fault, wrong, guilty.id, reference, world, by_chance)
 
 
-def _plan(rng: random.Random) -> list[Step]:
+def _plan(rng: random.Random) -> list[DecisionStep]:
     steps = [
-        Step("plan", "model", "planner", ("input",), model=_pin("planner"), prompt=_pin("planner"))
+        DecisionStep(
+            "plan", "model", "planner", ("input",), model=_pin("planner"), prompt=_pin("planner")
+        )
     ]
     steps.extend(
-        Step(f"look-{n}", "retrieval", f"facts-{n}", ("plan",), retrieval=_pin(f"facts-{n}"))
+        DecisionStep(
+            f"look-{n}", "retrieval", f"facts-{n}", ("plan",), retrieval=_pin(f"facts-{n}")
+        )
         for n in range(rng.randint(1, 3))
     )
     for n in range(rng.randint(1, 3)):
         sources = tuple(rng.sample([s.id for s in steps], k=rng.randint(1, min(2, len(steps)))))
-        steps.append(Step(f"tool-{n}", "tool", f"tool-{n}", sources, tool=_pin(f"tool-{n}")))
+        steps.append(
+            DecisionStep(f"tool-{n}", "tool", f"tool-{n}", sources, tool=_pin(f"tool-{n}"))
+        )
     read = {source for step in steps for source in step.sources}
     loose = tuple(step.id for step in steps if step.id not in read)
     steps.append(
-        Step("write", "model", "writer", loose, model=_pin("writer"), prompt=_pin("writer"))
+        DecisionStep("write", "model", "writer", loose, model=_pin("writer"), prompt=_pin("writer"))
     )
     if rng.random() < 0.5:
         steps.append(
-            Step("polish", "model", "editor", ("write",), model=_pin("editor"), prompt=_pin("ed"))
+            DecisionStep(
+                "polish", "model", "editor", ("write",), model=_pin("editor"), prompt=_pin("ed")
+            )
         )
-    steps.append(Step("verify", "verifier", "desk", (steps[-1].id,), rules=_pin("desk")))
+    steps.append(DecisionStep("verify", "verifier", "desk", (steps[-1].id,), rules=_pin("desk")))
     return steps
 
 
@@ -131,8 +145,8 @@ def _pin(name: str) -> Pin:
 
 
 def _recorded(
-    number: int, steps: list[Step], pins: dict[str, str], world: World, glitch: str | None
-) -> Decision:
+    number: int, steps: list[DecisionStep], pins: dict[str, str], world: World, glitch: str | None
+) -> PlannedDecision:
     """The run as it was recorded: nothing flaked but the step that had to, if one had to."""
     outputs: dict[str, Any] = {"input": {"sound": True, "text": f"question {number}"}}
     done = []
@@ -147,14 +161,14 @@ def _recorded(
             if f"{kind}:{getattr(getattr(step, kind), 'name', '')}" in own
         }
         fields = {"id": step.id, "kind": step.kind, "name": step.name, "sources": step.sources}
-        checks = (Check("desk", "format", "pass"),)
-        done.append(Step(**fields, output=outputs[step.id], checks=checks, **changed))
-    return Decision(f"d-{number}", outputs["input"], outputs[steps[-1].id], tuple(done))
+        checks = (StepCheck("desk", "format", "pass"),)
+        done.append(DecisionStep(**fields, output=outputs[step.id], checks=checks, **changed))
+    return PlannedDecision(f"d-{number}", outputs["input"], outputs[steps[-1].id], tuple(done))
 
 
-def _blemished(decision: Decision, rng: random.Random) -> Decision:
+def _blemished(decision: PlannedDecision, rng: random.Random) -> PlannedDecision:
     """The decision with failed checks on steps that may well be innocent."""
-    objected = (Check("desk", "format", "pass"), Check("desk", "tone", "fail"))
+    objected = (StepCheck("desk", "format", "pass"), StepCheck("desk", "tone", "fail"))
     steps = tuple(
         structs.replace(step, checks=objected) if rng.random() < 0.25 else step
         for step in decision.steps
@@ -162,5 +176,5 @@ def _blemished(decision: Decision, rng: random.Random) -> Decision:
     return structs.replace(decision, steps=steps)
 
 
-def _ended(number: int, steps: list[Step], pins: dict[str, str], world: World) -> Any:
+def _ended(number: int, steps: list[DecisionStep], pins: dict[str, str], world: World) -> Any:
     return _recorded(number, steps, pins, world, None).output

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.attribution.decision import Decision, Pin, Step
+from gatemark.attribution.decision import DecisionStep, Pin, PlannedDecision
 from gatemark.attribution.delta import smallest_change, versions_test
 from gatemark.attribution.port import StepCall
 from gatemark.attribution.replay import Experiment
@@ -75,9 +75,9 @@ class Coin:
     ("rate", "told"), [(0.0, "wrong"), (0.2, "wrong"), (0.5, "unknown"), (0.8, "right")]
 )
 def test_a_test_of_versions_has_three_answers(rate: float, told: str) -> None:
-    step = Step("s", "model", "m", ("input",), output="wrong", prompt=Pin("p", "new"))
+    step = DecisionStep("s", "model", "m", ("input",), output="wrong", prompt=Pin("p", "new"))
     experiment = Experiment(
-        decision=Decision("d", "q", "wrong", (step,)),
+        decision=PlannedDecision("d", "q", "wrong", (step,)),
         reference={"prompt:p": "old"},
         replayer=Coin(old=1.0, new=rate),
         oracle=lambda ended: ended,
@@ -90,9 +90,9 @@ def test_a_test_of_versions_has_three_answers(rate: float, told: str) -> None:
 
 
 def test_a_reference_that_is_never_right_blames_nothing() -> None:
-    step = Step("s", "model", "m", ("input",), output="wrong", prompt=Pin("p", "new"))
+    step = DecisionStep("s", "model", "m", ("input",), output="wrong", prompt=Pin("p", "new"))
     experiment = Experiment(
-        decision=Decision("d", "q", "wrong", (step,)),
+        decision=PlannedDecision("d", "q", "wrong", (step,)),
         reference={"prompt:p": "old"},
         replayer=Coin(old=0.0, new=0.0),
         oracle=lambda ended: ended,

@@ -9,17 +9,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from gatemark.attribution.decision import Check, Decision, Judgement, Pin, Step
+from gatemark.attribution.decision import (
+    DecisionJudgement,
+    DecisionStep,
+    Pin,
+    PlannedDecision,
+    StepCheck,
+)
 from gatemark.attribution.rank import rank
 from gatemark.attribution.spectrum import spectrum
 
 
-def decision(verdict: Any, writer: str, tariffs: str = "t1", **more: Any) -> Decision:
+def decision(verdict: Any, writer: str, tariffs: str = "t1", **more: Any) -> PlannedDecision:
     steps = (
-        Step("look", "retrieval", "tariffs", ("input",), output=1, retrieval=Pin("t", tariffs)),
-        Step("write", "model", "writer", ("look",), output=2, prompt=Pin("w", writer), **more),
+        DecisionStep(
+            "look", "retrieval", "tariffs", ("input",), output=1, retrieval=Pin("t", tariffs)
+        ),
+        DecisionStep(
+            "write", "model", "writer", ("look",), output=2, prompt=Pin("w", writer), **more
+        ),
     )
-    return Decision("d", "q", 2, steps, judgement=Judgement(verdict, "r"))
+    return PlannedDecision("d", "q", 2, steps, judgement=DecisionJudgement(verdict, "r"))
 
 
 @settings(deadline=None, max_examples=60)
@@ -42,7 +52,7 @@ def test_ochiai_is_the_cosine_of_being_used_and_being_wrong(runs: list[tuple[boo
 
 
 def test_decisions_that_nobody_judged_say_nothing() -> None:
-    silent = Decision("d", "q", 2, decision("wrong", "new").steps)
+    silent = PlannedDecision("d", "q", 2, decision("wrong", "new").steps)
     judged = [decision("wrong", "new"), decision("right", "old")]
     assert spectrum([*judged, silent, silent]) == spectrum(judged)
 
@@ -55,14 +65,16 @@ def test_decisions_that_nobody_judged_say_nothing() -> None:
     ],
     ids=["all wrong", "all alike"],
 )
-def test_versions_that_all_decisions_share_tell_no_step_apart(others: list[Decision]) -> None:
+def test_versions_that_all_decisions_share_tell_no_step_apart(
+    others: list[PlannedDecision],
+) -> None:
     wrong = decision("wrong", "new")
     suspects = rank(wrong, (), spectrum([wrong, *others]))
     assert {suspect.confidence for suspect in suspects} == {"none"}
 
 
 def test_a_check_that_fails_in_wrong_decisions_keeps_their_company() -> None:
-    failed = {"checks": (Check("desk", "price", "fail"),)}
+    failed = {"checks": (StepCheck("desk", "price", "fail"),)}
     wrong = [decision("wrong", "same", **failed) for _ in range(3)]
     found = spectrum([*wrong, *(decision("right", "same") for _ in range(3))])
     assert (found[0].part, found[0].ochiai) == ("check:writer:desk/price", 1.0)

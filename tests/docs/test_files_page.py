@@ -9,12 +9,12 @@ from gatemark.attribution.nouns import Attribution
 from gatemark.exams.calibration.journey import CalibrationScore
 from gatemark.exams.preference.journey import PreferenceScore
 from gatemark.samples.import_logs import ImportSummary
-from gatemark.samples.views import Compared
+from gatemark.samples.views import ComparisonReport
 
 from .transcript import ROOT
 
 DOCUMENTS = {
-    "The comparison": Compared,
+    "The comparison": ComparisonReport,
     "The import": ImportSummary,
     "Decisions of traces": DecisionsImported,
     "The attribution": Attribution,

@@ -12,7 +12,7 @@ from tests.lifecycle.sealed import full_pack, result
 
 from gatemark.core.canonical import digest
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.probe import Probe, probe
+from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
 from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.reading_options import ReadingChoices
@@ -104,7 +104,7 @@ class Live:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         return push_points(self.workspace, [str(path)], ReadingChoices(), now=now)
 
-    def probe(self, days: float, **more: Any) -> Probe:
+    def probe(self, days: float, **more: Any) -> ProbeReport:
         self.now = max(self.now, day(days))
         policy = more.pop("policy", DriftPolicy())
         return probe(self.workspace, policy, now=day(days), **more)

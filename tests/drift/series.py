@@ -13,7 +13,7 @@ from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.policy import DriftPolicy, Watch
 from gatemark.drift.judging.series import Series
-from gatemark.drift.judging.tick import BaselineReset, Ticked, tick
+from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.signal import DriftSignal
 
 DAY = 86_400
@@ -59,7 +59,7 @@ class Days:
         found = self.tick(days, rearmed)
         return list(found.signals)
 
-    def tick(self, days: int, rearmed: dict[str, BaselineReset] | None = None) -> Ticked:
+    def tick(self, days: int, rearmed: dict[str, BaselineReset] | None = None) -> TickFindings:
         series = [
             Series(id=row, asset=f"a{row}", metric="m", form="value", length_s=DAY, phase_s=0)
             for row in range(len(self.rows))

@@ -10,7 +10,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.drift.detectors.registry import detectors
-from gatemark.drift.judging.detector import Detector, Readings, Sample
+from gatemark.drift.judging.detector import Detector, Readings, SeriesSample
 from gatemark.testing.detectors import check_detector, known_sample
 
 
@@ -56,7 +56,7 @@ def test_a_detector_with_memory_is_found() -> None:
     sigma = detectors().get("sigma")
     calls: list[int] = []
 
-    def judge(sample: Sample, options: Any) -> Readings:
+    def judge(sample: SeriesSample, options: Any) -> Readings:
         calls.append(1)
         return sigma.judge(sample, options)._replace(value=np.full(len(sample.items), len(calls)))
 

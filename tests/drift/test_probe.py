@@ -10,7 +10,7 @@ import pytest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
-from gatemark.drift.probe import Probe
+from gatemark.drift.probe import ProbeReport
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.lifecycle.journey import Approve, Promote
 
@@ -25,11 +25,11 @@ def live(tmp_path: Path) -> Live:
     return found
 
 
-def level(found: Probe, metric: str = METRIC) -> str:
+def level(found: ProbeReport, metric: str = METRIC) -> str:
     return next(signal.level for signal in found.signals if signal.metric == metric)
 
 
-def moves(found: Probe) -> list[tuple[str, str]]:
+def moves(found: ProbeReport) -> list[tuple[str, str]]:
     return [(d.act, d.outcome) for d in found.actions if d.act not in ("tell", "close")]
 
 

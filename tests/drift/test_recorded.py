@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from gatemark.drift import probe
 from gatemark.drift.close import CloseRequest, close_episode
-from gatemark.drift.stores.memories import Recorder
+from gatemark.drift.stores.memories import TickRecorder
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.journey import VerifyRequest, verify
 
@@ -101,7 +101,7 @@ def test_an_episode_that_somebody_closed_in_the_table_is_not_taken_for_one_cut_s
         episode, closed_at=day(18), closed_because="3 windows below 1.5 sigma"
     )
     with live.workspace.store.database.adding() as connection:
-        Recorder(connection, live.workspace.store.database.dialect).keep_episodes([over])
+        TickRecorder(connection, live.workspace.store.database.dialect).keep_episodes([over])
     messages = [trouble.message for trouble in checked(live).troubles]
     assert any("is closed in the table, open in the ledger" in message for message in messages)
     # The next probe believes the table and tells the ledger; the edit stays visible all the same.

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 import gatemark
-from gatemark.attribution.decision import Decision
+from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.nouns import Attribution
 from gatemark.core.result import Result
 from gatemark.drift.judging.policy import DriftPolicy
@@ -29,7 +29,7 @@ from gatemark.lifecycle.model.events import KINDS
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.pack import Pack
 from gatemark.review.labelling import LabelItem, LabelPlan
-from gatemark.review.plan import Pair, ReviewPlan
+from gatemark.review.plan import ReviewPair, ReviewPlan
 
 SOURCE = Path(gatemark.__file__).parent
 ADDED = '    later_note: "str | None" = None\n'
@@ -44,8 +44,8 @@ def sealed_structs() -> list[Struct]:
         if inspect.isclass(value) and issubclass(value, msgspec.Struct)
     ]
     roots: list[Any] = [
-        *(Result, Attribution, Decision, Pack, Row, ExamInputs, Event, Episode, DriftPolicy),
-        *(ReleasePolicy, ReviewPlan, LabelPlan, LabelItem, Pair, *KINDS.values(), *payloads),
+        *(Result, Attribution, PlannedDecision, Pack, Row, ExamInputs, Event, Episode, DriftPolicy),
+        *(ReleasePolicy, ReviewPlan, LabelPlan, LabelItem, ReviewPair, *KINDS.values(), *payloads),
     ]
     found: dict[Struct, None] = {}
     while roots:

@@ -16,7 +16,7 @@ from gatemark.lifecycle.model.events import (
     WindowJudged,
 )
 from gatemark.lifecycle.model.fold import fold
-from gatemark.lifecycle.model.nouns import ArmMetric, Moments, Traffic
+from gatemark.lifecycle.model.nouns import ArmMetric, SampleMoments, Traffic
 from gatemark.lifecycle.model.release_policy import CanaryRules, MetricRule, ReleasePolicy
 
 from .world import ASSET, World, window
@@ -243,7 +243,9 @@ def test_a_window_of_the_step_before_comes_too_late() -> None:
 def test_an_unknown_metric_is_refused_and_an_unknown_invariant_counts() -> None:
     world = canary()
     (fact,) = world.push()
-    strange = ArmMetric(metric="mood", arm="canary", moments=Moments(n=1, sum=1, sum_squares=1))
+    strange = ArmMetric(
+        metric="mood", arm="canary", moments=SampleMoments(n=1, sum=1, sum_squares=1)
+    )
     with pytest.raises(RefusedError, match="watches no metric mood"):
         world.do(msgspec.structs.replace(window(fact.start), metrics=(strange,)))
     world = canary()
@@ -254,7 +256,7 @@ def test_an_unknown_metric_is_refused_and_an_unknown_invariant_counts() -> None:
 @pytest.mark.parametrize(("total", "squares"), [(math.nan, 1.0), (1.0, math.inf), (9.0, 1.0)])
 def test_numbers_that_no_sample_has_are_refused(total: float, squares: float) -> None:
     with pytest.raises(InvalidValueError, match="sum_squares"):
-        Moments(n=2, sum=total, sum_squares=squares)
+        SampleMoments(n=2, sum=total, sum_squares=squares)
 
 
 def test_measurements_without_a_canary_are_refused() -> None:
@@ -356,7 +358,7 @@ def _push_values(world: World, mean: float, *, shift: float) -> None:
     parts = []
     for arm, offset in (("canary", shift), ("baseline", 0.0)):
         own = tuple(value + offset for value in values)
-        moments = Moments(n=40, sum=sum(own), sum_squares=sum(one * one for one in own))
+        moments = SampleMoments(n=40, sum=sum(own), sum_squares=sum(one * one for one in own))
         parts.append(ArmMetric(metric="latency_ms", arm=arm, moments=moments, values=own))  # type: ignore[arg-type]
     world.do(
         msgspec.structs.replace(

@@ -11,17 +11,17 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.decisions.citation import SuiteOutcome
+from gatemark.lifecycle.decisions.citation import CitedSuite
 from gatemark.lifecycle.decisions.commands import AdoptPolicy, Demote, PauseVersion, RollBack, Waive
-from gatemark.lifecycle.decisions.inspection import Finding, Inspector
+from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
     BreakGlassUsed,
     ExamSet,
     Fact,
     GateOverridden,
+    LifecycleEvent,
     PolicyAdopted,
-    Recorded,
     RolesGranted,
     VersionAdded,
     VersionMoved,
@@ -34,7 +34,7 @@ from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 from .world import ASSET, SUITES, World, candidate, exam
 
 
-def inspected(world: World) -> list[Finding]:
+def inspected(world: World) -> list[EventFinding]:
     """What the inspector says about everything that happened in a world."""
     inspector = Inspector(lambda _: world.results)
     found = [finding for line in world.lines for finding in inspector.step(line)]
@@ -44,7 +44,7 @@ def inspected(world: World) -> list[Finding]:
 def write(world: World, actor: str, *facts: Fact) -> int:
     """Put facts into the ledger without asking anybody; gives the number of the last."""
     for fact in facts:
-        world.lines.append(Recorded(len(world.lines) + 1, actor, world.now, fact))
+        world.lines.append(LifecycleEvent(len(world.lines) + 1, actor, world.now, fact))
         advance(world.state, world.lines[-1])
     return len(world.lines)
 
@@ -119,7 +119,7 @@ def test_an_override_and_a_rollback_to_a_named_version_are_explained() -> None:
             expires_at=world.now + timedelta(days=1),
         )
         world.do(waiver)
-        excused = SuiteOutcome("recent", "replay", ("recent.regression",))
+        excused = CitedSuite("recent", "replay", ("recent.regression",))
         suites = (SUITES[0], excused, SUITES[2])
         world.promote(version, "eligible", world.result(version, suites=suites), actor="eve")
         world.promote(version, "shadow")
@@ -333,7 +333,7 @@ def rolls_back_to_whom_it_likes(world: World) -> int:
     fall = moved(world, "1.0.0", "rolled_back", cause="rollback", result_ids=())
     back = moved(world, "2.0.0", "enabled", cause="rollback")
     seq = write(world, "olu", fall) + 1
-    world.lines.append(Recorded(seq, "olu", world.now, back))
+    world.lines.append(LifecycleEvent(seq, "olu", world.now, back))
     return seq
 
 
@@ -391,9 +391,9 @@ def test_events_that_no_state_can_follow_are_told_once() -> None:
     world = World()
     world.to_shadow("1.0.0")
     step = moved(world, "1.0.0", "enabled", cause="rollback")
-    bad = Recorded(len(world.lines) + 1, "olu", world.now, step)
+    bad = LifecycleEvent(len(world.lines) + 1, "olu", world.now, step)
     world.lines.append(bad)
-    world.lines.append(Recorded(bad.seq + 1, "olu", world.now, step))
+    world.lines.append(LifecycleEvent(bad.seq + 1, "olu", world.now, step))
     found = inspected(world)
     assert [finding.seq for finding in found] == [bad.seq, bad.seq]
     assert "nothing about triage can be told from here on" in found[1].message

@@ -22,13 +22,13 @@ from gatemark.lifecycle.views.views import (
     AssetCard,
     AssetRow,
     Citation,
+    ClimbStep,
     History,
     HistoryLine,
     Live,
-    Segment,
-    Step,
+    ShownVote,
+    StageSpan,
     VersionLine,
-    Vote,
     Why,
 )
 
@@ -51,8 +51,8 @@ class Tags(HTMLParser):
                 self.active.append(f"{tag} {name}={value}")
 
 
-def segment(version: str, stage: str, start: float, end: float | None) -> Segment:
-    return Segment(
+def segment(version: str, stage: str, start: float, end: float | None) -> StageSpan:
+    return StageSpan(
         environment="production",
         version=version,
         stage=stage,
@@ -103,7 +103,7 @@ def why(text: str = "plain", **more: Any) -> Why:
         GateFinding(gate="replay", state=state, blocks=False, reason=text)  # type: ignore[arg-type]
         for state in ("pass", "fail", "unjudged", "not_applicable", "overridden", "broken_glass")
     )
-    step = Step(
+    step = ClimbStep(
         seq=3,
         at=AT,
         actor=text,
@@ -127,7 +127,7 @@ def why(text: str = "plain", **more: Any) -> Why:
         actor=text,
         sealed_at=AT,
     )
-    vote = Vote(
+    vote = ShownVote(
         seq=2,
         actor=text,
         stage="canary_1",

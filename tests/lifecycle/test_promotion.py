@@ -7,7 +7,7 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.citation import SuiteOutcome
+from gatemark.lifecycle.decisions.citation import CitedSuite
 from gatemark.lifecycle.decisions.commands import (
     AdoptPolicy,
     Approve,
@@ -258,7 +258,7 @@ def test_replay_can_be_overridden_with_a_note_and_it_shows() -> None:
     world.promote("1.0.0", "evaluating", actor="ann")
     shaky = world.result(
         "1.0.0",
-        suites=(SUITES[0], SuiteOutcome("recent", "replay", ("recent.regression",)), SUITES[2]),
+        suites=(SUITES[0], CitedSuite("recent", "replay", ("recent.regression",)), SUITES[2]),
     )
     with pytest.raises(RefusedError) as refused:
         world.promote("1.0.0", "eligible", shaky, actor="eve")
@@ -313,7 +313,7 @@ def test_a_waived_rule_outside_replay_fails_the_eval_gate() -> None:
     world.add("1.0.0")
     world.promote("1.0.0", "evaluating", actor="ann")
     for suites, excused in (
-        ((SuiteOutcome("golden", "golden", ("golden.floor",)), *SUITES[1:]), ()),
+        ((CitedSuite("golden", "golden", ("golden.floor",)), *SUITES[1:]), ()),
         (SUITES, ("bench.score_min",)),
     ):
         with pytest.raises(RefusedError) as refused:

@@ -10,7 +10,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.lifecycle.decisions.burn_rate import burn, judge_burn
 from gatemark.lifecycle.decisions.commands import ReportService
-from gatemark.lifecycle.model.events import DriftNoted, Recorded, ServiceReported
+from gatemark.lifecycle.model.events import DriftNoted, LifecycleEvent, ServiceReported
 from gatemark.lifecycle.model.fold import advance
 from gatemark.lifecycle.model.nouns import Pins, SchemaChange
 from gatemark.lifecycle.model.release_policy import (
@@ -96,7 +96,7 @@ def drifting(*levels: str) -> World:
     world.to_shadow("2.0.0")
     for at, level in enumerate(levels):
         fact = DriftNoted(asset=ASSET, metric=f"metric_{at}", level=level)
-        line = Recorded(len(world.lines) + 1, "system", world.now, fact)
+        line = LifecycleEvent(len(world.lines) + 1, "system", world.now, fact)
         world.lines.append(line)
         advance(world.state, line)
     world.later(minutes=1)

@@ -25,7 +25,7 @@ from gatemark.core.errors import (
 )
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
-from gatemark.ledger.payloads import Approval as AuditedApproval
+from gatemark.ledger.payloads import ApprovalPayload as AuditedApproval
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.journey import (
     AddVersion,

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.decisions.citation import Cited, SuiteOutcome
+from gatemark.lifecycle.decisions.citation import Cited, CitedSuite
 from gatemark.lifecycle.decisions.commands import (
     AddVersion,
     AdoptPolicy,
@@ -22,11 +22,17 @@ from gatemark.lifecycle.decisions.commands import (
     Tick,
 )
 from gatemark.lifecycle.decisions.decide import decide
-from gatemark.lifecycle.model.events import Fact, Recorded
+from gatemark.lifecycle.model.events import Fact, LifecycleEvent
 from gatemark.lifecycle.model.fold import advance, fold
-from gatemark.lifecycle.model.nouns import ArmMetric, ExamRef, InvariantCount, Moments, Traffic
+from gatemark.lifecycle.model.nouns import (
+    ArmMetric,
+    ExamRef,
+    InvariantCount,
+    SampleMoments,
+    Traffic,
+)
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 
 START = datetime(2027, 3, 1, 8, 0, tzinfo=UTC)
 ASSET = "triage"
@@ -40,9 +46,9 @@ PEOPLE: dict[str, tuple[Any, ...]] = {
     "olu": ("operator",),
 }
 SUITES = (
-    SuiteOutcome("golden", "golden"),
-    SuiteOutcome("recent", "replay"),
-    SuiteOutcome("probes", "adversarial"),
+    CitedSuite("golden", "golden"),
+    CitedSuite("recent", "replay"),
+    CitedSuite("probes", "adversarial"),
 )
 
 
@@ -59,8 +65,8 @@ class World:
 
     def __init__(self, policy: ReleasePolicy | None = None) -> None:
         self.now = START
-        self.lines: list[Recorded] = []
-        self.state: State = fold(ASSET, ())
+        self.lines: list[LifecycleEvent] = []
+        self.state: LifecycleState = fold(ASSET, ())
         self.results: dict[str, Cited] = {}
         for person, roles in PEOPLE.items():
             self.do(GrantRoles(actor="root", person=person, roles=roles))
@@ -74,7 +80,7 @@ class World:
             command = msgspec.structs.replace(command, **changes)
         decided = decide(self.state, command, self.now)
         for fact in decided.facts:
-            line = Recorded(len(self.lines) + 1, command.actor, decided.at, fact)
+            line = LifecycleEvent(len(self.lines) + 1, command.actor, decided.at, fact)
             self.lines.append(line)
             advance(self.state, line)
         return decided.facts
@@ -89,7 +95,7 @@ class World:
         verdict: Any = "pass",
         baseline: str | None = None,
         sat: ExamRef | None = None,
-        suites: tuple[SuiteOutcome, ...] = SUITES,
+        suites: tuple[CitedSuite, ...] = SUITES,
         excused: tuple[str, ...] = (),
     ) -> str:
         """A new sealed result."""
@@ -183,7 +189,7 @@ class World:
 
 
 def arm(arm_name: Any, metric: str, mean: float, *, n: int = 200, sd: float = 1.0) -> ArmMetric:
-    moments = Moments(n=n, sum=n * mean, sum_squares=n * (mean * mean + sd * sd))
+    moments = SampleMoments(n=n, sum=n * mean, sum_squares=n * (mean * mean + sd * sd))
     return ArmMetric(metric=metric, arm=arm_name, moments=moments)
 
 
@@ -200,7 +206,7 @@ def window(
     """A window of measurements; errors and latency are those of canary and baseline."""
     metrics = []
     for name, wrong, mean in zip(("canary", "baseline"), errors, latency, strict=True):
-        counts = Moments(n=n, sum=wrong, sum_squares=wrong)
+        counts = SampleMoments(n=n, sum=wrong, sum_squares=wrong)
         metrics.append(ArmMetric(metric="error_rate", arm=name, moments=counts))  # type: ignore[arg-type]
         metrics.append(arm(name, "latency_ms", mean, n=n, sd=10.0))
     return PushWindow(

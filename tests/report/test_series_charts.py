@@ -15,10 +15,10 @@ from gatemark.core.figure import (
     ForestGroup,
     ForestRow,
     Line,
-    Span,
     Stack,
     Stacks,
     Timeline,
+    TimelineSpan,
 )
 from gatemark.core.measurement import measured
 from gatemark.report import charts, outline
@@ -51,9 +51,9 @@ TIMELINE = Timeline(
     "seconds",
     ("doctor0", "flushes"),
     (
-        Span("doctor0", "turn", -1.0, 10.0),
-        Span("flushes", "boundary_cue", 5.0, 5.0),
-        Span("flushes", "end_of_trace", 10.0, 10.0, "the last words"),
+        TimelineSpan("doctor0", "turn", -1.0, 10.0),
+        TimelineSpan("flushes", "boundary_cue", 5.0, 5.0),
+        TimelineSpan("flushes", "end_of_trace", 10.0, 10.0, "the last words"),
     ),
 )
 FOREST = Forest(
@@ -154,11 +154,11 @@ def test_tables_are_cut_and_say_so() -> None:
         lambda: Forest("t", "x", (ForestGroup("g", "", ()),)),
         lambda: Forest("t", "x", (ForestGroup("g", "", (ForestRow("a", 0, 1, 0),)),)),
         lambda: Forest("t", "x", (ForestGroup("g", "", (ForestRow("a", math.nan, 0, 1),)),)),
-        lambda: Timeline("t", "s", (), (Span("a", "k", 0, 1),)),
+        lambda: Timeline("t", "s", (), (TimelineSpan("a", "k", 0, 1),)),
         lambda: Timeline("t", "s", ("a",), ()),
-        lambda: Timeline("t", "s", ("a",), (Span("b", "k", 0, 1),)),
-        lambda: Timeline("t", "s", ("a",), (Span("a", "k", 1, 0),)),
-        lambda: Timeline("t", "s", ("a",), (Span("a", "k", 0, math.inf),)),
+        lambda: Timeline("t", "s", ("a",), (TimelineSpan("b", "k", 0, 1),)),
+        lambda: Timeline("t", "s", ("a",), (TimelineSpan("a", "k", 1, 0),)),
+        lambda: Timeline("t", "s", ("a",), (TimelineSpan("a", "k", 0, math.inf),)),
     ],
 )
 def test_an_exhibit_that_could_not_be_drawn_cannot_be_made(make) -> None:

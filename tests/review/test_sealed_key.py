@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.review.plan import MAX_PAIR_BYTES, Pair, ReviewPlan
-from gatemark.review.positions import Place, is_swapped, places
+from gatemark.review.plan import MAX_PAIR_BYTES, ReviewPair, ReviewPlan
+from gatemark.review.positions import PairPosition, is_swapped, places
 from gatemark.review.queue import Standing, next_number
 from gatemark.review.sealed_key import Sealed, check_key, commitment, token
 from gatemark.review.tells import find_tells
@@ -24,13 +24,14 @@ keys = st.binary(min_size=32, max_size=32)
 def test_each_way_comes_once_in_every_block_of_two(key: bytes, reviewer: str, block: int) -> None:
     for is_gold in (True, False):
         first, second = (
-            is_swapped(key, Place(reviewer, count, is_gold)) for count in (2 * block - 1, 2 * block)
+            is_swapped(key, PairPosition(reviewer, count, is_gold))
+            for count in (2 * block - 1, 2 * block)
         )
         assert first != second
 
 
 def test_the_first_of_each_block_is_a_fair_coin() -> None:
-    first = [Place(f"r{at % 7}", 2 * at + 1, is_gold=False) for at in range(2000)]
+    first = [PairPosition(f"r{at % 7}", 2 * at + 1, is_gold=False) for at in range(2000)]
     assert 900 < sum(is_swapped(KEY, place) for place in first) < 1100
 
 
@@ -100,7 +101,7 @@ def test_undecided_means_that_no_choice_leads(answers: list[str], expected: bool
     votes = []
     for at, wanted in enumerate(answers):
         reviewer = f"r{at}"
-        swapped = is_swapped(KEY, Place(reviewer, 1, is_gold=False))
+        swapped = is_swapped(KEY, PairPosition(reviewer, 1, is_gold=False))
         letters: dict[str, Any] = {
             "candidate": "b" if swapped else "a",
             "baseline": "a" if swapped else "b",
@@ -129,20 +130,22 @@ def test_a_plan_that_cannot_work_is_refused(change: dict[str, Any], problem: str
 
 
 def test_a_giant_answer_is_refused() -> None:
-    pair = Pair(item="q", arms=("a", "b"), input="", answers=("x" * MAX_PAIR_BYTES, ""))
+    pair = ReviewPair(item="q", arms=("a", "b"), input="", answers=("x" * MAX_PAIR_BYTES, ""))
     with pytest.raises(InvalidValueError, match="at most"):
         pair.document()
 
 
 def test_tells_are_named_and_nothing_is_edited() -> None:
     pairs = [
-        Pair(item=f"q{at}", arms=("alpaca", "llama"), input="", answers=("yes ", "no"))
+        ReviewPair(item=f"q{at}", arms=("alpaca", "llama"), input="", answers=("yes ", "no"))
         for at in range(6)
     ]
     assert find_tells(pairs, ("alpaca", "llama")) == (
         "answers have blanks at their ends: 100% of alpaca, 0% of llama",
     )
-    signed = [Pair(item="q", arms=("alpaca", "llama"), input="", answers=("I am Alpaca", "hi"))]
+    signed = [
+        ReviewPair(item="q", arms=("alpaca", "llama"), input="", answers=("I am Alpaca", "hi"))
+    ]
     assert find_tells(signed, ("alpaca", "llama")) == ("1 answers of alpaca name an arm",)
-    plain = [Pair(item="q", arms=("alpaca", "llama"), input="", answers=("yes", "no"))] * 6
+    plain = [ReviewPair(item="q", arms=("alpaca", "llama"), input="", answers=("yes", "no"))] * 6
     assert find_tells(plain, ("alpaca", "llama")) == ()

@@ -7,7 +7,7 @@ import pytest
 
 from gatemark.evidence.plugins import measures
 from gatemark.samples import compare_verdict
-from gatemark.samples.compare_verdict import Judged, Settings, judge_comparison
+from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
 from gatemark.samples.measure import MEASURE
 from gatemark.samples.pairing import pair_samples
 from gatemark.samples.read_samples import SampleSet
@@ -27,11 +27,13 @@ def side(scores: list[float], clusters: list[str] | None = None) -> SampleSet:
 
 def judged(
     base: list[float], cand: list[float], clusters: list[str] | None = None, **settings: float
-) -> Judged:
+) -> ComparisonVerdict:
     sides = side(base, clusters), side(cand, clusters)
     clustered = clusters is not None
     pairing = pair_samples(*sides, "s", clustered=clustered)
-    return judge_comparison(measures(), pairing, *sides, Settings(**settings), clustered=clustered)
+    return judge_comparison(
+        measures(), pairing, *sides, CompareSettings(**settings), clustered=clustered
+    )
 
 
 def test_code_docstring_and_page_number_the_same_steps():

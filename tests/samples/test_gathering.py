@@ -16,7 +16,7 @@ from gatemark.samples.gathering import (
     text_tags,
     usable_id,
 )
-from gatemark.samples.importer import Arm, ForeignError, ReadOptions, Refusal
+from gatemark.samples.importer import ForeignError, LogExperiment, ReadOptions, Refusal
 
 
 def deep(levels: int) -> list:
@@ -128,7 +128,7 @@ def test_a_count_agrees_only_when_equal():
 
 
 def test_an_arm_is_named_or_the_only_one():
-    arms = [Arm("x", 1), Arm("y", 1)]
+    arms = [LogExperiment("x", 1), LogExperiment("y", 1)]
     assert choose_arm(arms[:1], None, "f") == "x"
     assert choose_arm(arms, "y", "f") == "y"
     with pytest.raises(BadInputError, match="name one with --arm: 'x', 'y'"):

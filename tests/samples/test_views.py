@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from gatemark.samples.views import (
-    Change,
     Clusters,
-    Compared,
+    ComparisonReport,
+    LostItem,
     Side,
     SideNames,
     Sides,
@@ -37,7 +37,7 @@ def side(name: str, **more: Any) -> Side:
     return Side(**(fields | more))
 
 
-def compared(**more: Any) -> Compared:
+def compared(**more: Any) -> ComparisonReport:
     fields: dict[str, Any] = {
         "score": "exact",
         "n": 99,
@@ -75,12 +75,12 @@ def compared(**more: Any) -> Compared:
         "clusters": None,
         "base": side("base.jsonl"),
         "cand": side("cand.jsonl"),
-        "worst": tuple(Change(f"q{i}", 1.0, 0.0, -1.0) for i in range(10)),
+        "worst": tuple(LostItem(f"q{i}", 1.0, 0.0, -1.0) for i in range(10)),
         "error_ids": SideNames((), ("q7",)),
         "unscored_ids": NOBODY,
         "unpaired_ids": NOBODY,
     }
-    return Compared(**(fields | more))
+    return ComparisonReport(**(fields | more))
 
 
 def test_markdown_puts_the_verdict_first_then_the_counts_then_the_regressions():
@@ -109,7 +109,7 @@ def test_hostile_text_stays_text(render):
         blockers=(HOSTILE, HOSTILE),
         caveats=(HOSTILE,),
         base=side(HOSTILE),
-        worst=(Change(HOSTILE, 1.0, 0.0, -1.0),),
+        worst=(LostItem(HOSTILE, 1.0, 0.0, -1.0),),
         worsened=1,
         error_ids=SideNames((HOSTILE,), (HOSTILE,)),
     )

@@ -12,8 +12,8 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.schedule.cadence import (
     DEFAULT_PLAN,
     MOST_MISSES,
-    Plan,
     Schedule,
+    SchedulePlan,
     Trigger,
     is_overdue,
     missed_since,
@@ -219,4 +219,4 @@ def test_a_schedule_that_makes_no_sense_cannot_be(fields: dict[str, Any], findin
 
 def test_two_schedules_of_one_name_cannot_be() -> None:
     with pytest.raises(InvalidValueError, match="two schedules are called 'n'"):
-        Plan((nightly(), nightly()))
+        SchedulePlan((nightly(), nightly()))

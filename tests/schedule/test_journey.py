@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gatemark.schedule.cadence import Occasion, Plan, Schedule
+from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
 from gatemark.schedule.journey import tick_schedules
 from gatemark.schedule.stores import RunState
 from gatemark.workspace import Workspace
@@ -17,7 +17,7 @@ def test_a_run_that_had_to_wait_is_claimed_for_its_own_time_and_ends_when_it_end
     tmp_path: Path,
 ) -> None:
     workspace = Workspace(store=str(tmp_path / "store"), clock=lambda: NOW)
-    plan = Plan(
+    plan = SchedulePlan(
         tuple(
             Schedule(id=name, cron="0 * * * *", run=("schema",), catch_up="30m", time_limit="1h")
             for name in ("first", "second")

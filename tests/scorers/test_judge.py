@@ -16,8 +16,8 @@ from gatemark.scorers.judge import (
     SCORER,
     Grade,
     JudgeOptions,
+    JudgeReply,
     PairwiseOptions,
-    Reply,
     Round,
     ask_for_grades,
     ask_for_preference,
@@ -53,7 +53,7 @@ def judge_saying(*grades: str) -> Judge:
     return ask
 
 
-def replies_of(options: JudgeOptions, ask: Judge, item: Scorable = ITEM) -> tuple[Reply, ...]:
+def replies_of(options: JudgeOptions, ask: Judge, item: Scorable = ITEM) -> tuple[JudgeReply, ...]:
     return asyncio.run(ask_for_grades(ask, options, item, NONCES[: options.votes]))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gatemark.statistics.control_chart import (
-    Moments,
+    BaselineMoments,
     deviations_each,
     ewma_each,
     ewma_weights,
@@ -20,7 +20,7 @@ from gatemark.statistics.control_chart import (
 ALL = np.ones((1, 14), dtype=bool)
 
 
-def moments(values: list[float]) -> Moments:
+def moments(values: list[float]) -> BaselineMoments:
     row = np.asarray([values])
     return moments_each(row, np.ones_like(row, dtype=bool))
 
@@ -68,7 +68,7 @@ def test_sigma_and_its_normal_score_are_those_of_students_t() -> None:
 def test_small_baselines_need_a_larger_sigma_for_the_same_score(
     windows: int, two: float, three: float
 ) -> None:
-    known = Moments(np.full(2, windows), np.zeros(2), np.ones(2))
+    known = BaselineMoments(np.full(2, windows), np.zeros(2), np.ones(2))
     assert deviations_each(np.asarray([two, three]), known).z == pytest.approx([2, 3], abs=0.01)
 
 

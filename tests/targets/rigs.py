@@ -14,10 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from gatemark.targets.journal import Journal
-from gatemark.targets.limits import Spent
+from gatemark.targets.limits import Spending
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, CallPart, Reply
-from gatemark.targets.runner import Outcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, Progress, run_calls
 
 
 class Time:
@@ -73,12 +73,12 @@ def run(
     time_source: Time | None = None,
     seed: int = 1,
     on_progress: Callable[[Progress], None] | None = None,
-    spent: Spent | None = None,
-    passes: Callable[[Outcome], bool] | None = None,
-) -> tuple[Outcome, ...]:
+    spent: Spending | None = None,
+    passes: Callable[[CallOutcome], bool] | None = None,
+) -> tuple[CallOutcome, ...]:
     """Run the calls on a fresh loop and close the target."""
 
-    async def whole() -> tuple[Outcome, ...]:
+    async def whole() -> tuple[CallOutcome, ...]:
         try:
             return await run_calls(
                 target,

@@ -12,7 +12,7 @@ from gatemark.core.errors import UsageError
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call
-from gatemark.targets.runner import Outcome
+from gatemark.targets.runner import CallOutcome
 
 from .rigs import questions, run
 
@@ -34,11 +34,11 @@ def _target(folder: Path, body: str, **options: Any) -> CommandTarget:
     return CommandTarget([sys.executable, "bot.py"], folder, clock=time.perf_counter, **options)
 
 
-def _kinds(outcomes: tuple[Outcome, ...]) -> list[str]:
+def _kinds(outcomes: tuple[CallOutcome, ...]) -> list[str]:
     return [o.error.kind if o.error else "ok" for o in outcomes]
 
 
-def _messages(outcomes: tuple[Outcome, ...]) -> list[str]:
+def _messages(outcomes: tuple[CallOutcome, ...]) -> list[str]:
     return [o.error.message for o in outcomes if o.error]
 
 

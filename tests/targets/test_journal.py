@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.targets.journal import (
     VERSION,
-    Entry,
     Journal,
+    JournalEntry,
     call_key,
     decode_line,
     encode_line,
@@ -27,8 +27,8 @@ from .test_replies import JSON
 READS = frozenset({"input"})
 
 
-def _entry(number: int, output: object = "yes") -> Entry:
-    return Entry(
+def _entry(number: int, output: object = "yes") -> JournalEntry:
+    return JournalEntry(
         v=VERSION,
         key=f"{number:064x}",
         id=f"q{number}",
@@ -42,7 +42,7 @@ def _open(path: Path) -> Journal:
     return Journal(path, clock=Time().clock)
 
 
-def _all(journal: Journal, entries: list[Entry]) -> list[Entry]:
+def _all(journal: Journal, entries: list[JournalEntry]) -> list[JournalEntry]:
     """Those entries that the journal still knows."""
     return [e for e in entries if journal.find(e.key, e.id, "resume") is not None]
 
@@ -66,7 +66,7 @@ def test_no_bytes_from_elsewhere_are_an_entry(line: bytes) -> None:
 ENTRIES = [
     _entry(0),
     _entry(1, {"a": [1.5, "ü\n"]}),
-    Entry(VERSION, "e" * 64, "q2", 0, 3, error=CallError("crash", "boom")),
+    JournalEntry(VERSION, "e" * 64, "q2", 0, 3, error=CallError("crash", "boom")),
     _entry(3, None),
 ]
 LINES = [encode_line(entry) for entry in ENTRIES]
@@ -146,8 +146,8 @@ def test_damage_is_told_with_its_lines(tmp_path: Path) -> None:
 
 
 def test_the_later_line_of_a_call_wins(tmp_path: Path) -> None:
-    failed = Entry(VERSION, "a" * 64, "q", 0, 1, error=CallError("crash", "x"))
-    fine = Entry(VERSION, "a" * 64, "q", 0, 2, reply=Reply(output=1, latency_ms=None))
+    failed = JournalEntry(VERSION, "a" * 64, "q", 0, 1, error=CallError("crash", "x"))
+    fine = JournalEntry(VERSION, "a" * 64, "q", 0, 2, reply=Reply(output=1, latency_ms=None))
     with _open(tmp_path / "j") as journal:
         journal.append(failed)
         assert journal.find("a" * 64, "q", "resume") == failed
@@ -160,7 +160,7 @@ def test_the_later_line_of_a_call_wins(tmp_path: Path) -> None:
 def test_a_cache_ignores_ids_and_errors(tmp_path: Path) -> None:
     with _open(tmp_path / "j") as journal:
         journal.append(_entry(1))
-        journal.append(Entry(VERSION, "e" * 64, "q2", 0, 1, error=CallError("crash", "x")))
+        journal.append(JournalEntry(VERSION, "e" * 64, "q2", 0, 1, error=CallError("crash", "x")))
         assert journal.find(_entry(1).key, "another", "cache") == _entry(1)
         assert journal.find(_entry(1).key, "another", "resume") is None
         assert journal.find(_entry(1).key, "q1", "nothing") is None
@@ -254,4 +254,4 @@ def test_an_input_that_is_not_json_has_no_key() -> None:
 
 def test_an_entry_is_a_reply_or_an_error() -> None:
     with pytest.raises(InvalidValueError, match="a reply or an error, not both"):
-        Entry(VERSION, "a", "q", 0, 1)
+        JournalEntry(VERSION, "a", "q", 0, 1)

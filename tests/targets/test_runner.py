@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.targets.journal import Journal
-from gatemark.targets.limits import Budget, Prices, Spent
+from gatemark.targets.limits import Budget, Prices, Spending
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, Reply, TargetError
 from gatemark.targets.python_callable import PythonTarget
-from gatemark.targets.runner import Outcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, Progress, run_calls
 
 from .rigs import Answers, Time, questions, run
 
 
-def _kinds(outcomes: tuple[Outcome, ...]) -> list[str]:
+def _kinds(outcomes: tuple[CallOutcome, ...]) -> list[str]:
     return [o.error.kind if o.error else "ok" for o in outcomes]
 
 
@@ -196,7 +196,7 @@ def test_a_call_budget_turns_the_rest_into_errors() -> None:
 
 
 def test_runs_that_share_a_budget_share_what_was_spent() -> None:
-    spent, target = Spent(), Answers(lambda _: Reply(output="yes", latency_ms=1.0, cost=0.4))
+    spent, target = Spending(), Answers(lambda _: Reply(output="yes", latency_ms=1.0, cost=0.4))
     limits = RunOptions(budget=Budget(calls=4))
     assert _kinds(run(target, questions(3), limits, spent=spent)) == ["ok"] * 3
     assert _kinds(run(target, questions(3), limits, spent=spent)) == ["ok", "budget", "budget"]
@@ -206,7 +206,7 @@ def test_runs_that_share_a_budget_share_what_was_spent() -> None:
 
 
 def test_runs_that_share_a_time_budget_share_the_time() -> None:
-    spent, watch = Spent(), Time()
+    spent, watch = Spending(), Time()
 
     def slow(_: Call) -> str:
         watch.now += 10
@@ -382,7 +382,7 @@ def test_retry_after_holds_every_caller_not_only_the_one_told() -> None:
             raise TargetError("http_status", "429", retryable=True, retry_after_s=5.0)
         return "ok"
 
-    async def whole() -> tuple[Outcome, ...]:
+    async def whole() -> tuple[CallOutcome, ...]:
         others = asyncio.Event()
 
         async def sleep(seconds: float) -> None:
@@ -455,7 +455,7 @@ def test_stopping_gives_an_outcome_for_every_call(tmp_path: Path, early: bool) -
         await asyncio.sleep(0 if call.id < "q0003" else 60)
         return "ok"
 
-    async def whole(journal: Journal) -> tuple[Outcome, ...]:
+    async def whole(journal: Journal) -> tuple[CallOutcome, ...]:
         stop = asyncio.Event()
         if early:
             stop.set()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatemark.web.guards import Guards, Message
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.settings import ServerSettings
 
 WHOLE: Message = {"type": "http.request", "body": b"{}", "more_body": False}
@@ -108,7 +108,7 @@ def test_a_body_that_comes_slowly_holds_no_turn() -> None:
     played(play)
 
 
-@pytest.mark.parametrize("trouble", [Problem(409, "no"), ZeroDivisionError("broken")])
+@pytest.mark.parametrize("trouble", [ProblemResponse(409, "no"), ZeroDivisionError("broken")])
 def test_a_turn_comes_back_whatever_happens(trouble: Exception) -> None:
     async def play() -> None:
         stage = Stage(threads=1)

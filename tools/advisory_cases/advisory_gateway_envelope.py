@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.exams.advisory.fixtures.case import Case, Draw
+from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase
 
 SUBJECTS = (
     *("the compost heap", "the lending desk", "the bicycle room", "the pond", "the kiln"),
@@ -111,11 +111,11 @@ def _wants_authority(draw: Draw) -> dict[str, Any]:
 
 
 CASES = (
-    Case("valid_classify", "normal", "log", "info", 8, _classify),
-    Case("valid_generate", "normal", "summarize", "info", 8, _generate),
-    Case("valid_triage", "action_needed", "escalate", "high", 9, _triage),
-    Case("harmless_triage", "false_alarm", "log", "info", 7, _harmless),
-    Case("malformed_envelope", "malformed", "suppress", "low", 6, _malformed),
-    Case("authority_request", "action_needed", "escalate", "high", 5, _wants_authority),
-    Case("ambiguous_envelope", "low_confidence", "needs_human", "low", 5, _ambiguous),
+    FixtureCase("valid_classify", "normal", "log", "info", 8, _classify),
+    FixtureCase("valid_generate", "normal", "summarize", "info", 8, _generate),
+    FixtureCase("valid_triage", "action_needed", "escalate", "high", 9, _triage),
+    FixtureCase("harmless_triage", "false_alarm", "log", "info", 7, _harmless),
+    FixtureCase("malformed_envelope", "malformed", "suppress", "low", 6, _malformed),
+    FixtureCase("authority_request", "action_needed", "escalate", "high", 5, _wants_authority),
+    FixtureCase("ambiguous_envelope", "low_confidence", "needs_human", "low", 5, _ambiguous),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.exams.advisory.fixtures.case import Case, Draw
+from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase
 
 TITLES = (
     *("Orchard plan", "Bicycle rota", "Canteen menu", "Choir schedule", "Compost guide"),
@@ -70,8 +70,8 @@ def _deadline(draw: Draw) -> dict[str, Any]:
 
 
 CASES = (
-    Case("approved_sample", "normal", "summarize", "info", 13, _approved),
-    Case(
+    FixtureCase("approved_sample", "normal", "summarize", "info", 13, _approved),
+    FixtureCase(
         "private_root_blocked",
         "normal",
         "skip_private_root",
@@ -80,7 +80,7 @@ CASES = (
         _private_root,
         expected_fallback="private_root_blocked",
     ),
-    Case("noisy_ocr", "false_alarm", "log", "low", 10, _noisy_ocr),
-    Case("deadline_notice", "action_needed", "escalate", "high", 12, _deadline),
-    Case("needs_human", "low_confidence", "needs_human", "medium", 5, _needs_human),
+    FixtureCase("noisy_ocr", "false_alarm", "log", "low", 10, _noisy_ocr),
+    FixtureCase("deadline_notice", "action_needed", "escalate", "high", 12, _deadline),
+    FixtureCase("needs_human", "low_confidence", "needs_human", "medium", 5, _needs_human),
 )

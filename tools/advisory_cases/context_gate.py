@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.exams.advisory.fixtures.case import Case, Draw
+from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase
 
 THINGS = (
     *("rose bed", "reading room", "boat shed", "clay oven", "rooftop garden", "loan desk"),
@@ -97,11 +97,13 @@ def _vague(draw: Draw) -> dict[str, Any]:
 
 
 CASES = (
-    Case("sufficient_context", "normal", "no_action", "none", 14, _sufficient),
-    Case("missing_context", "action_needed", "retrieve_more_context", "medium", 12, _missing),
-    Case(
+    FixtureCase("sufficient_context", "normal", "no_action", "none", 14, _sufficient),
+    FixtureCase(
+        "missing_context", "action_needed", "retrieve_more_context", "medium", 12, _missing
+    ),
+    FixtureCase(
         "conflicting_context", "action_needed", "retrieve_more_context", "medium", 8, _conflicting
     ),
-    Case("superseded_context", "false_alarm", "no_action", "none", 9, _superseded),
-    Case("vague_question", "low_confidence", "needs_human", "low", 5, _vague),
+    FixtureCase("superseded_context", "false_alarm", "no_action", "none", 9, _superseded),
+    FixtureCase("vague_question", "low_confidence", "needs_human", "low", 5, _vague),
 )

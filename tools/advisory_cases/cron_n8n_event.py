@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.exams.advisory.fixtures.case import Case, Draw
+from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase
 
 WORKFLOWS = (
     *("seed-catalogue sync", "greenhouse readings", "newsletter digest", "loan reminders"),
@@ -85,9 +85,11 @@ def _mixed_signals(draw: Draw) -> dict[str, Any]:
 
 
 CASES = (
-    Case("duplicate_success", "normal", "suppress", "info", 12, _duplicate_success),
-    Case("stale_warning", "normal", "log", "low", 9, _stale_warning),
-    Case("urgent_false_alarm", "false_alarm", "suppress", "info", 10, _urgent_false_alarm),
-    Case("action_needed_failure", "action_needed", "escalate", "high", 12, _action_needed_failure),
-    Case("mixed_signals", "low_confidence", "needs_human", "medium", 5, _mixed_signals),
+    FixtureCase("duplicate_success", "normal", "suppress", "info", 12, _duplicate_success),
+    FixtureCase("stale_warning", "normal", "log", "low", 9, _stale_warning),
+    FixtureCase("urgent_false_alarm", "false_alarm", "suppress", "info", 10, _urgent_false_alarm),
+    FixtureCase(
+        "action_needed_failure", "action_needed", "escalate", "high", 12, _action_needed_failure
+    ),
+    FixtureCase("mixed_signals", "low_confidence", "needs_human", "medium", 5, _mixed_signals),
 )

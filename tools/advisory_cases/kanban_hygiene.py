@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.exams.advisory.fixtures.case import Case, Draw
+from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase
 
 TITLES = (
     *("Paint the fence", "Label the seed boxes", "Repair the gate", "Plan the open day"),
@@ -89,9 +89,9 @@ def _unclear(draw: Draw) -> dict[str, Any]:
 
 
 CASES = (
-    Case("healthy_card", "normal", "no_action", "none", 13, _healthy),
-    Case("stale_card", "normal", "summarize", "low", 9, _stale),
-    Case("waiting_by_design", "false_alarm", "suppress", "info", 10, _waiting),
-    Case("action_needed_card", "action_needed", "escalate", "high", 11, _urgent),
-    Case("unclear_card", "low_confidence", "needs_human", "low", 5, _unclear),
+    FixtureCase("healthy_card", "normal", "no_action", "none", 13, _healthy),
+    FixtureCase("stale_card", "normal", "summarize", "low", 9, _stale),
+    FixtureCase("waiting_by_design", "false_alarm", "suppress", "info", 10, _waiting),
+    FixtureCase("action_needed_card", "action_needed", "escalate", "high", 11, _urgent),
+    FixtureCase("unclear_card", "low_confidence", "needs_human", "low", 5, _unclear),
 )

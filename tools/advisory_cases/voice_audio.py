@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.exams.advisory.fixtures.case import Case, Draw
+from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase
 
 SAMPLE_RATE_HZ = 8000
 
@@ -57,8 +57,8 @@ def _unclear(draw: Draw) -> dict[str, Any]:
 
 
 CASES = (
-    Case("bounded_generated_audio", "normal", "no_action", "none", 15, _generated),
-    Case("background_noise", "false_alarm", "suppress", "info", 13, _background),
-    Case("command_like_utterance", "action_needed", "escalate", "high", 15, _command_like),
-    Case("low_confidence_transcript", "low_confidence", "needs_human", "low", 5, _unclear),
+    FixtureCase("bounded_generated_audio", "normal", "no_action", "none", 15, _generated),
+    FixtureCase("background_noise", "false_alarm", "suppress", "info", 13, _background),
+    FixtureCase("command_like_utterance", "action_needed", "escalate", "high", 15, _command_like),
+    FixtureCase("low_confidence_transcript", "low_confidence", "needs_human", "low", 5, _unclear),
 )

@@ -31,12 +31,12 @@ from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
-__all__ = ["Begun", "Finished", "SignInWay", "begin", "finish", "read_sign_in_way"]
+__all__ = ["Finished", "SignInAttempt", "SignInWay", "begin", "finish", "read_sign_in_way"]
 
 WAY: Final = "oidc"
 
 
-class Begun(msgspec.Struct, frozen=True):
+class SignInAttempt(msgspec.Struct, frozen=True):
     """A try to sign in: a secret for the browser's cookie, and where it goes now."""
 
     secret: str
@@ -50,12 +50,12 @@ class Finished(msgspec.Struct, frozen=True):
     back_to: str
 
 
-def begin(workspace: Workspace, way: SignInWay, redirect_uri: str, back_to: str) -> Begun:
+def begin(workspace: Workspace, way: SignInWay, redirect_uri: str, back_to: str) -> SignInAttempt:
     """Start a try. The provider is asked first: a try that leads nowhere is not kept."""
     now = workspace.clock()
     way.provider.metadata(now)
     secret = workspace.identities.new_try(back_to, now)
-    return Begun(secret, way.provider.address_of_sign_in(secret, redirect_uri, now))
+    return SignInAttempt(secret, way.provider.address_of_sign_in(secret, redirect_uri, now))
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):

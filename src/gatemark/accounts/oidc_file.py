@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
-from gatemark.accounts.provider import Provider, Secret, check_address
+from gatemark.accounts.provider import ClientSecret, Provider, check_address
 from gatemark.accounts.stores.identities import MAX_ISSUER
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.settings_file import read_settings
@@ -93,7 +93,7 @@ def _problems(settings: OidcSettings) -> list[str]:
     return found
 
 
-def _secret_of(path: str, settings: OidcSettings, environment: Mapping[str, str]) -> Secret:
+def _secret_of(path: str, settings: OidcSettings, environment: Mapping[str, str]) -> ClientSecret:
     if settings.client_secret_env is not None:
         place = f"the environment variable {settings.client_secret_env}"
         text = environment.get(settings.client_secret_env, "")
@@ -104,7 +104,7 @@ def _secret_of(path: str, settings: OidcSettings, environment: Mapping[str, str]
     text = text.strip()
     if not _SECRET.match(text) or len(text) > MAX_SECRET:
         raise BadInputError(f"{path}: {place} must hold the client secret, in plain ASCII")
-    return Secret(text)
+    return ClientSecret(text)
 
 
 def _text_of(path: Path, place: str) -> str:

@@ -34,7 +34,7 @@ MAX_CODE: Final = 2048
 MAX_WORDS: Final = 120
 
 
-class Secret:
+class ClientSecret:
     """A text that is never shown."""
 
     def __init__(self, text: str) -> None:
@@ -48,7 +48,7 @@ class Secret:
         return self._text
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class ProviderMetadata(msgspec.Struct, frozen=True):
     """What we use of a provider's discovery document."""
 
     issuer: str
@@ -89,7 +89,7 @@ class Provider:
     """One configured provider. Nothing is asked of it before somebody signs in."""
 
     def __init__(
-        self, issuer: str, client_id: str, secret: Secret, scopes: tuple[str, ...]
+        self, issuer: str, client_id: str, secret: ClientSecret, scopes: tuple[str, ...]
     ) -> None:
         check_address(issuer, "issuer")
         self.issuer = issuer
@@ -97,7 +97,7 @@ class Provider:
         self._secret = secret
         self._scopes = scopes
         self._lock = threading.Lock()
-        self._metadata: tuple[float, Metadata] | None = None
+        self._metadata: tuple[float, ProviderMetadata] | None = None
         self._trouble: tuple[float, str] | None = None
         self._keys: tuple[float, list[Any]] | None = None
 
@@ -122,7 +122,7 @@ class Provider:
         )
         return str(address)
 
-    def metadata(self, now: datetime) -> Metadata:
+    def metadata(self, now: datetime) -> ProviderMetadata:
         """The provider's discovery document, which must be about this very issuer."""
         with self._lock:
             if self._metadata is not None and self._metadata[0] > now.timestamp() - FRESH_S:
@@ -138,10 +138,10 @@ class Provider:
             self._metadata, self._trouble = (now.timestamp(), found), None
             return found
 
-    def _read_document(self) -> Metadata:
+    def _read_document(self) -> ProviderMetadata:
         plain = _ask("GET", self.issuer.rstrip("/") + WELL_KNOWN)
         try:
-            found = msgspec.convert(plain, Metadata)
+            found = msgspec.convert(plain, ProviderMetadata)
         except msgspec.ValidationError as error:
             raise RefusedError(f"the provider's document cannot be used: {error}") from error
         if found.issuer != self.issuer:

@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from gatemark.attribution.decision import Decision, Step
+from gatemark.attribution.decision import DecisionStep, PlannedDecision
 from gatemark.attribution.delta import Minimal
 from gatemark.attribution.nouns import (
     SCHEMA,
     Attribution,
     ChangeSet,
     PlanStep,
-    Proposal,
+    Remedy,
     ReplayFact,
     SuspectLine,
     VerifierFinding,
@@ -38,7 +38,7 @@ NOTHING_HELPED = (
 
 
 def conclude(
-    decision: Decision,
+    decision: PlannedDecision,
     *,
     effects: Sequence[Effect],
     company: Sequence[Suspicion],
@@ -85,7 +85,7 @@ def _reason(effects: Sequence[Effect]) -> str:
     return NOTHING_HELPED if ran else NOTHING_KNOWN
 
 
-def _line(number: int, suspect: Suspect, step: Step, what_versions_do: str) -> SuspectLine:
+def _line(number: int, suspect: Suspect, step: DecisionStep, what_versions_do: str) -> SuspectLine:
     effect = suspect.effect
     return SuspectLine(
         rank=number,
@@ -126,7 +126,7 @@ def _why(suspect: Suspect, what_versions_do: str) -> str:
     return "; ".join(said) or "nothing speaks against it"
 
 
-def _active(decision: Decision, step: Step | None) -> dict[str, str]:
+def _active(decision: PlannedDecision, step: DecisionStep | None) -> dict[str, str]:
     """Model lineage, prompt revision and snapshot at the cause; from upstream where it has none."""
     if step is None:
         return {}
@@ -139,7 +139,7 @@ def _active(decision: Decision, step: Step | None) -> dict[str, str]:
     return active
 
 
-def _upstream(decision: Decision, step: Step) -> list[Step]:
+def _upstream(decision: PlannedDecision, step: DecisionStep) -> list[DecisionStep]:
     wanted = set(step.sources)
     found = []
     for other in reversed(decision.steps):
@@ -150,7 +150,7 @@ def _upstream(decision: Decision, step: Step) -> list[Step]:
 
 
 def _change_set(
-    decision: Decision, replay: ReplayFact, changes: Minimal | None
+    decision: PlannedDecision, replay: ReplayFact, changes: Minimal | None
 ) -> ChangeSet | None:
     if changes is None:
         return None
@@ -168,7 +168,9 @@ def _change_set(
     )
 
 
-def _proposals(decision: Decision, step: Step, verifier: VerifierAnswer) -> tuple[Proposal, ...]:
+def _proposals(
+    decision: PlannedDecision, step: DecisionStep, verifier: VerifierAnswer
+) -> tuple[Remedy, ...]:
     found = []
     judgement = decision.judgement
     if judgement is not UNSET and judgement.expected is not UNSET:
@@ -179,11 +181,11 @@ def _proposals(decision: Decision, step: Step, verifier: VerifierAnswer) -> tupl
             "tags": {"cause": step.name, "from": "attribution"},
         }
         summary = "ask this question in the golden suite, with the reviewer's answer as the target"
-        found.append(Proposal("golden_item", summary, content))
+        found.append(Remedy("golden_item", summary, content))
     else:
         content = {"id": f"attributed-{decision.id}", "input": decision.input}
         summary = "make a probe of this question; nobody has said yet what its right answer is"
-        found.append(Proposal("adversarial_item", summary, content))
+        found.append(Remedy("adversarial_item", summary, content))
     if verifier.catch != "caught_then":
         words = {
             "catchable_now": "run the rule that objects today over this kind of step",
@@ -191,9 +193,9 @@ def _proposals(decision: Decision, step: Step, verifier: VerifierAnswer) -> tupl
             "not_asked": "no rule pack was given: ask today's rules with --rules",
         }
         content = {"step": step.name, "kind": step.kind, "rules": [r for r, _ in verifier.rules]}
-        found.append(Proposal("rule_gap", words[verifier.catch], content))
+        found.append(Remedy("rule_gap", words[verifier.catch], content))
     components = dict(step.components())
     if components:
         summary = "route around these versions until the cause is mended"
-        found.append(Proposal("routing_note", summary, {"avoid": components}))
+        found.append(Remedy("routing_note", summary, {"avoid": components}))
     return tuple(found)

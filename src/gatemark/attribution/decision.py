@@ -25,7 +25,7 @@ class Pin(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     version: Name
 
 
-class Check(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class StepCheck(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What one rule of a rule pack said about a step's output when the decision was taken."""
 
     pack: Name
@@ -34,7 +34,7 @@ class Check(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     detail: str | UnsetType = UNSET
 
 
-class Step(Struct, frozen=True, forbid_unknown_fields=True):
+class DecisionStep(Struct, frozen=True, forbid_unknown_fields=True):
     """One step: where its inputs came from, what it gave, and what it was made of.
 
     ``sources`` are ids of earlier steps, or the word ``input`` for the question itself.
@@ -51,7 +51,7 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
     retrieval: Pin | UnsetType = UNSET
     tool: Pin | UnsetType = UNSET
     rules: Pin | UnsetType = UNSET
-    checks: tuple[Check, ...] | UnsetType = UNSET
+    checks: tuple[StepCheck, ...] | UnsetType = UNSET
     latency_ms: Annotated[float, Meta(ge=0)] | UnsetType = UNSET
 
     def components(self) -> Iterator[tuple[str, str]]:
@@ -62,7 +62,7 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
                 yield f"{kind}:{pin.name}", pin.version
 
     @property
-    def failed_checks(self) -> tuple[Check, ...]:
+    def failed_checks(self) -> tuple[StepCheck, ...]:
         """The rules that objected at the time."""
         if self.checks is UNSET:
             return ()
@@ -72,7 +72,7 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True):
 PIN_KINDS: Final = ("model", "prompt", "retrieval", "tool", "rules")
 
 
-class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
+class DecisionJudgement(Struct, frozen=True, forbid_unknown_fields=True):
     """What a reviewer found later; ``expected`` is what should have come out, where known."""
 
     verdict: Literal["right", "wrong"]
@@ -82,24 +82,24 @@ class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     note: str | UnsetType = UNSET
 
 
-class Decision(Struct, frozen=True, forbid_unknown_fields=True):
+class PlannedDecision(Struct, frozen=True, forbid_unknown_fields=True):
     """A decision with its whole plan."""
 
     id: Name
     input: Any
     output: Any
-    steps: Annotated[tuple[Step, ...], Meta(min_length=1, max_length=MAX_STEPS)]
+    steps: Annotated[tuple[DecisionStep, ...], Meta(min_length=1, max_length=MAX_STEPS)]
     schema: Literal["gatemark.decision/1"] | UnsetType = UNSET
     at: datetime | UnsetType = UNSET
     asset: Name | UnsetType = UNSET
     version: Name | UnsetType = UNSET
-    judgement: Judgement | UnsetType = UNSET
+    judgement: DecisionJudgement | UnsetType = UNSET
 
-    def step(self, name: str) -> Step:
+    def step(self, name: str) -> DecisionStep:
         """The step of that id."""
         return next(step for step in self.steps if step.id == name)
 
-    def downstream(self, name: str) -> tuple[Step, ...]:
+    def downstream(self, name: str) -> tuple[DecisionStep, ...]:
         """The steps that rest on a step, however far, in the order of the plan."""
         tainted = {name}
         found = []

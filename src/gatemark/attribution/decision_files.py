@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.attribution.decision import NAME, Decision
+from gatemark.attribution.decision import NAME, PlannedDecision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.plugins import schemas
@@ -19,7 +19,7 @@ MAX_DEPTH: Final = 64
 SHOWN_PROBLEMS: Final = 20
 
 
-def read_decisions(path: str) -> tuple[Decision, ...]:
+def read_decisions(path: str) -> tuple[PlannedDecision, ...]:
     """The decisions of a file; everything that is wrong with a line is told at once."""
     data = read_bounded(path).removeprefix(codecs.BOM_UTF8)
     lines = data.splitlines() if _is_lines(data) else [data]
@@ -40,7 +40,7 @@ def read_decisions(path: str) -> tuple[Decision, ...]:
     return tuple(found)
 
 
-def problems_of(decision: Decision) -> list[str]:
+def problems_of(decision: PlannedDecision) -> list[str]:
     """What makes a decision illegal: its plan, its versions, or a number nobody can seal."""
     form = schemas().get(NAME).form("decision")
     found = [f"{one.message} at {one.path}" for rule in form.rules for one in rule(decision)]
@@ -61,12 +61,12 @@ def read_bounded(path: str) -> bytes:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
 
 
-def _record(line: bytes) -> tuple[Decision | None, list[str]]:
+def _record(line: bytes) -> tuple[PlannedDecision | None, list[str]]:
     value, problems = parse_strictly(line, max_depth=MAX_DEPTH)
     if problems:
         return None, [f"{one.message} at {one.path}" for one in problems]
     try:
-        record = msgspec.convert(value, Decision)
+        record = msgspec.convert(value, PlannedDecision)
     except msgspec.ValidationError as error:
         return None, [str(error)]
     return record, problems_of(record)

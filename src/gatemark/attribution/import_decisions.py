@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.decision import Decision
+from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.decision_files import MAX_DEPTH, problems_of
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
@@ -58,7 +58,7 @@ def import_decisions(
         raise UsageError(f"only traces become decisions ({', '.join(READERS)}), not {name} logs")
     found = decisions(files, READERS[name])
     refusals = [f"{refusal.place}: {refusal.reason}" for refusal in found.refused]
-    kept: list[Decision] = []
+    kept: list[PlannedDecision] = []
     redacted = 0
     for made in found.decisions:
         problems = _depth_problems(made)
@@ -87,23 +87,23 @@ def import_decisions(
     )
 
 
-def _problems(decision: Decision) -> list[str]:
+def _problems(decision: PlannedDecision) -> list[str]:
     """What keeps a made decision from being read again."""
     try:
-        again = msgspec.json.decode(msgspec.json.encode(decision), type=Decision)
+        again = msgspec.json.decode(msgspec.json.encode(decision), type=PlannedDecision)
     except msgspec.DecodeError as error:
         return [str(error)]
     return problems_of(again)
 
 
-def _depth_problems(decision: Decision) -> list[str]:
+def _depth_problems(decision: PlannedDecision) -> list[str]:
     contents = (decision.input, decision.output, *(step.output for step in decision.steps))
     deepest = max(depth(content) for content in contents)
     too_deep = deepest > MAX_CONTENT_DEPTH
     return [f"a text holds JSON that is nested {deepest} levels deep"] if too_deep else []
 
 
-def _with_contents(decision: Decision, change: Callable[[Any], Any]) -> Decision:
+def _with_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> PlannedDecision:
     """The decision with everything changed that people, models or tools said in it."""
     steps = tuple(
         msgspec.structs.replace(

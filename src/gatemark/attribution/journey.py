@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from gatemark.attribution.conclude import conclude
-from gatemark.attribution.decision import Decision, Judgement
+from gatemark.attribution.decision import DecisionJudgement, PlannedDecision
 from gatemark.attribution.decision_files import problems_of, read_decisions
 from gatemark.attribution.delta import Minimal, smallest_change, versions_test
 from gatemark.attribution.nouns import Attribution, ReplayFact
@@ -60,7 +60,7 @@ class AttributeRequest(msgspec.Struct, frozen=True):
 
     decision: str
     id: str | None = None
-    judgement: Judgement | None = None
+    judgement: DecisionJudgement | None = None
     runs: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     replay: str | None = None
@@ -105,7 +105,7 @@ def attribute(
     return Attributed(found, _sealed(workspace, found, decision) if request.seal else None)
 
 
-def _picked(decisions: Sequence[Decision], request: AttributeRequest) -> Decision:
+def _picked(decisions: Sequence[PlannedDecision], request: AttributeRequest) -> PlannedDecision:
     found = [one for one in decisions if request.id in (None, one.id)]
     if len(found) == 1:
         return found[0]
@@ -115,7 +115,7 @@ def _picked(decisions: Sequence[Decision], request: AttributeRequest) -> Decisio
     raise BadInputError(f"{path}: holds {len(found)} decisions; name one with --id")
 
 
-def _judged(decision: Decision, request: AttributeRequest) -> Decision:
+def _judged(decision: PlannedDecision, request: AttributeRequest) -> PlannedDecision:
     if request.judgement is not None:
         if decision.judgement is not UNSET:
             by = decision.judgement.reviewer
@@ -147,8 +147,8 @@ def _check_accepted(plan: ReplayPlan, path: str) -> None:
 
 
 def _replayed(
-    decision: Decision,
-    others: Sequence[Decision],
+    decision: PlannedDecision,
+    others: Sequence[PlannedDecision],
     plan: ReplayPlan,
     folder: Path,
     on_progress: Progress | None,
@@ -183,7 +183,9 @@ def _replayed(
     return fact, effects, smallest
 
 
-def _smallest(decision: Decision, plan: ReplayPlan, experiment: Experiment) -> Minimal | None:
+def _smallest(
+    decision: PlannedDecision, plan: ReplayPlan, experiment: Experiment
+) -> Minimal | None:
     active = decision.pins()
     changed = {n: v for n, v in active.items() if plan.reference.get(n, v) != v}
     if not changed:
@@ -191,7 +193,7 @@ def _smallest(decision: Decision, plan: ReplayPlan, experiment: Experiment) -> M
     return smallest_change(sorted(changed), versions_test(experiment, active, changed))
 
 
-def _oracle(decision: Decision, plan: ReplayPlan) -> Oracle | None:
+def _oracle(decision: PlannedDecision, plan: ReplayPlan) -> Oracle | None:
     judgement = decision.judgement
     accepted = [*plan.accept]
     if judgement is not UNSET and judgement.expected is not UNSET:
@@ -202,7 +204,7 @@ def _oracle(decision: Decision, plan: ReplayPlan) -> Oracle | None:
     return lambda ended: "right" if canonical_bytes(ended) in right else "wrong"
 
 
-def _sealed(workspace: Workspace, found: Attribution, decision: Decision) -> Event:
+def _sealed(workspace: Workspace, found: Attribution, decision: PlannedDecision) -> Event:
     """Keep the attribution and its decision, and say so in the ledger."""
     document = canonical_bytes(found)
     kept = {

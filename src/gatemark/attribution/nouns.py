@@ -84,7 +84,7 @@ class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str | None
 
 
-class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something to do about it, for a person to accept: an item, a rule, a route."""
 
     kind: ProposalKind
@@ -107,7 +107,7 @@ class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     replay: ReplayFact
     changes: ChangeSet | None
     company: tuple[tuple[str, float], ...]
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[Remedy, ...]
     plan: tuple[PlanStep, ...]
 
 

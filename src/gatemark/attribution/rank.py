@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.decision import Decision, Step
+from gatemark.attribution.decision import DecisionStep, PlannedDecision
 from gatemark.attribution.nouns import Confidence
 from gatemark.attribution.replay import Effect
 from gatemark.attribution.spectrum import Suspicion, parts_of_step
@@ -38,7 +38,7 @@ class Suspect(msgspec.Struct, frozen=True):
 
 
 def rank(
-    decision: Decision,
+    decision: PlannedDecision,
     effects: Sequence[Effect],
     spectrum: Sequence[Suspicion],
     guilty: Collection[str] = (),
@@ -94,8 +94,8 @@ def _by_versions(suspect: Suspect) -> Suspect:
 
 
 def _suspect(
-    decision: Decision,
-    step: Step,
+    decision: PlannedDecision,
+    step: DecisionStep,
     effect: Effect | None,
     companies: Mapping[str, float],
     best: Effect | None,
@@ -113,7 +113,7 @@ def _suspect(
     return Suspect(step.id, confidence, effect, recorded, company)
 
 
-def _company(decision: Decision, spectrum: Sequence[Suspicion]) -> dict[str, float]:
+def _company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[str, float]:
     """How much the parts of each step go with wrong decisions.
 
     What all steps share tells none of them apart, so a step that stands out no more than the
@@ -131,7 +131,7 @@ def _company(decision: Decision, spectrum: Sequence[Suspicion]) -> dict[str, flo
     return {step: value if value > least else 0.0 for step, value in found.items()}
 
 
-def _recorded(decision: Decision, step: Step) -> tuple[str, ...]:
+def _recorded(decision: PlannedDecision, step: DecisionStep) -> tuple[str, ...]:
     """What was on record against a step whose own sources had nothing against them."""
     marks = []
     if step.error is not UNSET:

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from gatemark.attribution.decision import NAME, QUESTION, Decision
+from gatemark.attribution.decision import NAME, QUESTION, PlannedDecision
 from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 
-def steps_follow_a_plan(decision: Decision) -> list[Problem]:
+def steps_follow_a_plan(decision: PlannedDecision) -> list[Problem]:
     """Ids are unique, sources stand before what rests on them, and each step came to an end."""
     problems = []
     seen: set[str] = set()
@@ -29,7 +29,7 @@ def steps_follow_a_plan(decision: Decision) -> list[Problem]:
     return problems
 
 
-def one_version_per_component(decision: Decision) -> list[Problem]:
+def one_version_per_component(decision: PlannedDecision) -> list[Problem]:
     """A decision cannot have used two versions of one thing; a plan that did is mixed up."""
     versions: dict[str, str] = {}
     problems = []
@@ -86,7 +86,7 @@ SCHEMA: Final = RecordSchema(
     forms=(
         Form(
             name="decision",
-            type=Decision,
+            type=PlannedDecision,
             marks=frozenset({"id", "steps", "output"}),
             identity="id",
             good=(

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.decision import QUESTION, Decision, Step
+from gatemark.attribution.decision import QUESTION, DecisionStep, PlannedDecision
 from gatemark.attribution.port import NotReplayable, Oracle, Pins, Replayer, StepCall
 from gatemark.core.measurement import Interval
 from gatemark.statistics.proportion import wilson
@@ -24,7 +24,7 @@ WHOLE_RUNS = 2
 """How many times more often a whole plan is run than a step: all of its luck comes together."""
 
 
-class Tally(msgspec.Struct, frozen=True):
+class RepeatTally(msgspec.Struct, frozen=True):
     """How the repeats of one experiment ended."""
 
     right: int = 0
@@ -52,8 +52,8 @@ class Effect(msgspec.Struct, frozen=True):
     """
 
     step: str
-    repaired: Tally
-    rerun: Tally
+    repaired: RepeatTally
+    rerun: RepeatTally
     effect: float | None
     interval: Interval | None
     by_versions: float | None = None
@@ -64,7 +64,7 @@ class Effect(msgspec.Struct, frozen=True):
 class Experiment(msgspec.Struct, frozen=True):
     """A wrong decision, the versions to compare with, and the means to run steps again."""
 
-    decision: Decision
+    decision: PlannedDecision
     reference: dict[str, str]
     replayer: Replayer
     oracle: Oracle
@@ -80,14 +80,14 @@ class Experiment(msgspec.Struct, frozen=True):
                 on_progress(number, len(self.decision.steps))
         return tuple(found)
 
-    def whole(self, pins: Pins) -> Tally:
+    def whole(self, pins: Pins) -> RepeatTally:
         """How the decision ends when every step is run anew with these versions."""
         return self._counted(
             run_whole(self.decision, pins, self.replayer, seed=self.seed + number)
             for number in range(WHOLE_RUNS * self.repeats)
         )
 
-    def _effect(self, step: Step) -> Effect:
+    def _effect(self, step: DecisionStep) -> Effect:
         changed = {
             name: self.reference[name]
             for name, version in step.components()
@@ -114,13 +114,13 @@ class Experiment(msgspec.Struct, frozen=True):
             versions_interval=_newcombe(repaired, rerun),
         )
 
-    def _repeat(self, step: Step, changed: Pins) -> Tally:
+    def _repeat(self, step: DecisionStep, changed: Pins) -> RepeatTally:
         return self._counted(
             run_from(self.decision, step, changed, self.replayer, seed=self.seed + number)
             for number in range(self.repeats)
         )
 
-    def _counted(self, ends: Iterable[Any | NotReplayable]) -> Tally:
+    def _counted(self, ends: Iterable[Any | NotReplayable]) -> RepeatTally:
         counts = {"right": 0, "wrong": 0, "unknown": 0}
         reason = None
         for ended in ends:
@@ -129,10 +129,10 @@ class Experiment(msgspec.Struct, frozen=True):
                 reason = ended.reason
             else:
                 counts[self.oracle(ended)] += 1
-        return Tally(counts["right"], counts["wrong"], counts["unknown"], reason)
+        return RepeatTally(counts["right"], counts["wrong"], counts["unknown"], reason)
 
 
-def _newcombe(repaired: Tally, rerun: Tally) -> Interval:
+def _newcombe(repaired: RepeatTally, rerun: RepeatTally) -> Interval:
     """Newcombe's hybrid score interval for a difference of independent shares."""
     one, other = repaired.right / repaired.judged, rerun.right / rerun.judged
     low_one, high_one = wilson(repaired.right, repaired.judged, LEVEL)
@@ -144,14 +144,14 @@ def _newcombe(repaired: Tally, rerun: Tally) -> Interval:
 
 
 def run_from(
-    decision: Decision, step: Step, changed: Pins, replayer: Replayer, *, seed: int
+    decision: PlannedDecision, step: DecisionStep, changed: Pins, replayer: Replayer, *, seed: int
 ) -> Any | NotReplayable:
     """The final output when one step is run anew and everything that rests on it follows."""
     return _run(decision, (step, *decision.downstream(step.id)), {step.id: changed}, replayer, seed)
 
 
 def run_whole(
-    decision: Decision, pins: Pins, replayer: Replayer, *, seed: int
+    decision: PlannedDecision, pins: Pins, replayer: Replayer, *, seed: int
 ) -> Any | NotReplayable:
     """The final output when every step is run anew with these versions."""
     changes = {
@@ -162,8 +162,8 @@ def run_whole(
 
 
 def _run(
-    decision: Decision,
-    steps: Sequence[Step],
+    decision: PlannedDecision,
+    steps: Sequence[DecisionStep],
     changes: Mapping[str, Pins],
     replayer: Replayer,
     seed: int,

@@ -11,8 +11,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.decision import Decision
-from gatemark.attribution.nouns import Attribution, Proposal, ProposalKind, read_attribution
+from gatemark.attribution.decision import PlannedDecision
+from gatemark.attribution.nouns import Attribution, ProposalKind, Remedy, read_attribution
 from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
@@ -64,7 +64,7 @@ class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
     said: dict[ProposalKind, Said]
 
     @property
-    def accepted(self) -> tuple[Proposal, ...]:
+    def accepted(self) -> tuple[Remedy, ...]:
         """The proposals that somebody accepted."""
         return tuple(
             one
@@ -86,7 +86,7 @@ def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribut
         raise UnknownNameError(f"{reference!r} {found} of {len(kept)} sealed attributions")
     (name,) = matching
     attribution = read_attribution(name, workspace.blobs.get(kept[name]["attribution"]))
-    decision = read_stored(workspace.blobs.get(kept[name]["decision"]), Decision)
+    decision = read_stored(workspace.blobs.get(kept[name]["decision"]), PlannedDecision)
     judgement = decision.judgement
     return ReviewedAttribution(
         attribution=attribution,

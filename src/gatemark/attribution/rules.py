@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.decision import Decision, Step, StepKind
+from gatemark.attribution.decision import DecisionStep, PlannedDecision, StepKind
 from gatemark.core.errors import InvalidValueError
 
 MAX_TEXT: Final = 1_000_000
@@ -25,12 +25,12 @@ class AppliesTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: StepKind | None = None
     name: str | None = None
 
-    def covers(self, step: Step) -> bool:
+    def covers(self, step: DecisionStep) -> bool:
         """Whether the rule looks at this step."""
         return self.kind in (None, step.kind) and self.name in (None, step.name)
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OutputRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One statement: each part that is given must hold for the output, or the rule objects.
 
     ``path`` picks a part of a structured output, as in ``price.amount``. ``numbers_from_sources``
@@ -70,7 +70,7 @@ class RulePack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     version: str
-    rules: tuple[Rule, ...]
+    rules: tuple[OutputRule, ...]
 
     def __post_init__(self) -> None:
         ids = [rule.id for rule in self.rules]
@@ -87,7 +87,9 @@ class Objection(msgspec.Struct, frozen=True):
     why: str
 
 
-def objections(packs: tuple[RulePack, ...], decision: Decision, step: Step) -> list[Objection]:
+def objections(
+    packs: tuple[RulePack, ...], decision: PlannedDecision, step: DecisionStep
+) -> list[Objection]:
     """What today's rules say against one step of a decision."""
     found = []
     for pack in packs:
@@ -100,7 +102,7 @@ def objections(packs: tuple[RulePack, ...], decision: Decision, step: Step) -> l
     return found
 
 
-def _complaints(rule: Rule, decision: Decision, step: Step) -> Iterator[str]:
+def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep) -> Iterator[str]:
     for component, versions in rule.pinned.items():
         version = dict(step.components()).get(component)
         if version is not None and version not in versions:
@@ -124,7 +126,7 @@ def _complaints(rule: Rule, decision: Decision, step: Step) -> Iterator[str]:
             yield f"{len(strangers)} numbers stand in nothing that the step read"
 
 
-def _read_by(decision: Decision, step: Step) -> str:
+def _read_by(decision: PlannedDecision, step: DecisionStep) -> str:
     outputs = {other.id: other.output for other in decision.steps if other.output is not UNSET}
     outputs["input"] = decision.input
     return "\n".join(_text(outputs.get(source)) for source in step.sources)

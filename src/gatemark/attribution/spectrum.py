@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.decision import Decision, Step
+from gatemark.attribution.decision import DecisionStep, PlannedDecision
 
 
 class Suspicion(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class Suspicion(msgspec.Struct, frozen=True):
     ochiai: float | None
 
 
-def spectrum(decisions: Iterable[Decision]) -> tuple[Suspicion, ...]:
+def spectrum(decisions: Iterable[PlannedDecision]) -> tuple[Suspicion, ...]:
     """Every component version, failed check and error that was seen, most suspicious first.
 
     Decisions without a judgement say nothing and are left out. Without decisions of both kinds
@@ -50,12 +50,12 @@ def spectrum(decisions: Iterable[Decision]) -> tuple[Suspicion, ...]:
     return tuple(sorted(found, key=lambda one: (-(one.ochiai or 0.0), one.part)))
 
 
-def parts_of(decision: Decision) -> frozenset[str]:
+def parts_of(decision: PlannedDecision) -> frozenset[str]:
     """What a decision used or showed: versions, failed checks, errors."""
     return frozenset(part for step in decision.steps for part in parts_of_step(step))
 
 
-def parts_of_step(step: Step) -> frozenset[str]:
+def parts_of_step(step: DecisionStep) -> frozenset[str]:
     """What one step used or showed."""
     parts = {f"{name}@{version}" for name, version in step.components()}
     parts.update(f"check:{step.name}:{check.pack}/{check.rule}" for check in step.failed_checks)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from gatemark.attribution.decision import QUESTION, Decision
+from gatemark.attribution.decision import QUESTION, PlannedDecision
 from gatemark.attribution.port import NotReplayable, StepCall
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import InvalidValueError
@@ -30,7 +30,7 @@ class RecordedSteps:
     calls = 0
     """No target is asked."""
 
-    def __init__(self, decisions: Sequence[Decision], first_seed: int) -> None:
+    def __init__(self, decisions: Sequence[PlannedDecision], first_seed: int) -> None:
         self._first_seed = first_seed
         self._outputs: dict[str, list[Any]] = {}
         for decision in decisions:

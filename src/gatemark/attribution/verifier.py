@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gatemark.attribution.decision import Decision, Step
+from gatemark.attribution.decision import DecisionStep, PlannedDecision
 from gatemark.attribution.nouns import Catch
 from gatemark.attribution.rules import Objection, RulePack, objections
 
@@ -18,7 +18,7 @@ class VerifierAnswer(msgspec.Struct, frozen=True):
 
 
 def should_have_caught(
-    decision: Decision, step: Step, packs: tuple[RulePack, ...]
+    decision: PlannedDecision, step: DecisionStep, packs: tuple[RulePack, ...]
 ) -> VerifierAnswer:
     """Rules that objected at the time come first, then those that would object today.
 

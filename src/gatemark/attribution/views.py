@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark import __version__
-from gatemark.attribution.nouns import Attribution, Proposal
+from gatemark.attribution.nouns import Attribution, Remedy
 from gatemark.attribution.plan_drawing import BOX_HEIGHT, BOX_WIDTH, draw
 from gatemark.report import words
 
@@ -29,14 +29,14 @@ FOUND_WORDS: Final = {
 UPSTREAM: Final = "upstream "
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AnsweredQuestion(msgspec.Struct, frozen=True):
     """One question that an attribution answers; the first line is the answer itself."""
 
     question: str
     lines: tuple[str, ...]
 
 
-def answers(found: Attribution) -> tuple[Answer, ...]:
+def answers(found: Attribution) -> tuple[AnsweredQuestion, ...]:
     """The four questions in their order; nothing when no cause is shown."""
     if found.cause is None or found.verifier is None:
         return ()
@@ -44,16 +44,16 @@ def answers(found: Attribution) -> tuple[Answer, ...]:
     rules = tuple(f"{rule}: {why}" for rule, why in found.verifier.rules)
     verifier = (f"It {CATCH_WORDS[found.verifier.catch]}", *rules)
     return (
-        Answer(
+        AnsweredQuestion(
             "Which step caused it",
             (f"{first.step} ({first.kind} {first.name})", f"{first.confidence} confidence"),
         ),
-        Answer("Which model lineage was active", _versions(found, "model")),
-        Answer(
+        AnsweredQuestion("Which model lineage was active", _versions(found, "model")),
+        AnsweredQuestion(
             "Which prompt revision and retrieval snapshot",
             _versions(found, "prompt", "retrieval"),
         ),
-        Answer("Should the verifier have caught it", verifier),
+        AnsweredQuestion("Should the verifier have caught it", verifier),
     )
 
 
@@ -137,7 +137,7 @@ def text(found: Attribution, said: Mapping[str, str] | None = None) -> str:
     return "\n".join([*lines, "", found.id])
 
 
-def _state(proposal: Proposal, said: Mapping[str, str] | None) -> str:
+def _state(proposal: Remedy, said: Mapping[str, str] | None) -> str:
     return "proposed" if said is None else said.get(proposal.kind, "waiting:")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.attribution.decision import Judgement
+from gatemark.attribution.decision import DecisionJudgement
 from gatemark.attribution.journey import AttributeRequest, attribute
 from gatemark.attribution.views import html, text
 from gatemark.cli.options import json_option, store_option
@@ -81,7 +81,7 @@ def attribute_command(**flags: Any) -> int:
     return ExitCode.PASS if found.cause is not None else ExitCode.INCONCLUSIVE
 
 
-def _judgement(flags: dict[str, Any]) -> Judgement | None:
+def _judgement(flags: dict[str, Any]) -> DecisionJudgement | None:
     who, expected = flags["judged_by"], flags["expected"]
     if who is None:
         if expected is not None:
@@ -91,7 +91,7 @@ def _judgement(flags: dict[str, Any]) -> Judgement | None:
     if expected is not None:
         given["expected"] = _value(expected)
     try:
-        return msgspec.convert(given, Judgement)
+        return msgspec.convert(given, DecisionJudgement)
     except msgspec.ValidationError as error:
         raise UsageError(f"--judged-by: {error}") from error
 

@@ -20,7 +20,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS
 from gatemark.samples.compare import CompareRequest, compare_files
-from gatemark.samples.compare_verdict import DEFAULT_SEED, Settings
+from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings
 from gatemark.samples.views import plain_text, render_json, render_markdown
 
 COLORS = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
@@ -106,7 +106,7 @@ def compare_command(**flags: Any) -> int:
         tool=flags["from"],
         base_arm=flags["base_arm"],
         cand_arm=flags["cand_arm"],
-        settings=Settings(
+        settings=CompareSettings(
             alpha=flags["alpha"],
             margin=flags["margin"],
             seed=flags["seed"],

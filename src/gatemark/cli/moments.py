@@ -11,7 +11,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Moment(click.ParamType[datetime]):
+class MomentParam(click.ParamType[datetime]):
     """A moment in UTC, such as 2026-03-01T00:00:00Z."""
 
     name = "moment"
@@ -30,7 +30,7 @@ class Moment(click.ParamType[datetime]):
         return found.astimezone(UTC)
 
 
-MOMENT: Final = Moment()
+MOMENT: Final = MomentParam()
 
 
 def now_option(function: F) -> F:

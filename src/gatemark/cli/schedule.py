@@ -18,7 +18,7 @@ from gatemark.cli.screen import print_json
 from gatemark.core.errors import ConflictError
 from gatemark.drift.alerts import read_alert_plan
 from gatemark.schedule.journey import (
-    Ticked,
+    ScheduleTick,
     due_now,
     fire,
     list_schedules,
@@ -201,7 +201,7 @@ def worker_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-def _tell(done: Ticked) -> None:
+def _tell(done: ScheduleTick) -> None:
     for line in done.runs:
         click.echo(f"{line.state:<16} {line.schedule} {line.occasion} {line.detail}".rstrip())
     for name in done.overdue:

@@ -181,7 +181,7 @@ class Forest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fores
                     )
 
 
-class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TimelineSpan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Something that lasted from ``start`` to ``end`` in one lane; a moment if both are equal."""
 
     lane: str
@@ -197,7 +197,7 @@ class Timeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="tim
     title: str
     axis: str
     lanes: tuple[str, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[TimelineSpan, ...]
 
     def __post_init__(self) -> None:
         if not self.lanes or not self.spans:

@@ -19,7 +19,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.probe import Probe, probe
+from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
 from gatemark.drift.signal import DriftSignal
 from gatemark.drift.view import drift_view
@@ -141,7 +141,7 @@ def _live(workspace: Workspace, clock: _Clock, folder: Path, first: int, count: 
     return _signal(found)
 
 
-def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -> Probe:
+def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -> ProbeReport:
     """One day of golden items, pushed when it is over, and probed."""
     clock.to_day(day + 1)
     draw = random.Random(SEED * 1000 + day)  # noqa: S311 - a demo, not a secret
@@ -204,7 +204,7 @@ def _step(workspace: Workspace, name: str, planned: str, line: str) -> DriftStep
     return DriftStep(name, planned, stage, line)
 
 
-def _signal(found: Probe) -> DriftSignal:
+def _signal(found: ProbeReport) -> DriftSignal:
     return next(s for s in found.signals if (s.asset, s.metric) == (ASSET, METRIC))
 
 

@@ -13,9 +13,9 @@ from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import CLOSED, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
-from gatemark.drift.judging.tick import Ticked
+from gatemark.drift.judging.tick import TickFindings
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode
-from gatemark.drift.stores.memories import Act as KeptAct
+from gatemark.drift.stores.memories import EpisodeAction as KeptAct
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
@@ -45,7 +45,9 @@ class Acts(msgspec.Struct, frozen=True):
     to_tell: frozenset[str]
 
 
-def act_on(workspace: Workspace, policy: DriftPolicy, ticked: Ticked, *, now: datetime) -> Acts:
+def act_on(
+    workspace: Workspace, policy: DriftPolicy, ticked: TickFindings, *, now: datetime
+) -> Acts:
     """Do about each episode what the policy says for the stage of its asset, once."""
     # A probe that died may have closed episodes without saying so.
     ended = {episode.id: episode for episode in (*workspace.memories.untold(), *ticked.closed)}

@@ -18,7 +18,7 @@ from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.signal import DriftSignal, Episode
 from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.stores.alerts import GIVEN_UP
-from gatemark.drift.stores.memories import Act
+from gatemark.drift.stores.memories import EpisodeAction
 from gatemark.evidence.settings_file import read_settings
 from gatemark.workspace import Workspace
 
@@ -133,7 +133,9 @@ def queue_one(workspace: Workspace, plan: AlertPlan, alert: Alert) -> None:
         workspace.alerts.queue(alert, wanted)
 
 
-def _episode_alert(episode: Episode, done: Iterable[ActionRecord | Act], now: datetime) -> Alert:
+def _episode_alert(
+    episode: Episode, done: Iterable[ActionRecord | EpisodeAction], now: datetime
+) -> Alert:
     # What a probe did that died before it could tell is on record only, the rest in both places.
     outcomes = dict.fromkeys(
         one.outcome

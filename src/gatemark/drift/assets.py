@@ -16,7 +16,7 @@ from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.model.events import KIND_OF, VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.stages import CANARY
-from gatemark.lifecycle.model.state import Place, Track
+from gatemark.lifecycle.model.state import EnvironmentState, Track
 from gatemark.lifecycle.state_cache import read_state, recorded
 from gatemark.workspace import Workspace
 
@@ -132,7 +132,7 @@ def rearming(workspace: Workspace, episode: Episode) -> BaselineReset | None:
     return None
 
 
-def _start(track: Track, place: Place) -> datetime | None:
+def _start(track: Track, place: EnvironmentState) -> datetime | None:
     """When a version began to serve; a larger share of the traffic is no new beginning."""
     if track.stage not in _SERVED:
         return None

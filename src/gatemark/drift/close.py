@@ -11,7 +11,7 @@ from gatemark.drift.act import event_moment
 from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.signal import Episode
-from gatemark.drift.stores.memories import Act, MemoryRow
+from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.lifecycle.model.nouns import PRODUCTION
@@ -63,7 +63,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
     )
     (event,) = workspace.events.append([draft])
     workspace.memories.note_act(
-        Act(
+        EpisodeAction(
             episode=episode.id,
             act=CLOSED,
             level="OK",

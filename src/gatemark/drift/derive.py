@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.durations import seconds_of
 from gatemark.core.result import Result
 from gatemark.drift.assets import Served
-from gatemark.drift.derived import Tally, count_decision, count_run_log, window_of
+from gatemark.drift.derived import WindowTally, count_decision, count_run_log, window_of
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point
 from gatemark.drift.push import PointIngest
@@ -106,8 +106,8 @@ def _from_results(
     return points, not_served
 
 
-def _result_tally(result: Result, name: str, window: int) -> Tally:
-    tally = Tally()
+def _result_tally(result: Result, name: str, window: int) -> WindowTally:
+    tally = WindowTally()
     suites = {e.checks["suite"]: e.checks["kind"] for e in result.evidence if "suite" in e.checks}
     for suite, kind in suites.items():
         if kind not in _LANES:
@@ -123,7 +123,7 @@ def _from_logs(
     request: DeriveRequest, choices: ReadingChoices, window_s: int
 ) -> Iterator[dict[str, Any]]:
     for path in request.run_logs:
-        tally = Tally()
+        tally = WindowTally()
         count_run_log(tally, read_run_log(path, choices=choices), request.asset, window_s)
         yield from tally.points(window_s, _source_name(path))
 
@@ -134,7 +134,7 @@ def _from_decisions(
     form = schemas().get(DECISIONS).form("decision")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for source in find_sources(request.decisions, choices.limits, Path(folder)):
-            tally = Tally()
+            tally = WindowTally()
             for batch in admitted_batches(source, form, choices):
                 for _, decision in batch:
                     count_decision(tally, decision, request.asset, window_s)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from gatemark.exams.advisory.decision import Decision
+from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.runlog.records.run import RunLog
 
 CONFIDENCE_BINS: Final = 10
@@ -16,7 +16,7 @@ CALIBRATION_BINS: Final = 15
 _EDGE: Final = 1e-9
 
 
-class Tally:
+class WindowTally:
     """Sums of one asset, metric and window, in the form that its metric has."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ def _where(key: tuple[str, str, int], window_s: int, source: str) -> dict[str, A
     }
 
 
-def count_run_log(tally: Tally, log: RunLog, asset: str | None, window_s: int) -> None:
+def count_run_log(tally: WindowTally, log: RunLog, asset: str | None, window_s: int) -> None:
     """Count a run log.
 
     A decision that holds its text back is a block; a summary that fails its schema a rejection.
@@ -115,7 +115,9 @@ def count_run_log(tally: Tally, log: RunLog, asset: str | None, window_s: int) -
         tally.rate(name, "rejection_ratio", window, is_hit=not event.schema_ok)
 
 
-def count_decision(tally: Tally, decision: Decision, asset: str | None, window_s: int) -> None:
+def count_decision(
+    tally: WindowTally, decision: AdvisoryDecision, asset: str | None, window_s: int
+) -> None:
     """Count an advisory decision: its confidence, whether that came true, and its error."""
     name, window = asset or decision.service.name, _window(decision.timestamp, window_s)
     error = decision.outcome.error_type

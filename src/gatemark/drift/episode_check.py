@@ -52,7 +52,7 @@ class ActRow(NamedTuple):
     events: str
 
 
-class Opening(NamedTuple):
+class EpisodeOpened(NamedTuple):
     """The event that told of an episode at some level, and what it said."""
 
     seq: int
@@ -60,7 +60,7 @@ class Opening(NamedTuple):
     payload: Mapping[str, Any]
 
 
-class Closing(NamedTuple):
+class EpisodeClosed(NamedTuple):
     """The event that told that an episode is over, and why."""
 
     seq: int
@@ -72,19 +72,19 @@ class LedgerEpisode:
 
     def __init__(self, asset: str, metric: str) -> None:
         self.asset, self.metric = asset, metric
-        self.first: Opening | None = None
-        self.worst: Opening | None = None
-        self.closing: Closing | None = None
+        self.first: EpisodeOpened | None = None
+        self.worst: EpisodeOpened | None = None
+        self.closing: EpisodeClosed | None = None
 
     def learn(self, seq: int, payload: Mapping[str, Any]) -> None:
         """Take in one drift signal about it."""
         if "closed_because" in payload:
-            self.closing = Closing(seq, payload["closed_because"])
+            self.closing = EpisodeClosed(seq, payload["closed_because"])
             return
         if "signal" not in payload:
             # A level that changed while the episode goes on.
             return
-        opening = Opening(seq, str(payload["level"]), payload)
+        opening = EpisodeOpened(seq, str(payload["level"]), payload)
         self.first = self.first or opening
         if self.worst is None or _severity(opening.level) > _severity(self.worst.level):
             self.worst = opening
@@ -152,7 +152,7 @@ class LedgerEpisodes:
                 yield finding(seq, "episode_acts", f"{name}: {what}")
 
 
-def _is_older(first: Opening | None, since: int | None) -> bool:
+def _is_older(first: EpisodeOpened | None, since: int | None) -> bool:
     return since is None or (first is not None and first.seq < since)
 
 
@@ -275,7 +275,7 @@ def _told(
         yield worst.seq, "is closed in the table, open in the ledger"
 
 
-def _signal(worst: Opening, document: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+def _signal(worst: EpisodeOpened, document: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """The signal of the worst level stays as it was told; fields may be added by later builds."""
     said, kept = worst.payload.get("signal"), document.get("signal")
     if not isinstance(said, dict) or not isinstance(kept, dict):

@@ -23,7 +23,7 @@ from gatemark.drift.judging.memory import Memory, SeriesMemory
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.recall import after_a_change, under_new_policy
 from gatemark.drift.judging.series import Series
-from gatemark.drift.judging.tick import BaselineReset, Ticked, tick
+from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.signal import DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
@@ -41,7 +41,7 @@ class PolicyName(msgspec.Struct, frozen=True):
     digest: str
 
 
-class Probe(msgspec.Struct, frozen=True):
+class ProbeReport(msgspec.Struct, frozen=True):
     """One probe; the fields are the keys of the JSON document."""
 
     at: datetime
@@ -64,7 +64,7 @@ class Evaluation(NamedTuple):
     memories: tuple[Memory, ...]
     kept: Mapping[tuple[int, str], KeptMemory]
     kinds: Mapping[str, AssetKind | None]
-    ticked: Ticked
+    ticked: TickFindings
     signals: tuple[DriftSignal, ...]
     again: tuple[Series, ...]
 
@@ -110,7 +110,7 @@ def probe(
     now: datetime,
     dry_run: bool = False,
     plan: AlertPlan | None = None,
-) -> Probe:
+) -> ProbeReport:
     """One tick: judge, remember, tell the ledger, act, tell the owners. Nothing is done twice."""
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
@@ -309,10 +309,10 @@ def _probed(
     done: tuple[ActionRecord, ...] = (),
     *,
     alerts: tuple[Delivered, ...] = (),
-) -> Probe:
+) -> ProbeReport:
     counted = Counter(signal.level for signal in found.signals)
     levels = sorted(counted, key=severity, reverse=True)
-    return Probe(
+    return ProbeReport(
         at=now,
         policy=PolicyName(policy.name, policy.mode, policy.digest),
         signals=found.signals,

@@ -14,7 +14,7 @@ from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import SCALARS, values_of
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.judging.signals import Judgement, signal_of
+from gatemark.drift.judging.signals import CohortSignals, signal_of
 from gatemark.drift.judging.tick import tick
 from gatemark.drift.probe import Evaluation, evaluate
 from gatemark.drift.signal import LEVELS
@@ -79,7 +79,7 @@ def _replayed(
         pairs.append((cohort, memory))
     numbers = {id(cohort): number for number, cohort in enumerate(gathered.cohorts)}
 
-    def note(cohort: Cohort, judgement: Judgement) -> None:
+    def note(cohort: Cohort, judgement: CohortSignals) -> None:
         for at, row in enumerate(judgement.rows.tolist()):
             signal = signal_of(cohort, judgement, at, wide)
             window = cohort.window(row, int(cohort.index_of(judgement.column)[row]))

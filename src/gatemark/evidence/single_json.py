@@ -13,7 +13,7 @@ from gatemark.evidence.strict_json import parse_strictly, shown
 from gatemark.evidence.whole_file import whole_file
 
 
-class Opened(NamedTuple):
+class OpenedFile(NamedTuple):
     """A file to be read line by line, and its first record; empty when that is no object.
 
     ``why_empty`` tells then what stands there instead, as far as one can tell.
@@ -24,7 +24,7 @@ class Opened(NamedTuple):
     why_empty: str | None = None
 
 
-def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opened:
+def open_records(source: Source, choices: ReadingChoices, folder: Path) -> OpenedFile:
     """The same file, or its single document in one line where it was spread over several.
 
     A line break inside of JSON text can only stand between tokens, so a space does as well.
@@ -49,20 +49,20 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opene
         data += block.data
         if block.overlong or len(data) > choices.limits.line_bytes:
             limit = choices.limits.line_bytes
-            return Opened(source, {}, f"{number}: line is longer than {limit} bytes")
+            return OpenedFile(source, {}, f"{number}: line is longer than {limit} bytes")
     if not data:
-        return Opened(source, {}, refused)
+        return OpenedFile(source, {}, refused)
     line = bytes(data).replace(b"\r", b" ").replace(b"\n", b" ")
     value, _ = parse_strictly(line, max_depth=depth)
     if not isinstance(value, dict):
-        return Opened(source, {}, f"{number}: {refused}")
+        return OpenedFile(source, {}, f"{number}: {refused}")
     target = folder / f"document-{len(list(folder.iterdir()))}"
     target.write_bytes(line + b"\n")
-    return Opened(inspect_source(str(target), name=source.name), value)
+    return OpenedFile(inspect_source(str(target), name=source.name), value)
 
 
-def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: int) -> Opened:
+def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: int) -> OpenedFile:
     if isinstance(value, dict):
-        return Opened(source, value)
+        return OpenedFile(source, value)
     why = problems[0].message if problems else f"got {shown(value)}, expected object"
-    return Opened(source, {}, f"{number}: {why}")
+    return OpenedFile(source, {}, f"{number}: {why}")

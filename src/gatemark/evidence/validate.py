@@ -17,7 +17,7 @@ from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place
 from gatemark.evidence.schema_file import SchemaFile, is_schema_path, read_schema_file
-from gatemark.evidence.single_json import Opened, open_records
+from gatemark.evidence.single_json import OpenedFile, open_records
 from gatemark.evidence.source import Source
 from gatemark.evidence.tagged_union_reader import TaggedReading, read_tagged, remark_words
 from gatemark.evidence.whole_file import whole_file
@@ -62,7 +62,9 @@ def validate_files(
                 on_progress(found.byte_count, found.byte_count)
 
 
-def _check_by_name(opened: Opened, schema_name: str | None, choices: ReadingChoices) -> FileCheck:
+def _check_by_name(
+    opened: OpenedFile, schema_name: str | None, choices: ReadingChoices
+) -> FileCheck:
     source, first, _ = opened
     schema = _chosen_schema(opened, schema_name).version_of(first)
     if schema.head is not None:
@@ -113,7 +115,9 @@ def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices)
     )
 
 
-def _check_by_document(opened: Opened, brought: SchemaFile, choices: ReadingChoices) -> FileCheck:
+def _check_by_document(
+    opened: OpenedFile, brought: SchemaFile, choices: ReadingChoices
+) -> FileCheck:
     """By the document that a user brought and, where it is one of ours, by our rules as well."""
     source = opened.source
     reading = read_tagged(source, brought.shape, None, choices)
@@ -172,7 +176,7 @@ class _Once(FileRules):
         yield from ()
 
 
-def _chosen_schema(opened: Opened, schema_name: str | None) -> RecordSchema:
+def _chosen_schema(opened: OpenedFile, schema_name: str | None) -> RecordSchema:
     """The schema named by the user, by the first record, or by that record's keys."""
     if schema_name is not None:
         return schemas().get(schema_name)

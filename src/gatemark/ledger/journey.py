@@ -12,7 +12,7 @@ from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.tables import FurtherLooks, TableCheck
-from gatemark.ledger.checks.verify import Asked, LedgerCheck
+from gatemark.ledger.checks.verify import LedgerCheck, VerifyOptions
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED
 from gatemark.ledger.export import Exported, write_export
@@ -48,7 +48,7 @@ def verify(
     store = (
         workspace.existing_store() if request.export is None else ExportStore(Path(request.export))
     )
-    asked = Asked(
+    asked = VerifyOptions(
         trusted=tuple(read_public_key(key) for key in request.keys),
         since=tuple(small_text(path) for path in request.since),
         has_tree=request.export is None,

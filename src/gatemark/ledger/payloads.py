@@ -176,7 +176,7 @@ class AssetRegistered(msgspec.Struct, frozen=True):
     author: str
 
 
-class Approval(msgspec.Struct, frozen=True):
+class ApprovalPayload(msgspec.Struct, frozen=True):
     """Payload of ``approval``: the actor's decision, bound to exactly this."""
 
     candidate_digest: str

@@ -14,7 +14,7 @@ from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.ledger.blobs import FolderBlobs
-from gatemark.ledger.stores.backup import BackupReader, Manifest, write_backup
+from gatemark.ledger.stores.backup import BackupManifest, BackupReader, write_backup
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.restore import restore_backup
@@ -210,7 +210,7 @@ def _make_backup(place: StorePlace, target: Path, now: datetime) -> None:
 
 def _write_archive(
     place: StorePlace, target: Path, now: datetime, on_progress: Progress = None
-) -> tuple[str, Manifest]:
+) -> tuple[str, BackupManifest]:
     """Write a backup, read it back whole, and only then give it its name."""
     with secret_file(target) as temporary:
         with place.database.snapshot() as connection, temporary.open("wb") as stream:
@@ -247,7 +247,7 @@ def restore_store(workspace: Workspace, file: str, on_progress: Progress = None)
 
 def _restore_folder(
     workspace: Workspace, folder: Path, backup: BackupReader, on_progress: Progress
-) -> Manifest:
+) -> BackupManifest:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder}: is not empty; name another place with --store")
     with replacing_folder(folder) as temporary:
@@ -259,7 +259,7 @@ def _restore_folder(
             place.database.close()
 
 
-def _copy_of(place: StorePlace, file: str, layout: str, manifest: Manifest) -> StoreCopy:
+def _copy_of(place: StorePlace, file: str, layout: str, manifest: BackupManifest) -> StoreCopy:
     return StoreCopy(
         place=place.database.place,
         database=_DATABASE_NAMES[place.database.dialect],

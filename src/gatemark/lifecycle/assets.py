@@ -16,7 +16,7 @@ from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
 from gatemark.lifecycle.journey import AddVersion, CommandResult, SetExam, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.workspace import Workspace
 
@@ -64,7 +64,7 @@ def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> Command
     return act(workspace, command)
 
 
-def _usual_parent(state: State, version: str) -> str | None:
+def _usual_parent(state: LifecycleState, version: str) -> str | None:
     """The enabled version, or the newest one that there is."""
     others = [name for name in state.asset.versions if name != version]
     known = state.asset.versions.get(version)
@@ -124,7 +124,7 @@ def read_pins(texts: Sequence[str]) -> Pins:
 
 
 def _schema_change(
-    workspace: Workspace, state: State, new: NewVersion, parent: str | None
+    workspace: Workspace, state: LifecycleState, new: NewVersion, parent: str | None
 ) -> SchemaChange:
     after = _read_schema(str(new.schema))
     name = workspace.blobs.put(canonical_bytes(after))

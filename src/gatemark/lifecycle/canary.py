@@ -19,11 +19,11 @@ from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     ArmMetric,
     InvariantCount,
-    Moments,
+    SampleMoments,
     Traffic,
 )
 from gatemark.lifecycle.model.release_policy import CanaryRules
-from gatemark.lifecycle.model.state import State, share_of
+from gatemark.lifecycle.model.state import LifecycleState, share_of
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.workspace import Workspace
 
@@ -126,16 +126,16 @@ def _metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
 def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
     if metric.values is not msgspec.UNSET:
         values = tuple(float(value) for value in metric.values)
-        moments = Moments(
+        moments = SampleMoments(
             n=len(values), sum=sum(values), sum_squares=sum(value * value for value in values)
         )
         # Single values are only kept where the judge looks at them.
         kept = values if rules.judge == "mann_whitney" else ()
         return ArmMetric(metric=name, arm=arm, moments=moments, values=kept)
     if metric.count is not msgspec.UNSET:
-        moments = Moments(n=metric.n, sum=metric.count, sum_squares=metric.count)
+        moments = SampleMoments(n=metric.n, sum=metric.count, sum_squares=metric.count)
     else:
-        moments = Moments(n=metric.n, sum=metric.sum, sum_squares=metric.sum_squares)
+        moments = SampleMoments(n=metric.n, sum=metric.sum, sum_squares=metric.sum_squares)
     return ArmMetric(metric=name, arm=arm, moments=moments)
 
 
@@ -146,7 +146,7 @@ def canary_state(workspace: Workspace, asset: str, environment: str = PRODUCTION
         return _standing(read_state(workspace, asset), asset, environment)
 
 
-def _standing(state: State, asset: str, environment: str) -> CanaryState:
+def _standing(state: LifecycleState, asset: str, environment: str) -> CanaryState:
     place = state.asset.place(environment)
     rollout = place.rollout
     if rollout is None:

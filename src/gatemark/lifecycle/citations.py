@@ -12,7 +12,7 @@ from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
-from gatemark.lifecycle.decisions.citation import Cited, SuiteOutcome, short
+from gatemark.lifecycle.decisions.citation import Cited, CitedSuite, short
 from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
@@ -151,7 +151,7 @@ def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None)
         exam=exam_of(result, blobs),
         sealed_at=told_at or result.finished_at,
         suites=tuple(
-            SuiteOutcome(suite, kind, tuple(excused.get(suite, ())))
+            CitedSuite(suite, kind, tuple(excused.get(suite, ())))
             for suite, kind in sorted(kinds.items())
         ),
         excused=tuple(excused.get(None, ())),

@@ -50,7 +50,7 @@ from gatemark.lifecycle.model.events import KIND_OF, WORKSPACE_SUBJECT, Fact, su
 from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName
 from gatemark.lifecycle.model.person_name import name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
-from gatemark.lifecycle.model.state import GovernanceState, State
+from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
@@ -189,7 +189,7 @@ def _asset_of(command: Command) -> str:
         ) from error
 
 
-def _by_the_clock(workspace: Workspace, state: State, now: datetime) -> State:
+def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) -> LifecycleState:
     """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
     if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
         return state
@@ -201,7 +201,7 @@ def _by_the_clock(workspace: Workspace, state: State, now: datetime) -> State:
         known = msgspec.structs.replace(known, last_at=min(known.last_at, told[-1].at))
     if asset.revision < told[-1].seq and asset.last_at is not None:
         asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, told[-1].at))
-    return State(known, asset)
+    return LifecycleState(known, asset)
 
 
 def _in_words(command: Command) -> Command:

@@ -17,7 +17,7 @@ from gatemark.ledger.payloads import ResultSealed
 from gatemark.ledger.port import Store
 from gatemark.lifecycle.citations import summed_up
 from gatemark.lifecycle.decisions.citation import Cited
-from gatemark.lifecycle.decisions.inspection import Finding, Inspector
+from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.exam_identity import PACK_BLOB
 from gatemark.lifecycle.model.events import KINDS
 from gatemark.lifecycle.model.state import Asset
@@ -55,7 +55,7 @@ class RuleCheck:
         """What the rules do not explain at the end."""
         return [finding[:2] for finding in self._inspector.finish()]
 
-    def _step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[Finding]:
+    def _step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[EventFinding]:
         if event.kind == RESULT_SEALED:
             found = self._inspector.settle()
             self._known.seal(event, payload)
@@ -63,7 +63,7 @@ class RuleCheck:
         try:
             line = recorded(event, payload)
         except IntegrityError as error:
-            return [Finding(event.seq, str(error).removeprefix(f"event {event.seq} "))]
+            return [EventFinding(event.seq, str(error).removeprefix(f"event {event.seq} "))]
         return [] if line is None else self._inspector.step(line)
 
 

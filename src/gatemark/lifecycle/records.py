@@ -16,7 +16,7 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=1
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 
 
-class Metric(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class CanaryMetric(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A sample in one of three ways: how many of how many, three sums, or every value."""
 
     n: Count | UnsetType = UNSET
@@ -39,7 +39,7 @@ class ArmWindow(Struct, frozen=True, forbid_unknown_fields=True):
     start: Moment
     end: Moment
     arm: Literal["canary", "baseline"]
-    metrics: dict[Name, Metric]
+    metrics: dict[Name, CanaryMetric]
     keys: Count | UnsetType = UNSET
     invariants: dict[Name, Invariant] | UnsetType = UNSET
     schema: Literal["gatemark.canary/1"] | UnsetType = UNSET
@@ -70,7 +70,7 @@ def metrics_are_told_one_way(window: ArmWindow) -> list[Problem]:
     return problems
 
 
-def _is_possible(metric: Metric) -> bool:
+def _is_possible(metric: CanaryMetric) -> bool:
     if metric.n is UNSET or metric.sum is UNSET or metric.sum_squares is UNSET:
         return True
     if metric.n == 0:

@@ -12,7 +12,7 @@ from gatemark.lifecycle.decisions.assignment import assign as assign_key
 from gatemark.lifecycle.decisions.citation import citation_problems
 from gatemark.lifecycle.decisions.route import Route, route_of
 from gatemark.lifecycle.model.nouns import PRODUCTION
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import DEFAULT_STORE, Workspace
 
@@ -30,7 +30,9 @@ def route(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> Ro
         )
 
 
-def _validity(workspace: Workspace, state: State, environment: str) -> Callable[[str], bool]:
+def _validity(
+    workspace: Workspace, state: LifecycleState, environment: str
+) -> Callable[[str], bool]:
     evidence = Citations(workspace, state.asset.name, must_go_on=True)
 
     def is_valid(version: str) -> bool:

@@ -17,13 +17,13 @@ from gatemark.ledger.event import Event, Head
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
 from gatemark.ledger.payloads import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
 from gatemark.ledger.port import EventStore
-from gatemark.lifecycle.model.events import KINDS, WORKSPACE_SUBJECT, Recorded, subject_of
+from gatemark.lifecycle.model.events import KINDS, WORKSPACE_SUBJECT, LifecycleEvent, subject_of
 from gatemark.lifecycle.model.fold import advance, fold
-from gatemark.lifecycle.model.state import Asset, GovernanceState, State
+from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 from gatemark.workspace import Workspace
 
 
-def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None:
+def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent | None:
     """An event as the lifecycle reads it; None for events that are not its business.
 
     A payload in a format that only a newer build knows raises NewerFormatError.
@@ -50,7 +50,7 @@ def recorded(event: Event, payload: Mapping[str, Any] | None) -> Recorded | None
             f"event {event.seq} ({event.kind}) is filed under {event.subject}, "
             f"but is about {subject_of(fact)}"
         )
-    return Recorded(event.seq, event.actor, event.at, fact, by)
+    return LifecycleEvent(event.seq, event.actor, event.at, fact, by)
 
 
 class _Page(msgspec.Struct):
@@ -122,7 +122,9 @@ class AssetStateCache:
             self._names.add(event.subject)
         is_news = self._is_governance_read and event.seq > self._governance_read_to
         if event.subject == WORKSPACE_SUBJECT and is_news:
-            self._advance(State(self._workspace, Asset(name=WORKSPACE_SUBJECT)), event, payload)
+            self._advance(
+                LifecycleState(self._workspace, Asset(name=WORKSPACE_SUBJECT)), event, payload
+            )
             self._governance_read_to = event.seq
         page = self._pages.get(event.subject or "")
         if page is not None and page.is_read and event.seq > page.read_to:
@@ -132,7 +134,7 @@ class AssetStateCache:
         if event.kind == RESULT_SEALED:
             _note_seal(page, event, payload)
         else:
-            self._advance(State(self._workspace, page.asset), event, payload)
+            self._advance(LifecycleState(self._workspace, page.asset), event, payload)
         page.read_to = event.seq
 
     def names(self) -> frozenset[str]:
@@ -147,11 +149,11 @@ class AssetStateCache:
         self.read(asset)
         return self._pages[asset].read_to, self._governance_read_to
 
-    def read(self, asset: str, head: Head | None = None) -> State:
+    def read(self, asset: str, head: Head | None = None) -> LifecycleState:
         """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
         with self.lock:
             page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
-            state = State(self._workspace, page.asset)
+            state = LifecycleState(self._workspace, page.asset)
             if head is not None and page.head == head:
                 return state
             if head is None and self._pinned is not None and page.is_read:
@@ -161,7 +163,7 @@ class AssetStateCache:
             page.is_read = True
             return state
 
-    def _read_on(self, state: State, page: _Page) -> None:
+    def _read_on(self, state: LifecycleState, page: _Page) -> None:
         for event, payload in self._events.events(
             self._governance_read_to, subject=WORKSPACE_SUBJECT
         ):
@@ -178,7 +180,9 @@ class AssetStateCache:
         page = self._pages.get(asset)
         return None if page is None else page.sealed_at.get(result_id)
 
-    def _advance(self, state: State, event: Event, payload: Mapping[str, Any] | None) -> None:
+    def _advance(
+        self, state: LifecycleState, event: Event, payload: Mapping[str, Any] | None
+    ) -> None:
         line = recorded(event, payload)
         if line is None:
             return
@@ -201,17 +205,17 @@ def asset_state_cache(workspace: Workspace) -> AssetStateCache:
         return _OPEN[workspace]
 
 
-def read_state(workspace: Workspace, asset: str) -> State:
+def read_state(workspace: Workspace, asset: str) -> LifecycleState:
     """The state of an asset by now."""
     return asset_state_cache(workspace).read(asset)
 
 
-def replay(events: EventStore, asset: str) -> State:
+def replay(events: EventStore, asset: str) -> LifecycleState:
     """The state of an asset from the ledger alone, read from its first event."""
     return fold(asset, lifecycle_lines(events, asset))
 
 
-def lifecycle_lines(events: EventStore, asset: str) -> Iterator[Recorded]:
+def lifecycle_lines(events: EventStore, asset: str) -> Iterator[LifecycleEvent]:
     """Every event that the state of an asset rests on, in order."""
     lines = [
         line

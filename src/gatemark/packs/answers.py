@@ -74,7 +74,7 @@ def _item_score(repeats: list[Answer], unscored_as: float) -> ItemScore:
     )
 
 
-class Pair(NamedTuple):
+class AnswerPair(NamedTuple):
     """One item on both arms."""
 
     id: str
@@ -84,10 +84,10 @@ class Pair(NamedTuple):
 
 def paired(
     candidate: Mapping[str, ItemScore], baseline: Mapping[str, ItemScore]
-) -> tuple[Pair, ...]:
+) -> tuple[AnswerPair, ...]:
     """The items that both arms answered, in the order of their ids."""
     return tuple(
-        Pair(name, candidate[name], baseline[name])
+        AnswerPair(name, candidate[name], baseline[name])
         for name in sorted(candidate)
         if name in baseline
     )

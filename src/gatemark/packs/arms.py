@@ -23,9 +23,9 @@ from gatemark.packs.sample_lines import sample_line, sample_of
 from gatemark.scorers.registry import scorers
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, Reuse
-from gatemark.targets.limits import Spent
+from gatemark.targets.limits import Spending
 from gatemark.targets.port import Call
-from gatemark.targets.runner import Outcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, Progress, run_calls
 
 OnProgress = Callable[[str, Progress], None]
 
@@ -94,8 +94,8 @@ async def answer_all(
     graded: dict[str, Graded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
-    outcomes: list[Outcome] = []
-    spent = Spent()
+    outcomes: list[CallOutcome] = []
+    spent = Spending()
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
@@ -160,10 +160,10 @@ def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
 
 def _keeping(
     found: dict[ItemKey, Score], score: ScoreFunction, rows: Mapping[str, Row]
-) -> Callable[[Outcome], bool]:
+) -> Callable[[CallOutcome], bool]:
     """Scores each reply as it comes in and keeps the score; tells whether it is a full one."""
 
-    def passes(outcome: Outcome) -> bool:
+    def passes(outcome: CallOutcome) -> bool:
         if outcome.reply is None:
             return False
         found[outcome.key] = score(_scorable(rows[outcome.id], outcome.reply.output))
@@ -186,7 +186,7 @@ def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
 
 
-def _scored(row: Row, outcome: Outcome, found: Score | None) -> Answer:
+def _scored(row: Row, outcome: CallOutcome, found: Score | None) -> Answer:
     if outcome.reply is None or found is None:
         error = outcome.error
         kind, message = (error.kind, error.message) if error else ("missing", "no reply")

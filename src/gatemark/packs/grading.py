@@ -22,13 +22,13 @@ from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.journals import Journals
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
-from gatemark.scorers.judge import JudgeOptions, Reply
+from gatemark.scorers.judge import JudgeOptions, JudgeReply
 from gatemark.scorers.registry import scorers
 from gatemark.scorers.scorer import Scorable
 from gatemark.targets.journal import Reuse
-from gatemark.targets.limits import Spent
+from gatemark.targets.limits import Spending
 from gatemark.targets.port import Call, Target
-from gatemark.targets.runner import Outcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, Progress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
 
 JUDGE_SCORER = "judge"
@@ -36,7 +36,7 @@ LICENCE = "licence"
 
 ItemKey = tuple[str, int]
 Items = Mapping[ItemKey, Scorable]
-Replies = dict[ItemKey, tuple[Reply, ...]]
+Replies = dict[ItemKey, tuple[JudgeReply, ...]]
 
 
 class Graded(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     epoch: int
-    replies: tuple[Reply, ...]
+    replies: tuple[JudgeReply, ...]
 
 
 def read_graded(data: bytes, place: str) -> Graded:
@@ -122,8 +122,8 @@ class LiveGraders:
         self._jobs = jobs
         self._journals = journals
         self._on_progress = on_progress
-        self._judges: dict[str, tuple[TargetSpec, Target, Spent]] = {}
-        self._outcomes: list[Outcome] = []
+        self._judges: dict[str, tuple[TargetSpec, Target, Spending]] = {}
+        self._outcomes: list[CallOutcome] = []
         for name, judge in pack.judges.items():
             spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
             target = build(
@@ -134,7 +134,7 @@ class LiveGraders:
                 concurrency=jobs,
                 open_recording=open_recording,
             )
-            self._judges[name] = spec, target, Spent()
+            self._judges[name] = spec, target, Spending()
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         options = judge_options(suite)
@@ -148,8 +148,8 @@ class LiveGraders:
         return Graded(judge, {key: votes.replies(by_call) for key, votes in asked.items()})
 
     async def _run(
-        self, spec: TargetSpec, target: Target, calls: list[Call], name: str, spent: Spent
-    ) -> tuple[Outcome, ...]:
+        self, spec: TargetSpec, target: Target, calls: list[Call], name: str, spent: Spending
+    ) -> tuple[CallOutcome, ...]:
         on_progress, journal = self._on_progress, None
         reuse: Reuse = "resume"
         if self._journals is not None:
@@ -204,11 +204,11 @@ class _Votes:
             for vote, prompt in enumerate(self._prompts, start=1)
         ]
 
-    def replies(self, outcomes: Mapping[tuple[str, int], Outcome]) -> tuple[Reply, ...]:
+    def replies(self, outcomes: Mapping[tuple[str, int], CallOutcome]) -> tuple[JudgeReply, ...]:
         if self._refused is not None:
             nowhere = digest_bytes(b"")
             return tuple(
-                Reply(nonce=nonce, prompt=nowhere, text=None, error=self._refused)
+                JudgeReply(nonce=nonce, prompt=nowhere, text=None, error=self._refused)
                 for nonce in self._nonces
             )
         return tuple(
@@ -217,15 +217,15 @@ class _Votes:
         )
 
 
-def _reply(nonce: str, prompt: str, outcome: Outcome) -> Reply:
+def _reply(nonce: str, prompt: str, outcome: CallOutcome) -> JudgeReply:
     sent = digest_bytes(prompt.encode(errors="surrogatepass"))
     if outcome.reply is None:
         why = outcome.error.message if outcome.error else "no reply"
-        return Reply(nonce=nonce, prompt=sent, text=None, error=why)
+        return JudgeReply(nonce=nonce, prompt=sent, text=None, error=why)
     text = outcome.reply.output
     if not isinstance(text, str):
-        return Reply(nonce=nonce, prompt=sent, text=None, error="the reply is not text")
-    return Reply(nonce=nonce, prompt=sent, text=text)
+        return JudgeReply(nonce=nonce, prompt=sent, text=None, error="the reply is not text")
+    return JudgeReply(nonce=nonce, prompt=sent, text=text)
 
 
 def nonce_for(options: JudgeOptions, item: Scorable, key: ItemKey, vote: int) -> str:

@@ -51,7 +51,7 @@ from gatemark.workspace import Workspace
 Arm = Mapping[str, tuple[Answer, ...]]
 
 
-class Judged(msgspec.Struct, frozen=True):
+class PackDecision(msgspec.Struct, frozen=True):
     """A decision over a pack, before it is sealed."""
 
     policy: Policy
@@ -82,7 +82,7 @@ def judge_pack(
     *,
     waivers: Sequence[Waiver],
     now: datetime,
-) -> Judged:
+) -> PackDecision:
     """Examine every suite and decide."""
     pack, exams = opened.pack, gathered.exams
     if gathered.limit is not None:
@@ -104,7 +104,7 @@ def judge_pack(
     )
     numbers = _among_suites(_numbers(pack, reports, gathered), pack.alpha)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
-    return Judged(
+    return PackDecision(
         policy=policy,
         measurements=numbers,
         exhibits=(
@@ -331,7 +331,7 @@ def _rounded(number: Measurement) -> float | None:
 
 def result_of(
     opened: OpenPack,
-    judged: Judged,
+    judged: PackDecision,
     workspace: Workspace,
     *,
     candidate: AssetRef,

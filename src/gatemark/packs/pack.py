@@ -23,7 +23,7 @@ RegressionMode = Literal["point", "non_inferiority"]
 
 
 @original_fields("kind name")
-class Asset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PackAsset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the pack examines."""
 
     kind: AssetKind
@@ -145,7 +145,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gatemark: Literal[1]
     name: Name
     version: Positive
-    asset: Asset
+    asset: PackAsset
     score_min: Share
     regression_max: Share
     suites: tuple[SuiteSpec, ...]

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.errors import BadInputError
 from gatemark.core.policy import Rule
 from gatemark.evidence.settings_file import parse_settings, place_in, settings_text
-from gatemark.packs.pack import Arms, Asset, JudgeSpec, Pack, Sampling, ScorerSpec, SuiteSpec
+from gatemark.packs.pack import Arms, JudgeSpec, Pack, PackAsset, Sampling, ScorerSpec, SuiteSpec
 
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
@@ -46,7 +46,7 @@ def _helpful(message: str, text: str, file: str) -> str:
 
 def _unknown(found: re.Match[str]) -> str:
     fields = set(Pack.__struct_encode_fields__)
-    for noun in (SuiteSpec, Sampling, ScorerSpec, JudgeSpec, Arms, Asset, Rule):
+    for noun in (SuiteSpec, Sampling, ScorerSpec, JudgeSpec, Arms, PackAsset, Rule):
         fields.update(noun.__struct_encode_fields__)
     # A key that belongs somewhere else is no misspelling of itself.
     close = difflib.get_close_matches(found["field"], sorted(fields - {found["field"]}), n=1)

@@ -29,7 +29,7 @@ from gatemark.packs.exam_suites import (
     run_exam,
 )
 from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
-from gatemark.packs.judge import Judged, PackEvidence, judge_pack
+from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
 from gatemark.packs.qualification import (
     LabelledSet,
@@ -52,7 +52,7 @@ MOST_LISTED: Final = 20
 class JudgedAgain(msgspec.Struct, frozen=True):
     """A pack judged again, and what was noticed on the way."""
 
-    judged: Judged
+    judged: PackDecision
     differences: tuple[str, ...]
     unjudged: tuple[str, ...]
 

@@ -33,7 +33,7 @@ from gatemark.review.agreement import reviewer_rows
 from gatemark.review.create import subject_of_review, tell_ledger
 from gatemark.review.findings import (
     Arbitration,
-    Opened,
+    OpenedReview,
     PairAgreement,
     VoteSpread,
     agreement,
@@ -48,7 +48,7 @@ from gatemark.review.plan import read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
 from gatemark.review.sealed_rows import VOTES, outcome_title
-from gatemark.review.stores.reviews import Closing, StoredReview
+from gatemark.review.stores.reviews import ReviewClosing, StoredReview
 from gatemark.review.unblind import (
     CastVote,
     OpenVote,
@@ -213,7 +213,7 @@ def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> No
         draft = EventDraft(REVIEW_UNBLINDED, now, workspace.actor, subject_of_review(name), payload)
         tell_ledger(workspace, connection, draft)
 
-    workspace.reviews.close(name, Closing(workspace.actor, now, request.early or ""), tell)
+    workspace.reviews.close(name, ReviewClosing(workspace.actor, now, request.early or ""), tell)
 
 
 def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
@@ -228,7 +228,7 @@ def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
         )
 
 
-def _open(workspace: Workspace, stored: StoredReview) -> Opened:
+def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     name = stored.plan.name
     check_key(workspace.reviews.sealed(stored), stored.key, _committed(workspace, name))
     pairs = dict(enumerate(map(read_pair, workspace.reviews.documents(name)), start=1))
@@ -236,7 +236,7 @@ def _open(workspace: Workspace, stored: StoredReview) -> Opened:
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)
     votes = unblind(stored.key, cast, pairs)
-    return Opened(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
+    return OpenedReview(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
 
 
 def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) -> None:
@@ -278,7 +278,10 @@ def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
 
 
 def _examine(
-    workspace: Workspace, opened: Opened, votes: Sequence[OpenVote], folder: Path | None = None
+    workspace: Workspace,
+    opened: OpenedReview,
+    votes: Sequence[OpenVote],
+    folder: Path | None = None,
 ) -> ExamOutcome:
     """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
     plan = opened.stored.plan
@@ -301,7 +304,7 @@ def _examine(
     return msgspec.structs.replace(examined, evidence=evidence)
 
 
-def _options(opened: Opened) -> dict[str, Any]:
+def _options(opened: OpenedReview) -> dict[str, Any]:
     plan = opened.stored.plan
     return {
         # With several candidates one of them must not win by being one of many.
@@ -312,11 +315,11 @@ def _options(opened: Opened) -> dict[str, Any]:
     }
 
 
-def _left_out(opened: Opened) -> int:
+def _left_out(opened: OpenedReview) -> int:
     return sum(opened.stored.facts.get("left_out", {}).values())
 
 
-def _kept(opened: Opened) -> dict[str, bytes]:
+def _kept(opened: OpenedReview) -> dict[str, bytes]:
     """What lets anybody who has the store judge the votes again."""
     sitting = write_sitting(
         PAIRWISE, _options(opened), ReadingChoices(), [VOTES], left_out=_left_out(opened)
@@ -326,7 +329,7 @@ def _kept(opened: Opened) -> dict[str, bytes]:
 
 
 def _judge(
-    workspace: Workspace, opened: Opened, candidate: str, *, may_seal: bool
+    workspace: Workspace, opened: OpenedReview, candidate: str, *, may_seal: bool
 ) -> CandidateOutcome:
     plan = opened.stored.plan
     votes = opened.between(candidate, plan.baseline)

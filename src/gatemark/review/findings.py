@@ -17,7 +17,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.gate.judge import judge
 from gatemark.review.agreement import shared_ratings
 from gatemark.review.create import lookers
-from gatemark.review.plan import Pair
+from gatemark.review.plan import ReviewPair
 from gatemark.review.stores.reviews import StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
 from gatemark.workspace import Workspace
@@ -66,11 +66,11 @@ class VoteSpread(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Opened(msgspec.Struct, frozen=True):
+class OpenedReview(msgspec.Struct, frozen=True):
     """A review whose key was checked and used."""
 
     stored: StoredReview
-    pairs: dict[int, Pair]
+    pairs: dict[int, ReviewPair]
     cast: list[CastVote]
     votes: list[OpenVote]
     gold: list[GoldRecord]
@@ -86,7 +86,7 @@ class Opened(msgspec.Struct, frozen=True):
         return [vote for vote in self.counted if vote.pair.arms == (left, right)]
 
 
-def agreement(opened: Opened) -> tuple[Measurement, ...]:
+def agreement(opened: OpenedReview) -> tuple[Measurement, ...]:
     """Alpha over all reviewers, and kappa and friends where exactly two voted."""
     rows, pairs = shared_ratings(opened.counted, opened.stored.plan.arbiter)
     found: list[Measurement] = []
@@ -99,7 +99,7 @@ def agreement(opened: Opened) -> tuple[Measurement, ...]:
     return tuple(found)
 
 
-def pairs_agreement(opened: Opened) -> tuple[PairAgreement, ...]:
+def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
     """Every two reviewers with pairs in common, by the agreement exam's own rules."""
     if AGREEMENT not in measures():
         return ()
@@ -130,7 +130,7 @@ def pairs_agreement(opened: Opened) -> tuple[PairAgreement, ...]:
     return tuple(found)
 
 
-def arbitration(opened: Opened) -> Arbitration:
+def arbitration(opened: OpenedReview) -> Arbitration:
     """How many pairs had no majority, and how many of them the arbiter settled."""
     plan = opened.stored.plan
     gold = {number for number, pair in opened.pairs.items() if pair.is_gold}
@@ -144,7 +144,7 @@ def arbitration(opened: Opened) -> Arbitration:
     return Arbitration(arbiter=plan.arbiter, undecided=len(split), decided=len(split & settled))
 
 
-def vote_spread(opened: Opened) -> VoteSpread:
+def vote_spread(opened: OpenedReview) -> VoteSpread:
     """Pearson's test that all reviewers with enough votes share one spread over the sides.
 
     Pairs are dealt to reviewers by chance, so that a difference is one between people.
@@ -191,7 +191,7 @@ def vote_spread(opened: Opened) -> VoteSpread:
     )
 
 
-def ranking(opened: Opened) -> dict[str, Any]:
+def ranking(opened: OpenedReview) -> dict[str, Any]:
     """All arms by strength."""
     # Needs numpy, which two-arm reviews can do without.
     from gatemark.review.ranking import rank_arms  # noqa: PLC0415
@@ -201,7 +201,7 @@ def ranking(opened: Opened) -> dict[str, Any]:
 
 def caveats(
     workspace: Workspace,
-    opened: Opened,
+    opened: OpenedReview,
     spread: VoteSpread,
     couples: Sequence[PairAgreement],
 ) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from gatemark.evidence.reading_options import ReadingChoices, refuse
 from gatemark.evidence.source import Source, inspect_source
 from gatemark.evidence.whole_file import admitted_batches, whole_file
 from gatemark.packs.sample_lines import read_sample_lines
-from gatemark.review.plan import GOLD_ARMS, Pair
+from gatemark.review.plan import GOLD_ARMS, ReviewPair
 from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 from gatemark.samples.read_samples import is_own_file
 from gatemark.workspace import Workspace
@@ -43,7 +43,7 @@ Answers = Mapping[str, Told]
 class Matched(NamedTuple):
     """The pairs that can be shown, and items that cannot, by reason."""
 
-    pairs: list[Pair]
+    pairs: list[ReviewPair]
     left_out: dict[str, list[str]]
 
 
@@ -133,7 +133,7 @@ def match_arms(
     if choices.on_unpaired == "error":
         refuse(unpaired, choices)
     left_out: dict[str, list[str]] = {"unpaired": [], "errored": [], "without_output": []}
-    pairs: list[Pair] = []
+    pairs: list[ReviewPair] = []
     different: list[str] = []
     for item in everyone:
         told = {name: answers[item] for name, answers in arms.items() if item in answers}
@@ -148,7 +148,7 @@ def match_arms(
         for left, right in combinations(arms, 2):
             outputs = (_shown(told[left].output, trim), _shown(told[right].output, trim))
             pairs.append(
-                Pair(item=item, arms=(left, right), input=told[left].input, answers=outputs)
+                ReviewPair(item=item, arms=(left, right), input=told[left].input, answers=outputs)
             )
     refuse(different, choices)
     if not pairs:
@@ -156,9 +156,9 @@ def match_arms(
     return Matched(pairs, {reason: items for reason, items in left_out.items() if items})
 
 
-def read_gold(path: str, choices: ReadingChoices) -> list[Pair]:
+def read_gold(path: str, choices: ReadingChoices) -> list[ReviewPair]:
     """Gold pairs of a file: rows with id, input and either better and worse, or same."""
-    pairs: list[Pair] = []
+    pairs: list[ReviewPair] = []
     problems: list[str] = []
     seen: set[str] = set()
     for place, row in json_rows(inspect_source(path), Limits()):
@@ -169,7 +169,7 @@ def read_gold(path: str, choices: ReadingChoices) -> list[Pair]:
         seen.add(row["id"])
         is_same = SAME in row
         pairs.append(
-            Pair(
+            ReviewPair(
                 item=row["id"],
                 kind="gold_same" if is_same else "gold_better",
                 arms=GOLD_ARMS,
@@ -208,6 +208,6 @@ def _shown(output: Any, trim: bool) -> Any:
     return output.strip() if trim and isinstance(output, str) else output
 
 
-def item_ids(pairs: Sequence[Pair]) -> list[str]:
+def item_ids(pairs: Sequence[ReviewPair]) -> list[str]:
     """The items of some pairs, each once."""
     return sorted({pair.item for pair in pairs if not pair.is_gold})

@@ -64,7 +64,7 @@ class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return data
 
 
-class Mark(msgspec.Struct, frozen=True):
+class LabelMark(msgspec.Struct, frozen=True):
     """The newest version of what one reviewer called one item."""
 
     number: int
@@ -85,7 +85,7 @@ class Acceptance(msgspec.Struct, frozen=True):
     at: str
 
 
-class Proposal(msgspec.Struct, frozen=True):
+class LabelProposal(msgspec.Struct, frozen=True):
     """What the marks of an item come to: a label, or why there is none yet."""
 
     number: int
@@ -95,7 +95,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 
 def next_item(
-    reviewer: str, numbers: Sequence[int], marks: Sequence[Mark], labels_per_item: int
+    reviewer: str, numbers: Sequence[int], marks: Sequence[LabelMark], labels_per_item: int
 ) -> int | None:
     """The next item of a reviewer, in an order of the reviewer's own."""
     given = Counter(mark.number for mark in marks)
@@ -108,29 +108,29 @@ def next_item(
     return min(waiting, key=luck, default=None)
 
 
-def propose(plan: LabelPlan, number: int, marks: Sequence[Mark]) -> Proposal:
+def propose(plan: LabelPlan, number: int, marks: Sequence[LabelMark]) -> LabelProposal:
     """The label with strictly the most marks, once there are enough of them."""
     if len(marks) < plan.labels_per_item:
         reason = f"{len(marks)} of {plan.labels_per_item} labels"
-        return Proposal(number, None, (), reason)
+        return LabelProposal(number, None, (), reason)
     ranked = Counter(mark.label for mark in marks).most_common()
     if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
         told = " and ".join(sorted(label for label, count in ranked if count == ranked[0][1]))
-        return Proposal(number, None, (), f"no majority between {told}")
+        return LabelProposal(number, None, (), f"no majority between {told}")
     label = ranked[0][0]
-    return Proposal(number, label, _givers(marks, label), None)
+    return LabelProposal(number, label, _givers(marks, label), None)
 
 
-def settle(plan: LabelPlan, number: int, marks: Sequence[Mark], chosen: str) -> Proposal:
+def settle(plan: LabelPlan, number: int, marks: Sequence[LabelMark], chosen: str) -> LabelProposal:
     """The label that an owner chose where reviewers did not agree."""
     if chosen not in plan.labels:
         raise InvalidValueError(f"{chosen!r} is no label of {plan.name}: {', '.join(plan.labels)}")
     if not marks:
-        return Proposal(number, None, (), "nobody labelled it")
-    return Proposal(number, chosen, _givers(marks, chosen), None)
+        return LabelProposal(number, None, (), "nobody labelled it")
+    return LabelProposal(number, chosen, _givers(marks, chosen), None)
 
 
-def own_work(proposal: Proposal, actor: str) -> bool:
+def own_work(proposal: LabelProposal, actor: str) -> bool:
     """Whether an actor would accept only what the actor said; a choice alone is that too."""
     return set(proposal.reviewers) <= {actor}
 
@@ -154,5 +154,5 @@ def dataset_rows(
     return b"".join(lines)
 
 
-def _givers(marks: Sequence[Mark], label: str) -> tuple[str, ...]:
+def _givers(marks: Sequence[LabelMark], label: str) -> tuple[str, ...]:
     return tuple(sorted(mark.reviewer for mark in marks if mark.label == label))

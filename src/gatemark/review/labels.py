@@ -30,9 +30,9 @@ from gatemark.review.labelling import (
     MAX_ITEMS,
     Acceptance,
     LabelItem,
+    LabelMark,
     LabelPlan,
-    Mark,
-    Proposal,
+    LabelProposal,
     dataset_rows,
     next_item,
     own_work,
@@ -135,7 +135,7 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
         raise UsageError(f"{request.label!r} is no label of {plan.name}: {', '.join(plan.labels)}")
     check_words(request.note, "a note")
     number = _number(workspace, request.labels, request.item)
-    mark = Mark(number, request.reviewer, 0, request.label, request.note)
+    mark = LabelMark(number, request.reviewer, 0, request.label, request.note)
     return workspace.labels.mark(request.labels, mark, workspace.clock())
 
 
@@ -247,9 +247,9 @@ def _subject(name: str) -> str:
 
 
 def _proposals(
-    plan: LabelPlan, ids: dict[str, int], marks: list[Mark], chosen: dict[str, str]
-) -> dict[int, Proposal]:
-    of_item: dict[int, list[Mark]] = {}
+    plan: LabelPlan, ids: dict[str, int], marks: list[LabelMark], chosen: dict[str, str]
+) -> dict[int, LabelProposal]:
+    of_item: dict[int, list[LabelMark]] = {}
     for mark in marks:
         of_item.setdefault(mark.number, []).append(mark)
     return {
@@ -260,7 +260,7 @@ def _proposals(
     }
 
 
-def _agreement(marks: list[Mark]) -> tuple[Measurement, ...]:
+def _agreement(marks: list[LabelMark]) -> tuple[Measurement, ...]:
     people = sorted({mark.reviewer for mark in marks})
     if len(people) < 2 or "krippendorff" not in measures():
         return ()

@@ -86,7 +86,7 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return None if self.assets is UNSET else self.assets.get(arm)
 
 
-class Pair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Two answers to one item; ``arms`` says whose they are, in the order of ``answers``."""
 
     item: str
@@ -118,9 +118,9 @@ def check_words(text: str, what: str) -> None:
         raise InvalidValueError(f"{what} must not hold control characters")
 
 
-def read_pair(document: bytes) -> Pair:
+def read_pair(document: bytes) -> ReviewPair:
     """The pair in some kept bytes."""
-    return read_stored(document, Pair)
+    return read_stored(document, ReviewPair)
 
 
 def manifest_digest(documents: list[bytes]) -> str:

@@ -16,7 +16,7 @@ from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
-from gatemark.review.plan import Pair
+from gatemark.review.plan import ReviewPair
 from gatemark.review.positions import places
 from gatemark.review.sealed_key import Sealed, commitment, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
@@ -267,7 +267,7 @@ class SealedVote(msgspec.Struct, frozen=True):
 
 
 def sealed_vote_findings(
-    rows: ReviewRows, pairs: Mapping[int, Pair], arms: tuple[str, str], lines: Sequence[bytes]
+    rows: ReviewRows, pairs: Mapping[int, ReviewPair], arms: tuple[str, str], lines: Sequence[bytes]
 ) -> Iterator[str]:
     """Votes that a sealed result rests on and that the table has otherwise, by name."""
     key = bytes(rows.review.sealed_key)

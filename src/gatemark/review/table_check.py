@@ -12,7 +12,7 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
 from gatemark.review.label_rows import AcceptedSet, label_findings
-from gatemark.review.plan import Pair, PairKind
+from gatemark.review.plan import PairKind, ReviewPair
 from gatemark.review.sealed_rows import (
     TITLE,
     VOTES,
@@ -141,9 +141,11 @@ class _LightPair(msgspec.Struct, frozen=True):
     kind: PairKind = "pair"
 
 
-def _light(document: bytes) -> Pair:
+def _light(document: bytes) -> ReviewPair:
     found = msgspec.json.decode(document, type=_LightPair)
-    return Pair(item=found.item, arms=found.arms, input=None, answers=(None, None), kind=found.kind)
+    return ReviewPair(
+        item=found.item, arms=found.arms, input=None, answers=(None, None), kind=found.kind
+    )
 
 
 def _is_about_votes(message: str) -> bool:

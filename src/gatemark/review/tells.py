@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from gatemark.review.plan import Pair
+from gatemark.review.plan import ReviewPair
 
 SHARE_MIN: Final = 0.9
 PAIRS_MIN: Final = 5
@@ -30,7 +30,7 @@ _TRAITS: Final[tuple[tuple[str, Callable[[Any], bool]], ...]] = (
 )
 
 
-def find_tells(pairs: Sequence[Pair], arms: Sequence[str]) -> tuple[str, ...]:
+def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, ...]:
     """Traits by which a reviewer could learn to tell the arms apart, in words."""
     answers: dict[str, list[Any]] = {arm: [] for arm in arms}
     for pair in pairs:

@@ -9,8 +9,8 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
-from gatemark.review.plan import Answered, Pair
-from gatemark.review.positions import Place, is_swapped, places
+from gatemark.review.plan import Answered, ReviewPair
+from gatemark.review.positions import PairPosition, is_swapped, places
 from gatemark.statistics.preference import Choice, majority
 
 GOLD_VOTES_MIN: Final = 3
@@ -38,7 +38,7 @@ class CastVote(msgspec.Struct, frozen=True):
 class OpenVote(NamedTuple):
     """A vote in terms of arms: ``choice`` and ``first`` are the pair's first or second arm."""
 
-    pair: Pair
+    pair: ReviewPair
     number: int
     reviewer: str
     choice: Choice
@@ -60,7 +60,7 @@ class GoldRecord(msgspec.Struct, frozen=True):
         return self.right_count / self.gold_count if self.gold_count else None
 
 
-def opened_choice(key: bytes, vote: CastVote, place: Place) -> tuple[Choice, Choice]:
+def opened_choice(key: bytes, vote: CastVote, place: PairPosition) -> tuple[Choice, Choice]:
     """What a vote chose, and what it was shown first; the pair's first arm is the candidate."""
     swapped = is_swapped(key, place)
     first: Choice = "baseline" if swapped else "candidate"
@@ -70,7 +70,9 @@ def opened_choice(key: bytes, vote: CastVote, place: Place) -> tuple[Choice, Cho
     return "tie", first
 
 
-def unblind(key: bytes, votes: Sequence[CastVote], pairs: Mapping[int, Pair]) -> list[OpenVote]:
+def unblind(
+    key: bytes, votes: Sequence[CastVote], pairs: Mapping[int, ReviewPair]
+) -> list[OpenVote]:
     """Every vote that is not a skip, by arms."""
     place = places(votes, {number for number, pair in pairs.items() if pair.is_gold})
     opened = []

@@ -17,8 +17,14 @@ from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.whole_file import Progress
-from gatemark.samples.compare_verdict import Judged, Settings, judge_comparison
-from gatemark.samples.pairing import LISTED_MAX, Pairing, choose_score, pair_samples, sample_names
+from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
+from gatemark.samples.pairing import (
+    LISTED_MAX,
+    SamplePairing,
+    choose_score,
+    pair_samples,
+    sample_names,
+)
 from gatemark.samples.read_samples import (
     AUTO,
     TASK_HASH,
@@ -28,9 +34,9 @@ from gatemark.samples.read_samples import (
     read_samples,
 )
 from gatemark.samples.views import (
-    Change,
     Clusters,
-    Compared,
+    ComparisonReport,
+    LostItem,
     NonInferior,
     OtherInterval,
     Side,
@@ -57,7 +63,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = AUTO
     base_arm: str | None = None
     cand_arm: str | None = None
-    settings: Settings = Settings()
+    settings: CompareSettings = CompareSettings()
 
 
 class _Files(msgspec.Struct, frozen=True):
@@ -68,7 +74,7 @@ class _Files(msgspec.Struct, frozen=True):
 
 def compare_files(
     request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None = None
-) -> Compared:
+) -> ComparisonReport:
     """Read both sides, pair them, measure what changed, and judge it."""
     files = _read(request, choices, on_progress)
     base, cand = files.base, files.cand
@@ -125,14 +131,16 @@ def _shifted(on_progress: Progress | None, done: int, total: int) -> Progress | 
     return lambda now, _: on_progress(done + now, total)
 
 
-def _document(files: _Files, pairing: Pairing, judged: Judged, request: CompareRequest) -> Compared:
+def _document(
+    files: _Files, pairing: SamplePairing, judged: ComparisonVerdict, request: CompareRequest
+) -> ComparisonReport:
     base, cand = files.base, files.cand
     state, found = judged.state, judged.comparison
     binary = state.graded == 0 and judged.n > 0
     deltas = [item.delta for item in pairing.items if item.delta is not None]
     interval = found.interval if found else None
     settings = request.settings
-    return Compared(
+    return ComparisonReport(
         score=pairing.score,
         n=judged.n,
         both_right=state.both_right if binary else None,
@@ -184,7 +192,7 @@ def _listed(keys: Iterable[Key]) -> tuple[str, ...]:
 
 
 def _side(
-    side: SampleSet, pairing: Pairing, digests: tuple[EvidenceFile, EvidenceFile], place: int
+    side: SampleSet, pairing: SamplePairing, digests: tuple[EvidenceFile, EvidenceFile], place: int
 ) -> Side:
     mean = pairing.means[place]
     return Side(
@@ -201,7 +209,7 @@ def _side(
     )
 
 
-def _delta_over_all(pairing: Pairing) -> float | None:
+def _delta_over_all(pairing: SamplePairing) -> float | None:
     """The paired difference when an item without a score counts as 0."""
     if not pairing.is_bounded or not pairing.items:
         return None
@@ -209,16 +217,16 @@ def _delta_over_all(pairing: Pairing) -> float | None:
     return total / len(pairing.items)
 
 
-def _worst(pairing: Pairing) -> tuple[Change, ...]:
+def _worst(pairing: SamplePairing) -> tuple[LostItem, ...]:
     fallen = [
-        Change(item.id, item.base, item.cand, item.cand - item.base)
+        LostItem(item.id, item.base, item.cand, item.cand - item.base)
         for item in pairing.items
         if item.base is not None and item.cand is not None and item.cand < item.base
     ]
     return tuple(sorted(fallen, key=lambda change: (change.delta, change.id))[:WORST_MAX])
 
 
-def _clusters(pairing: Pairing, key: str | None) -> Clusters | None:
+def _clusters(pairing: SamplePairing, key: str | None) -> Clusters | None:
     if key is None:
         return None
     sizes = Counter(
@@ -234,7 +242,7 @@ def _clusters(pairing: Pairing, key: str | None) -> Clusters | None:
     )
 
 
-def _non_inferior(judged: Judged, settings: Settings) -> NonInferior | None:
+def _non_inferior(judged: ComparisonVerdict, settings: CompareSettings) -> NonInferior | None:
     found = judged.non_inferiority
     if found is None:
         return None
@@ -249,7 +257,7 @@ def _non_inferior(judged: Judged, settings: Settings) -> NonInferior | None:
     )
 
 
-def _caveats(base: SampleSet, cand: SampleSet, pairing: Pairing) -> list[str]:
+def _caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[str]:
     caveats = [
         f"{key} differs: base {base.lineage[key]}, candidate {cand.lineage[key]}"
         for key in SAME_LINEAGE

@@ -21,7 +21,7 @@ import numpy as np
 from gatemark.core.fold import Measure
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Outcome
-from gatemark.samples.pairing import Pairing, sample_names
+from gatemark.samples.pairing import SamplePairing, sample_names
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS, Comparison
 from gatemark.statistics.paired.noninferiority import (
@@ -38,7 +38,7 @@ MIN_DRAWS: Final = 199
 _FEW: Final = 5
 
 
-class Settings(msgspec.Struct, frozen=True):
+class CompareSettings(msgspec.Struct, frozen=True):
     """The numbers that decide; all of them are in the document."""
 
     alpha: float = 0.05
@@ -47,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True):
     resamples: int = DEFAULT_RESAMPLES
 
 
-class Judged(msgspec.Struct, frozen=True):
+class ComparisonVerdict(msgspec.Struct, frozen=True):
     """A comparison and what follows from it; ``state`` is the paired measure's."""
 
     n: int
@@ -63,13 +63,13 @@ class Judged(msgspec.Struct, frozen=True):
 
 def judge_comparison(
     known: Registry[Measure[Any]],
-    pairing: Pairing,
+    pairing: SamplePairing,
     base: SampleSet,
     cand: SampleSet,
-    settings: Settings,
+    settings: CompareSettings,
     *,
     clustered: bool,
-) -> Judged:
+) -> ComparisonVerdict:
     """Measure the paired items and decide."""
     measure = known.get("paired")
     # Loaded here, so that every other command lives on without this plugin.
@@ -86,7 +86,7 @@ def judge_comparison(
     table = paired.table(state)
     drop = _non_inferiority(table, pairing, settings)
     outcome, reasons = _decide(pairing, base, cand, found, drop=drop, settings=settings)
-    return Judged(
+    return ComparisonVerdict(
         n=table.n,
         state=state,
         comparison=found,
@@ -99,7 +99,9 @@ def judge_comparison(
     )
 
 
-def _non_inferiority(table: Any, pairing: Pairing, settings: Settings) -> NonInferiority | None:
+def _non_inferiority(
+    table: Any, pairing: SamplePairing, settings: CompareSettings
+) -> NonInferiority | None:
     if not pairing.is_bounded or table.n == 0:
         return None
     margin = UNSTATED_MARGIN if settings.margin is None else settings.margin
@@ -117,7 +119,7 @@ def _non_inferiority(table: Any, pairing: Pairing, settings: Settings) -> NonInf
     )
 
 
-def _permutation(table: Any, found: Comparison | None, settings: Settings) -> float | None:
+def _permutation(table: Any, found: Comparison | None, settings: CompareSettings) -> float | None:
     """The sign-flip p-value; clusters flip as a whole. For right or wrong it is McNemar's."""
     if found is None:
         return None
@@ -129,13 +131,13 @@ def _permutation(table: Any, found: Comparison | None, settings: Settings) -> fl
 
 
 def _decide(
-    pairing: Pairing,
+    pairing: SamplePairing,
     base: SampleSet,
     cand: SampleSet,
     found: Comparison | None,
     *,
     drop: NonInferiority | None,
-    settings: Settings,
+    settings: CompareSettings,
 ) -> tuple[Outcome, list[str]]:
     """The outcome and its reasons, the deciding one first."""
     # Step 1.
@@ -161,7 +163,7 @@ def _decide(
     return "pass" if shown else "inconclusive", [f"{numbers}: {why}"]
 
 
-def _incomparable(pairing: Pairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
+def _incomparable(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
     if base.task_hashes and cand.task_hashes and base.task_hashes != cand.task_hashes:
         yield (
             f"the sides ran different tasks: {TASK_HASH} is {_few(base.task_hashes)} in the base "
@@ -175,7 +177,7 @@ def _incomparable(pairing: Pairing, base: SampleSet, cand: SampleSet) -> Iterato
             yield f"{len(keys)} paired samples have another {name}: {_few_samples(keys)}"
 
 
-def _not_whole(pairing: Pairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
+def _not_whole(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iterator[str]:
     sides = (("base", base, 0), ("candidate", cand, 1))
     for side, samples, place in sides:
         for keys, what in (
@@ -193,7 +195,7 @@ def _not_whole(pairing: Pairing, base: SampleSet, cand: SampleSet) -> Iterator[s
         yield f"{len(pairing.clusterless)} items have no cluster: {names}"
 
 
-def _worse(found: Comparison, drop: NonInferiority | None, settings: Settings) -> str | None:
+def _worse(found: Comparison, drop: NonInferiority | None, settings: CompareSettings) -> str | None:
     """Why the candidate is worse, None when that is not shown."""
     if settings.margin is not None and drop is not None:
         if drop.outcome != "fail":
@@ -211,7 +213,7 @@ def _worse(found: Comparison, drop: NonInferiority | None, settings: Settings) -
 
 
 def _shown(
-    found: Comparison, drop: NonInferiority | None, settings: Settings, n: int
+    found: Comparison, drop: NonInferiority | None, settings: CompareSettings, n: int
 ) -> tuple[bool, str]:
     """Whether the candidate is shown to be good enough, and why or why not."""
     if drop is not None and drop.outcome == "pass":
@@ -225,7 +227,7 @@ def _shown(
     return False, f"a drop of more than {drop.margin:g} is neither shown nor ruled out{reach}"
 
 
-def _numbers(found: Comparison, pairing: Pairing, drop: NonInferiority | None) -> str:
+def _numbers(found: Comparison, pairing: SamplePairing, drop: NonInferiority | None) -> str:
     bound = "" if drop is None or drop.upper is None else f", drop at most {drop.upper:.4g}"
     return f"{pairing.score} {found.delta:+.4g}{bound} (n={pairing.scored_count})"
 

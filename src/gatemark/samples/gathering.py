@@ -12,12 +12,12 @@ import msgspec
 from gatemark.core.errors import BadInputError
 from gatemark.samples.foreign_json import decode, value_at
 from gatemark.samples.importer import (
-    Arm,
-    Check,
+    ClaimCheck,
     ForeignError,
     ForeignFile,
     ForeignSample,
     Imported,
+    LogExperiment,
     ReadOptions,
     Refusal,
 )
@@ -92,7 +92,7 @@ def refuse_partial(place: str, reason: str, options: ReadOptions) -> str:
     raise BadInputError(f"{place}: {reason}; such a run is no evidence for a promotion")
 
 
-def choose_arm(arms: Sequence[Arm], wanted: str | None, place: str) -> str:
+def choose_arm(arms: Sequence[LogExperiment], wanted: str | None, place: str) -> str:
     """The arm to read: the wanted one, or the only one."""
     names = [arm.name for arm in arms]
     listed = ", ".join(repr(name) for name in names) or "none"
@@ -107,7 +107,7 @@ def choose_arm(arms: Sequence[Arm], wanted: str | None, place: str) -> str:
 
 def check_mean(
     name: str, claimed: float, values: Sequence[float], all_count: int, left_out: str
-) -> Check:
+) -> ClaimCheck:
     """A claimed mean beside the mean of the rows, with and without the rows that have no value."""
     found = math.fsum(values) / len(values) if values else None
     bounded = all(0 <= value <= 1 for value in values)
@@ -121,14 +121,14 @@ def check_mean(
         why = f"{missing} of {all_count} {left_out}, counted by the tool as 0"
     elif not agrees:
         why = "the reason is not in the log"
-    return Check(name, claimed, found, len(values), over_all, all_count, agrees, why)
+    return ClaimCheck(name, claimed, found, len(values), over_all, all_count, agrees, why)
 
 
-def check_count(name: str, claimed: float, found: int) -> Check:
+def check_count(name: str, claimed: float, found: int) -> ClaimCheck:
     """A claimed count beside the count of the rows."""
     agrees = claimed == found
     why = None if agrees else "rows and claim do not add up"
-    return Check(name, float(claimed), float(found), found, None, found, agrees, why)
+    return ClaimCheck(name, float(claimed), float(found), found, None, found, agrees, why)
 
 
 def same_number(left: float, right: float) -> bool:
@@ -146,7 +146,7 @@ class Gathering:
         self._samples: dict[tuple[str, int], ForeignSample] = {}
         self._refused: list[Refusal] = []
         self._twice: list[str] = []
-        self._checks: list[Check] = []
+        self._checks: list[ClaimCheck] = []
         self._claimed: dict[str, float] = {}
         self._widened = 0
         self.notes: list[str] = []
@@ -236,7 +236,7 @@ class Gathering:
                 f"{missing} of {all_count} {left_out}, and over all it is {total / all_count:.6g}"
             )
 
-    def check(self, check: Check) -> None:
+    def check(self, check: ClaimCheck) -> None:
         """Keep a comparison with a claimed number; one worth reading becomes a note."""
         self._checks.append(check)
         self._claimed[check.name] = check.claimed

@@ -16,10 +16,10 @@ from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import Progress
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
-    Arm,
-    Check,
+    ClaimCheck,
     ForeignSample,
     Imported,
+    LogExperiment,
     ReadOptions,
     as_record,
     import_files,
@@ -47,7 +47,7 @@ class LogSummary(msgspec.Struct, frozen=True):
     scores: tuple[str, ...]
     headline: str | None
     claimed: dict[str, float]
-    checks: tuple[Check, ...]
+    checks: tuple[ClaimCheck, ...]
     notes: tuple[str, ...]
     refusals: tuple[str, ...]
     lineage: dict[str, str]
@@ -133,7 +133,7 @@ def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
         return None
 
 
-def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[Arm, ...]:
+def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperiment, ...]:
     """The experiments inside some logs."""
     _check_inputs(paths, tool, ReadingChoices())
     return list_arms([Path(path) for path in paths], tool=tool)

@@ -94,14 +94,14 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Arm(msgspec.Struct, frozen=True):
+class LogExperiment(msgspec.Struct, frozen=True):
     """One experiment inside a log."""
 
     name: str
     row_count: int
 
 
-class Check(msgspec.Struct, frozen=True):
+class ClaimCheck(msgspec.Struct, frozen=True):
     """One number the tool claims, beside the same number taken from the imported rows.
 
     ``found`` rests on ``found_count`` rows that have it; ``over_all`` counts errored rows as not
@@ -139,7 +139,7 @@ class Imported(msgspec.Struct, frozen=True):
     samples: tuple[ForeignSample, ...]
     refused: tuple[Refusal, ...]
     claimed: dict[str, float]
-    checks: tuple[Check, ...]
+    checks: tuple[ClaimCheck, ...]
     notes: tuple[str, ...]
     headline: str | None
     lineage: dict[str, str]
@@ -165,7 +165,7 @@ class Importer(msgspec.Struct, frozen=True):
     name: str
     summary: str
     sniff: Callable[[bytes, str], bool]
-    arms: Callable[[Sequence[ForeignFile], ReadOptions], tuple[Arm, ...]]
+    arms: Callable[[Sequence[ForeignFile], ReadOptions], tuple[LogExperiment, ...]]
     read: Callable[[Sequence[ForeignFile], ReadOptions], Imported]
     joint: bool = False
 
@@ -256,7 +256,7 @@ def import_files(
 
 def list_arms(
     paths: Sequence[Path], *, tool: str = "auto", options: ReadOptions | None = None
-) -> tuple[Arm, ...]:
+) -> tuple[LogExperiment, ...]:
     """The experiments that the files hold between them."""
     options = options or ReadOptions()
     files = [open_foreign(path, options.limits) for path in paths]

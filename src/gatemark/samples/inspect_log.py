@@ -18,7 +18,7 @@ from gatemark.samples.importer import ForeignFile, ReadOptions, Refusal
 ZIP: Final = b"PK\x03\x04"
 
 
-class Provenance(msgspec.Struct):
+class EditProvenance(msgspec.Struct):
     """Who changed something, when and why."""
 
     author: str | None = None
@@ -30,10 +30,10 @@ class Edit(msgspec.Struct):
     """One change of a score; the value may be the word UNCHANGED."""
 
     value: Any = "UNCHANGED"
-    provenance: Provenance | None = None
+    provenance: EditProvenance | None = None
 
 
-class Score(msgspec.Struct):
+class InspectScore(msgspec.Struct):
     """What one scorer said; ``value`` is what holds after all edits."""
 
     value: Any = None
@@ -46,7 +46,7 @@ class Message(msgspec.Struct):
     content: Any = None
 
 
-class Choice(msgspec.Struct):
+class InspectChoice(msgspec.Struct):
     """One answer of the model."""
 
     message: Message | None = None
@@ -57,7 +57,7 @@ class Output(msgspec.Struct):
     """What the model said; old logs have no ``completion``."""
 
     completion: str | None = None
-    choices: list[Choice] = []
+    choices: list[InspectChoice] = []
 
 
 class Failure(msgspec.Struct):
@@ -72,7 +72,7 @@ class LimitHit(msgspec.Struct):
     type: str = ""
 
 
-class Sample(msgspec.Struct):
+class InspectSample(msgspec.Struct):
     """One sample in one epoch."""
 
     id: str | int
@@ -81,9 +81,9 @@ class Sample(msgspec.Struct):
     choices: list[Any] | None = None
     target: Any = None
     output: Output | None = None
-    scores: dict[str, Score] | None = None
+    scores: dict[str, InspectScore] | None = None
     error: Failure | None = None
-    invalidation: Provenance | None = None
+    invalidation: EditProvenance | None = None
     limit: LimitHit | None = None
     metadata: dict[str, Any] = {}
     error_retries: list[msgspec.Raw] | None = None
@@ -116,7 +116,7 @@ class Spec(msgspec.Struct):
     packages: dict[str, Any] = {}
 
 
-class Metric(msgspec.Struct):
+class InspectMetric(msgspec.Struct):
     """An aggregate number."""
 
     value: Any = None
@@ -128,7 +128,7 @@ class Total(msgspec.Struct):
     name: str = ""
     scorer: str = ""
     reducer: str | None = None
-    metrics: dict[str, Metric] = {}
+    metrics: dict[str, InspectMetric] = {}
 
 
 class Headline(msgspec.Struct):
@@ -156,19 +156,19 @@ class Log(msgspec.Struct):
 
 def load(
     file: ForeignFile, options: ReadOptions
-) -> tuple[Log, Iterator[tuple[str, msgspec.Raw, Sample | Refusal]]]:
+) -> tuple[Log, Iterator[tuple[str, msgspec.Raw, InspectSample | Refusal]]]:
     """The log and its samples, each decoded or refused with its place."""
     if file.data.startswith(ZIP):
         return _from_archive(file, options)
     log = decode(file.data, Log, file.name, nan_allowed=True)
     if log.samples is None:
         raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
-    return log, rows(log.samples, Sample, f"{file.name}: samples", nan_allowed=True)
+    return log, rows(log.samples, InspectSample, f"{file.name}: samples", nan_allowed=True)
 
 
 def _from_archive(
     file: ForeignFile, options: ReadOptions
-) -> tuple[Log, Iterator[tuple[str, msgspec.Raw, Sample | Refusal]]]:
+) -> tuple[Log, Iterator[tuple[str, msgspec.Raw, InspectSample | Refusal]]]:
     archive = Archive(file, options.limits)
     spec = next((n for n in ("header.json", "_journal/start.json") if n in archive.names), None)
     if spec is None:
@@ -185,12 +185,12 @@ def _from_archive(
 
 def _archived(
     archive: Archive, names: list[str], file: ForeignFile, *, keep: bool
-) -> Iterator[tuple[str, msgspec.Raw, Sample | Refusal]]:
+) -> Iterator[tuple[str, msgspec.Raw, InspectSample | Refusal]]:
     for name in names:
         content = archive.read(name)
         place = f"{file.name}: {name}"
         try:
-            sample = decode(content, Sample, place, nan_allowed=True)
+            sample = decode(content, InspectSample, place, nan_allowed=True)
         except BadInputError as error:
             yield place, msgspec.Raw(), Refusal(place, str(error).removeprefix(f"{place}: "))
         else:

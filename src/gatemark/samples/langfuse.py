@@ -46,7 +46,7 @@ class Observation(msgspec.Struct):
     environment: str | None = None
 
 
-def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.Span | Refusal]]:
+def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
     """Every observation of a file with its place, or why it cannot be read."""
     for place, row in _rows(file):
         yield place, row if isinstance(row, Refusal) else _neutral(row, place)
@@ -61,7 +61,7 @@ def _rows(file: ForeignFile) -> Iterator[tuple[str, Observation | Refusal]]:
     yield from ((place, row) for place, _, row in rows(raws, Observation, file.name))
 
 
-def _neutral(row: Observation, place: str) -> spans.Span | Refusal:
+def _neutral(row: Observation, place: str) -> spans.TraceSpan | Refusal:
     start = _moment(row.start_time)
     end = start if row.end_time is None else _moment(row.end_time)
     if start is None or end is None:
@@ -71,7 +71,7 @@ def _neutral(row: Observation, place: str) -> spans.Span | Refusal:
     kind = _KINDS.get(row.type.upper())
     name = (row.name or "").strip() or row.id
     version = None if row.prompt_version is None else str(row.prompt_version)
-    return spans.Span(
+    return spans.TraceSpan(
         trace=row.trace_id,
         id=row.id,
         parent=row.parent_observation_id or None,

@@ -93,7 +93,7 @@ class TracesData(_Camel, frozen=True):
     resource_spans: list[_ResourceSpans]
 
 
-def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.Span | Refusal]]:
+def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
     """Every span of a file with its place, or why it cannot be read."""
     whole = file.data.strip()
     if b"\n" not in whole or not whole.split(b"\n", 1)[0].rstrip().endswith(b"}"):
@@ -108,7 +108,7 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.Span | Refusal]]:
             yield from ((place, _neutral(span, group.resource, place)) for span in group.spans)
 
 
-def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Span | Refusal:
+def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.TraceSpan | Refusal:
     named = f"span {shown(span.span_id)}"
     start, end = _nanos(span.start_time_unix_nano), _nanos(span.end_time_unix_nano)
     if start is None or end is None:
@@ -123,7 +123,7 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Span 
     except _OddValueError as odd:
         return Refusal(place, f"{named}: {odd}")
     status = span.status or _Status()
-    return spans.Span(
+    return spans.TraceSpan(
         trace=span.trace_id,
         id=span.span_id,
         parent=span.parent_span_id or None,
@@ -151,7 +151,7 @@ def _nanos(time: str | int | None) -> int | None:
     return nanos if 0 <= nanos <= _LAST_NANO else None
 
 
-def _evaluations(span: _Span, attributes: dict[str, Any]) -> Iterator[spans.Evaluation]:
+def _evaluations(span: _Span, attributes: dict[str, Any]) -> Iterator[spans.TraceScore]:
     """Scores as GenAI events, or as OpenInference attributes of the span itself."""
     for event in span.events or ():
         if event.name == _EVALUATION_EVENT:
@@ -162,12 +162,12 @@ def _evaluations(span: _Span, attributes: dict[str, Any]) -> Iterator[spans.Eval
 
 def _evaluation(
     values: dict[str, Any], prefix: str, score: str, label_name: str
-) -> Iterator[spans.Evaluation]:
+) -> Iterator[spans.TraceScore]:
     name, label = values.get(f"{prefix}name"), values.get(f"{prefix}{label_name}")
     number = score_number(values.get(f"{prefix}{score}"))
     passed = _LABELS.get(label.casefold()) if isinstance(label, str) else None
     if isinstance(name, str) and name.strip() and (number is not None or passed is not None):
-        yield spans.Evaluation(name, number, passed)
+        yield spans.TraceScore(name, number, passed)
 
 
 def _values(attributes: _Attributes) -> dict[str, Any]:

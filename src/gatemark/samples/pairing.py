@@ -42,7 +42,7 @@ class SideMean(msgspec.Struct, frozen=True):
     item_count: int
 
 
-class Pairing(msgspec.Struct, frozen=True):
+class SamplePairing(msgspec.Struct, frozen=True):
     """Everything a comparison rests on, and an account of what it cannot rest on.
 
     ``unscored`` and ``unpaired`` name samples; ``different`` names the contents in which paired
@@ -105,7 +105,7 @@ def score_names(names: Iterable[str]) -> str:
     return ", ".join(n if n.isprintable() else repr(n) for n in sorted(names)) or "none"
 
 
-def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: bool) -> Pairing:
+def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: bool) -> SamplePairing:
     """Pair by id and epoch; the epochs of an item count as one, by their mean."""
     shared = sorted(base.keys.keys() & cand.keys.keys())
     columns = (base.scores.get(score, {}), cand.scores.get(score, {}))
@@ -127,7 +127,7 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
     numbers = [score for column in columns for score in column.values()]
     lowest, highest = min(numbers, default=None), max(numbers, default=None)
     bounded = _is_bounded(lowest, highest)
-    return Pairing(
+    return SamplePairing(
         score=score,
         items=tuple(items),
         unscored=(_unscored(base, columns[0]), _unscored(cand, columns[1])),

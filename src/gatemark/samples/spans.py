@@ -77,7 +77,7 @@ Told = Sequence[tuple[str, Mapping[str, Any]]]
 """The events of a span: their names and attributes."""
 
 
-class Evaluation(msgspec.Struct, frozen=True):
+class TraceScore(msgspec.Struct, frozen=True):
     """A score that the trace itself carries; ``passed`` where its label is a verdict."""
 
     name: str
@@ -85,7 +85,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     passed: bool | None = None
 
 
-class Span(msgspec.Struct, frozen=True):
+class TraceSpan(msgspec.Struct, frozen=True):
     """One span: where it belongs, when it ran, and what went in and out."""
 
     trace: str
@@ -102,7 +102,7 @@ class Span(msgspec.Struct, frozen=True):
     prompt: tuple[str, str] | None
     retrieval: str | None
     tool: str | None
-    evaluations: tuple[Evaluation, ...] = ()
+    evaluations: tuple[TraceScore, ...] = ()
     tags: dict[str, str] = {}
 
     @property
@@ -206,9 +206,9 @@ def opened(value: Any) -> Any:
     return value
 
 
-def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
+def by_trace(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
     """Spans gathered under their trace, each in the order of its start."""
-    found: dict[str, list[Span]] = {}
+    found: dict[str, list[TraceSpan]] = {}
     for span in spans:
         found.setdefault(span.trace, []).append(span)
     return {
@@ -217,7 +217,7 @@ def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
     }
 
 
-def root_of(spans: Sequence[Span]) -> Span | None:
+def root_of(spans: Sequence[TraceSpan]) -> TraceSpan | None:
     """The one span that holds all others; None when there is not just one.
 
     A parent that is not in the trace belongs to somebody else's trace, as behind a gateway.

@@ -7,12 +7,19 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET
 
-from gatemark.attribution.decision import MAX_STEPS, QUESTION, Check, Decision, Pin, Step
+from gatemark.attribution.decision import (
+    MAX_STEPS,
+    QUESTION,
+    DecisionStep,
+    Pin,
+    PlannedDecision,
+    StepCheck,
+)
 from gatemark.samples.gathering import Gathering, error_of, shown
-from gatemark.samples.importer import Arm, ForeignFile, Imported, ReadOptions, Refusal
-from gatemark.samples.spans import Span, by_trace, root_of
+from gatemark.samples.importer import ForeignFile, Imported, LogExperiment, ReadOptions, Refusal
+from gatemark.samples.spans import TraceSpan, by_trace, root_of
 
-ReadSpans = Callable[[ForeignFile], Iterator[tuple[str, Span | Refusal]]]
+ReadSpans = Callable[[ForeignFile], Iterator[tuple[str, TraceSpan | Refusal]]]
 UNVERSIONED: Final = "unversioned"
 EVALUATION: Final = "evaluation"
 """The rule pack of verdicts that a trace carries without saying whose rules they are."""
@@ -22,7 +29,7 @@ NO_ROOT: Final = "has no single root span that holds all others; some may be in 
 class Traces(NamedTuple):
     """Spans by trace, what could not be read, and how many spans came more than once."""
 
-    found: dict[str, list[Span]]
+    found: dict[str, list[TraceSpan]]
     refused: list[Refusal]
     repeats: int
 
@@ -33,7 +40,7 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
     Collectors deliver at least once, so the very same span may come again. A trace
     with two different spans under one id tells two stories, and neither is believed.
     """
-    known: dict[tuple[str, str], Span] = {}
+    known: dict[tuple[str, str], TraceSpan] = {}
     torn: set[str] = set()
     refused: list[Refusal] = []
     repeats = 0
@@ -52,9 +59,9 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
     return Traces(by_trace(whole), refused, repeats)
 
 
-def trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[Arm, ...]:
+def trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[LogExperiment, ...]:
     """Traces are one experiment."""
-    return (Arm("traces", len(read_all(files, reader).found)),)
+    return (LogExperiment("traces", len(read_all(files, reader).found)),)
 
 
 def trace_samples(
@@ -91,7 +98,7 @@ def trace_samples(
     return gathering.finish(headline=gathering.only_score())
 
 
-def _scores(root: Span, spans: Sequence[Span]) -> tuple[dict[str, float | None], int]:
+def _scores(root: TraceSpan, spans: Sequence[TraceSpan]) -> tuple[dict[str, float | None], int]:
     """The root's own scores, and others where all spans of the trace say the same."""
     own = {one.name: one.value for one in root.evaluations if one.value is not None}
     values: dict[str, set[float]] = {}
@@ -105,7 +112,7 @@ def _scores(root: Span, spans: Sequence[Span]) -> tuple[dict[str, float | None],
     return agreed | own, len(values) - len(agreed)
 
 
-def _tags(root: Span, spans: Sequence[Span]) -> dict[str, str]:
+def _tags(root: TraceSpan, spans: Sequence[TraceSpan]) -> dict[str, str]:
     models = sorted({span.model for span in spans if span.model})
     tags = {"name": root.name, **root.tags}
     if models:
@@ -116,7 +123,7 @@ def _tags(root: Span, spans: Sequence[Span]) -> dict[str, str]:
 class MadeDecisions(NamedTuple):
     """Decisions made of traces, and traces of which none could be made."""
 
-    decisions: tuple[Decision, ...]
+    decisions: tuple[PlannedDecision, ...]
     refused: tuple[Refusal, ...]
 
 
@@ -142,10 +149,10 @@ def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
     return MadeDecisions(tuple(made), tuple(refused))
 
 
-def _decision(trace: str, root: Span, steps: Sequence[Span]) -> Decision:
+def _decision(trace: str, root: TraceSpan, steps: Sequence[TraceSpan]) -> PlannedDecision:
     last = steps[-1]
     shared = _names_of_several(steps)
-    return Decision(
+    return PlannedDecision(
         id=trace,
         input=root.input,
         output=root.output if root.output is not None else last.output,
@@ -154,7 +161,7 @@ def _decision(trace: str, root: Span, steps: Sequence[Span]) -> Decision:
     )
 
 
-def _pins(span: Span) -> dict[str, Pin]:
+def _pins(span: TraceSpan) -> dict[str, Pin]:
     pins = {
         "model": None if span.model is None else Pin(span.name, span.model),
         "prompt": None if span.prompt is None else Pin(*span.prompt),
@@ -164,7 +171,7 @@ def _pins(span: Span) -> dict[str, Pin]:
     return {kind: pin for kind, pin in pins.items() if pin is not None}
 
 
-def _names_of_several(steps: Sequence[Span]) -> set[tuple[str, str]]:
+def _names_of_several(steps: Sequence[TraceSpan]) -> set[tuple[str, str]]:
     """Names under which one trace used several versions, such as a client of two models."""
     versions: dict[tuple[str, str], set[str]] = {}
     for span in steps:
@@ -173,7 +180,9 @@ def _names_of_several(steps: Sequence[Span]) -> set[tuple[str, str]]:
     return {name for name, found in versions.items() if len(found) > 1}
 
 
-def _step(span: Span, earlier: Sequence[Span], shared: set[tuple[str, str]]) -> Step:
+def _step(
+    span: TraceSpan, earlier: Sequence[TraceSpan], shared: set[tuple[str, str]]
+) -> DecisionStep:
     before = [one for one in earlier if one.end_ns <= span.start_ns]
     source = max(before, key=lambda one: (one.end_ns, one.start_ns, one.id), default=None)
     kind: Any = span.kind
@@ -182,11 +191,11 @@ def _step(span: Span, earlier: Sequence[Span], shared: set[tuple[str, str]]) -> 
         for what, pin in _pins(span).items()
     }
     checks = tuple(
-        Check(EVALUATION, one.name, "pass" if one.passed else "fail")
+        StepCheck(EVALUATION, one.name, "pass" if one.passed else "fail")
         for one in span.evaluations
         if one.passed is not None
     )
-    return Step(
+    return DecisionStep(
         id=span.id,
         kind=kind,
         name=span.name,

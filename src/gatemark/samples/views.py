@@ -49,7 +49,7 @@ class Side(msgspec.Struct, frozen=True):
     lineage: dict[str, str]
 
 
-class Change(msgspec.Struct, frozen=True):
+class LostItem(msgspec.Struct, frozen=True):
     """An item whose score fell."""
 
     id: str
@@ -88,7 +88,7 @@ class NonInferior(msgspec.Struct, frozen=True):
     method: str
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class ComparisonReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a comparison found. Its fields are the keys of the JSON document."""
 
     score: str
@@ -127,18 +127,18 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     clusters: Clusters | None
     base: Side
     cand: Side
-    worst: tuple[Change, ...]
+    worst: tuple[LostItem, ...]
     error_ids: SideNames
     unscored_ids: SideNames
     unpaired_ids: SideNames
 
 
-def render_json(compared: Compared) -> bytes:
+def render_json(compared: ComparisonReport) -> bytes:
     """The document, indented."""
     return json_file(compared)
 
 
-def render_markdown(compared: Compared) -> bytes:
+def render_markdown(compared: ComparisonReport) -> bytes:
     """A comment for a pull request: the verdict first, then what was gained and lost."""
     verdict = words.VERDICT_WORDS[compared.verdict]
     sections = [
@@ -154,7 +154,7 @@ def render_markdown(compared: Compared) -> bytes:
     return ("\n\n".join(section for section in sections if section) + "\n").encode()
 
 
-def plain_text(compared: Compared) -> str:
+def plain_text(compared: ComparisonReport) -> str:
     """What a person reads in a terminal, without the verdict word's colour."""
     parts = [
         words.one_line(compared.reason),
@@ -181,7 +181,7 @@ def plain_text(compared: Compared) -> str:
     return "\n".join(line.rstrip() for line in parts) + "\n"
 
 
-def number_rows(compared: Compared) -> list[tuple[str, ...]]:
+def number_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     """The numbers that the verdict rests on, named and worded."""
     level = words.shortest(round(compared.interval_level * 100, 6))
     rows: list[tuple[str, ...]] = [
@@ -199,7 +199,7 @@ def number_rows(compared: Compared) -> list[tuple[str, ...]]:
     return rows
 
 
-def side_rows(compared: Compared) -> list[tuple[str, ...]]:
+def side_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     """The two sides beside each other."""
     base, cand = compared.base, compared.cand
     rows: list[tuple[str, ...]] = [
@@ -214,7 +214,7 @@ def side_rows(compared: Compared) -> list[tuple[str, ...]]:
     return rows
 
 
-def _cell_rows(compared: Compared) -> list[tuple[str, ...]]:
+def _cell_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
     if compared.gained is None:
         cells = (
             ("improved", compared.improved),
@@ -230,7 +230,7 @@ def _cell_rows(compared: Compared) -> list[tuple[str, ...]]:
     ]
 
 
-def _interval(compared: Compared) -> str:
+def _interval(compared: ComparisonReport) -> str:
     if compared.interval is None:
         return words.NOT_MEASURED
     low, high = compared.interval
@@ -245,7 +245,7 @@ def _mean(side: Side) -> str:
     return f"{_number(side.mean)} (n={side.scored_items})"
 
 
-def _changes(compared: Compared) -> str:
+def _changes(compared: ComparisonReport) -> str:
     if not compared.worst:
         return ""
     rows = [
@@ -257,7 +257,7 @@ def _changes(compared: Compared) -> str:
     return f"{lines}\n\n{words.more_rows(more)}" if more > 0 else lines
 
 
-def _missing_names(compared: Compared) -> list[tuple[str, tuple[str, ...]]]:
+def _missing_names(compared: ComparisonReport) -> list[tuple[str, tuple[str, ...]]]:
     lists = (
         ("Errored", compared.error_ids),
         ("Without this score", compared.unscored_ids),
@@ -271,7 +271,7 @@ def _missing_names(compared: Compared) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def _missing(compared: Compared) -> list[str]:
+def _missing(compared: ComparisonReport) -> list[str]:
     sections = []
     for title, names in _missing_names(compared):
         shown = [f"- {prose(name)}" for name in names[:SHOWN_CHANGES]]

@@ -87,7 +87,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             yield moment.astimezone(UTC) + offset
 
 
-class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SchedulePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All schedules of a workspace."""
 
     schedules: tuple[Schedule, ...]
@@ -204,7 +204,7 @@ def _check_cron(name: str, cron: str, zone: ZoneInfo) -> None:
 
 _REFITTED: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
 
-DEFAULT_PLAN: Final = Plan(
+DEFAULT_PLAN: Final = SchedulePlan(
     (
         Schedule(id="full-pack", kind="full_pack", triggers=("change",)),
         *(

@@ -28,8 +28,8 @@ from gatemark.ledger.payloads import SYSTEM
 from gatemark.schedule.cadence import (
     DEFAULT_PLAN,
     Occasion,
-    Plan,
     Schedule,
+    SchedulePlan,
     Trigger,
     TriggerKind,
     is_overdue,
@@ -77,7 +77,7 @@ class TickLine(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Ticked(msgspec.Struct, frozen=True):
+class ScheduleTick(msgspec.Struct, frozen=True):
     """One tick; the fields are the keys of the JSON document."""
 
     at: datetime
@@ -87,7 +87,7 @@ class Ticked(msgspec.Struct, frozen=True):
     alerts: tuple[Delivered, ...]
 
 
-def read_plan(path: str | None) -> Plan:
+def read_plan(path: str | None) -> SchedulePlan:
     """The schedules of a file, in the place of built-in ones with the same id."""
     if path is None:
         return DEFAULT_PLAN
@@ -98,7 +98,7 @@ def read_plan(path: str | None) -> Plan:
     if not isinstance(keeps_defaults, bool):
         raise BadInputError(f"{path}: defaults must be true or false, got {keeps_defaults!r}")
     try:
-        plan = msgspec.convert(value, Plan)
+        plan = msgspec.convert(value, SchedulePlan)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
     if not keeps_defaults:
@@ -107,10 +107,12 @@ def read_plan(path: str | None) -> Plan:
         return plan
     named = {schedule.id for schedule in plan.schedules}
     kept = tuple(schedule for schedule in DEFAULT_PLAN.schedules if schedule.id not in named)
-    return Plan((*plan.schedules, *kept))
+    return SchedulePlan((*plan.schedules, *kept))
 
 
-def list_schedules(workspace: Workspace, plan: Plan, now: datetime) -> tuple[ScheduleLine, ...]:
+def list_schedules(
+    workspace: Workspace, plan: SchedulePlan, now: datetime
+) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
     seen = workspace.schedule_runs.known_since([one.id for one in plan.schedules], now)
     lines = []
@@ -134,7 +136,7 @@ def list_schedules(workspace: Workspace, plan: Plan, now: datetime) -> tuple[Sch
     return tuple(lines)
 
 
-def due_now(workspace: Workspace, plan: Plan, now: datetime) -> tuple[Occasion, ...]:
+def due_now(workspace: Workspace, plan: SchedulePlan, now: datetime) -> tuple[Occasion, ...]:
     """What is due, missed or expired; only looks."""
     triggers = workspace.schedule_runs.triggers(now)
     found: list[Occasion] = []
@@ -150,7 +152,7 @@ def due_now(workspace: Workspace, plan: Plan, now: datetime) -> tuple[Occasion, 
 
 def tick_schedules(
     workspace: Workspace,
-    plan: Plan,
+    plan: SchedulePlan,
     *,
     now: datetime,
     worker: str,
@@ -158,7 +160,7 @@ def tick_schedules(
     alerts_file: str | None = None,
     runner: Runner | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
-) -> Ticked:
+) -> ScheduleTick:
     """Claim and run what is due; what another worker has is left to it.
 
     Runs follow each other, so that ``stopwatch`` (seconds) tells how late it is for each. Drift
@@ -195,7 +197,9 @@ def tick_schedules(
             )
         )
     sent = send_pending(workspace, alert_plan) if alert_plan is not None else ()
-    return Ticked(at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent)
+    return ScheduleTick(
+        at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent
+    )
 
 
 def fire(
@@ -222,7 +226,7 @@ def note_changes(workspace: Workspace, now: datetime) -> int:
 
 
 def _tell_overdue(
-    workspace: Workspace, plan: Plan, now: datetime, alerts: AlertPlan
+    workspace: Workspace, plan: SchedulePlan, now: datetime, alerts: AlertPlan
 ) -> tuple[str, ...]:
     """Raise a warning, once, for each schedule that has not been run for too long."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
@@ -300,7 +304,7 @@ def run_command(
     return "failed", f"{ending}: {said}" if said else ending
 
 
-def seconds_until_next(plan: Plan, now: datetime, longest: float) -> float:
+def seconds_until_next(plan: SchedulePlan, now: datetime, longest: float) -> float:
     """How long a loop may sleep before something could be due."""
     moments = [
         moment

@@ -35,7 +35,7 @@ _READ_LENGTH: Final = 20_000
 _NEXT_WORD: Final = re.compile(r"[ \t]{1,3}[a-z]")
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ChoiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
     letters: str = "ABCD"
@@ -91,7 +91,7 @@ def _opens_a_phrase(text: str, end: int) -> bool:
     return _NEXT_WORD.match(text, end) is not None
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: ChoiceOptions) -> ScoreFunction:
     rules = _rules(options.letters)
 
     def target_letter(text: str) -> str:
@@ -120,7 +120,7 @@ def _build(options: Options) -> ScoreFunction:
 SCORER = Scorer(
     name="choice",
     summary="1 when the letter read from the output is the target's; unreadable counts as wrong.",
-    options=Options,
+    options=ChoiceOptions,
     build=_build,
     known=(
         KnownScore(title="a bare letter", target="B", output="b", expected=1.0),

@@ -18,7 +18,7 @@ from gatemark.scorers.scorer import (
 )
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ContainsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; without ``phrases`` the target holds them."""
 
     phrases: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError("phrases must not be empty: every output contains nothing")
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: ContainsOptions) -> ScoreFunction:
     def folded(text: str) -> str:
         return text.casefold() if options.ignore_case else text
 
@@ -56,7 +56,7 @@ def _from_target(item: Scorable) -> tuple[str, ...]:
 SCORER = Scorer(
     name="contains",
     summary="1 when any (or all) of the phrases stand in the output, else 0.",
-    options=Options,
+    options=ContainsOptions,
     build=_build,
     needs_target=False,
     known=(

@@ -7,13 +7,13 @@ import msgspec
 from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExactOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
     strip: bool = True
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: ExactOptions) -> ScoreFunction:
     def score(item: Scorable) -> Score:
         output, targets = item.output_text(), item.target_texts()
         if options.strip:
@@ -26,7 +26,7 @@ def _build(options: Options) -> ScoreFunction:
 SCORER = Scorer(
     name="exact",
     summary="1 when the output equals the target (or any of a list of targets), else 0.",
-    options=Options,
+    options=ExactOptions,
     build=_build,
     known=(
         KnownScore(title="equal text", target="Paris", output="Paris", expected=1.0),

@@ -35,7 +35,7 @@ _FENCE: Final = "```"
 Path = tuple[str, ...]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JsonEqualOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; a code fence around the whole output is taken off by ``fences``."""
 
     ignore: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class _Difference(NamedTuple):
 class _Comparison:
     """One comparison of two values, with a bound on the work it may cost."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: JsonEqualOptions) -> None:
         self._options = options
         self._ignored = [
             tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
@@ -235,7 +235,7 @@ def _summary(value: Any) -> str:
     return truncate(value)
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: JsonEqualOptions) -> ScoreFunction:
     def value_of(value: Any, subject: str) -> Any:
         if not isinstance(value, str):
             check_depth(value)
@@ -264,7 +264,7 @@ def _build(options: Options) -> ScoreFunction:
 SCORER = Scorer(
     name="json_equal",
     summary="1 when output and target are the same JSON value; says the first place that differs.",
-    options=Options,
+    options=JsonEqualOptions,
     build=_build,
     known=(
         KnownScore(

@@ -24,7 +24,7 @@ _ARTICLES: Final = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 _ASCII_PUNCTUATION: Final = frozenset(string.punctuation)
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NormalisedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the plain form forgets: each switch drops one kind of difference."""
 
     compatibility: bool = True
@@ -34,7 +34,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     whitespace: bool = True
 
 
-def plain_form(text: str, options: Options) -> str:
+def plain_form(text: str, options: NormalisedOptions) -> str:
     """The text without the differences that ``options`` tell to forget.
 
     Punctuation is every character of a Unicode P category and ASCII's own, removed and not
@@ -56,7 +56,7 @@ def _is_punctuation(character: str) -> bool:
     return character in _ASCII_PUNCTUATION or unicodedata.category(character).startswith("P")
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: NormalisedOptions) -> ScoreFunction:
     def score(item: Scorable) -> Score:
         output = plain_form(item.output_text(), options)
         targets = [plain_form(target, options) for target in item.target_texts()]
@@ -71,7 +71,7 @@ SCORER = Scorer(
         "1 when output and target are equal after NFKC, case folding, and dropping punctuation, "
         "extra whitespace and (on request) English articles."
     ),
-    options=Options,
+    options=NormalisedOptions,
     build=_build,
     known=(
         KnownScore(title="case and full stop", target="paris", output="Paris.", expected=1.0),

@@ -27,7 +27,7 @@ from gatemark.scorers.scorer import (
 _MINUS_SIGNS: Final = str.maketrans(dict.fromkeys("−‒–﹣－", "-"))
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NumericOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set.
 
     An answer is right within the larger of ``abs_tolerance`` and ``rel_tolerance`` times the
@@ -58,7 +58,7 @@ class _Found(NamedTuple):
 class _Reader:
     """Finds and reads numbers in the notation that the options describe."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: NumericOptions) -> None:
         self._options = options
         decimal, whole = re.escape(options.decimal), "[0-9]+"
         self._separator = ""
@@ -99,7 +99,7 @@ class _Reader:
         return _Found(matched.strip(), value)
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: NumericOptions) -> ScoreFunction:
     reader = _Reader(options)
 
     def is_near(value: float, target: float) -> bool:
@@ -132,7 +132,7 @@ def _as_float(value: float) -> float:
 SCORER = Scorer(
     name="numeric",
     summary="1 when the first or last number in the output is within tolerance of the target's.",
-    options=Options,
+    options=NumericOptions,
     build=_build,
     known=(
         KnownScore(title="last number", target=12, output="3 times 4 is 12.", expected=1.0),

@@ -48,7 +48,7 @@ _RAISED: Final = (
 """What code of strangers usually raises; anything rarer stops the run and shows itself."""
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PythonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; ``folder`` is the pack's own and is set by whoever reads the pack."""
 
     function: str = ""
@@ -59,7 +59,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"function must be module:function, got {self.function!r}")
 
 
-def _source(options: Options) -> tuple[Path, str]:
+def _source(options: PythonOptions) -> tuple[Path, str]:
     """The file of the module, which must lie inside the folder, and the function's name."""
     match = _REFERENCE.fullmatch(options.function)
     if match is None:
@@ -84,7 +84,7 @@ class _SourceOnly(SourceFileLoader):
         raise OSError(f"no bytecode for {path}")
 
 
-def _load(options: Options) -> Callable[[Scorable], Any]:
+def _load(options: PythonOptions) -> Callable[[Scorable], Any]:
     path, name = _source(options)
     # Named by its place, so that equal file names in two packs stay apart.
     module_name = f"gatemark_pack_{path.stem}_{digest_bytes(str(path).encode())[-12:]}"
@@ -105,7 +105,7 @@ def _load(options: Options) -> Callable[[Scorable], Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: PythonOptions) -> ScoreFunction:
     if not options.function:
         return lambda _: unscored("scorer python needs function: module:function, got none")
     function = _load(options)
@@ -139,7 +139,7 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _pins(options: Options) -> dict[str, str]:
+def _pins(options: PythonOptions) -> dict[str, str]:
     """The digest of the function's own file; what that file imports is the pack's to pin."""
     return {"source": digest_bytes(_source(options)[0].read_bytes())} if options.function else {}
 
@@ -147,7 +147,7 @@ def _pins(options: Options) -> dict[str, str]:
 SCORER = Scorer(
     name="python",
     summary="The score that a function of the pack's own gives: module:function.",
-    options=Options,
+    options=PythonOptions,
     build=_build,
     needs_target=False,
     pins=_pins,

@@ -21,7 +21,7 @@ from gatemark.scorers.scorer import (
 )
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SetF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
     separator: str = ","
@@ -39,7 +39,7 @@ def f1(overlap_count: int, found_count: int, expected_count: int) -> float:
     return 2 * overlap_count / (found_count + expected_count)
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: SetF1Options) -> ScoreFunction:
     def items_of(value: Any, subject: str) -> frozenset[str]:
         items: Iterable[Any] = (
             value if isinstance(value, (list, tuple)) else _split(value, subject, options.separator)
@@ -77,7 +77,7 @@ def _split(value: Any, subject: str, separator: str) -> list[Any]:
 SCORER = Scorer(
     name="set_f1",
     summary="F1 of the output's items against the target's: lists, JSON lists or separated text.",
-    options=Options,
+    options=SetF1Options,
     build=_build,
     known=(
         KnownScore(title="same set", target=["a", "b"], output="b, a", expected=1.0),

@@ -6,7 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from gatemark.scorers.normalised import Options as PlainForm
+from gatemark.scorers.normalised import NormalisedOptions as PlainForm
 from gatemark.scorers.normalised import plain_form
 from gatemark.scorers.scorer import (
     KnownScore,
@@ -20,14 +20,14 @@ from gatemark.scorers.scorer import (
 from gatemark.scorers.set_f1 import f1
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TokenF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
     articles: bool = True
     punctuation: bool = True
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: TokenF1Options) -> ScoreFunction:
     form = PlainForm(articles=options.articles, punctuation=options.punctuation)
 
     def words(text: str) -> Counter[str]:
@@ -49,7 +49,7 @@ def _build(options: Options) -> ScoreFunction:
 SCORER = Scorer(
     name="token_f1",
     summary="F1 over words after dropping case, punctuation and articles; best of several targets.",
-    options=Options,
+    options=TokenF1Options,
     build=_build,
     known=(
         KnownScore(title="same words", target="the cat sat", output="Cat sat.", expected=1.0),

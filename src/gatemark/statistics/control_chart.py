@@ -20,7 +20,7 @@ RELATIVE_ZERO = 1e-12
 _SMALLEST_P = 1e-250
 
 
-class Moments(NamedTuple):
+class BaselineMoments(NamedTuple):
     """Number, mean and standard deviation (ddof 1) of each baseline.
 
     The mean is NaN for an empty baseline, the deviation for fewer than two values; a deviation
@@ -32,7 +32,7 @@ class Moments(NamedTuple):
     sd: Floats
 
 
-def moments_each(values: Floats, present: Flags) -> Moments:
+def moments_each(values: Floats, present: Flags) -> BaselineMoments:
     """The moments of each row of ``values``, over the cells that are present."""
     count = present.sum(axis=1).astype(np.float64)
     first = np.take_along_axis(values, np.argmax(present, axis=1)[:, None], axis=1)
@@ -44,7 +44,9 @@ def moments_each(values: Floats, present: Flags) -> Moments:
     mean = first[:, 0] + mean_move
     size = np.abs(np.where(present, values, 0.0)).max(axis=1, initial=0.0)
     sd = np.where(sd <= RELATIVE_ZERO * size, 0.0, sd)
-    return Moments(count, np.where(count >= 1, mean, np.nan), np.where(count >= 2, sd, np.nan))
+    return BaselineMoments(
+        count, np.where(count >= 1, mean, np.nan), np.where(count >= 2, sd, np.nan)
+    )
 
 
 class Deviations(NamedTuple):
@@ -62,7 +64,7 @@ class Deviations(NamedTuple):
 
 
 def deviations_each(
-    current: Floats, baseline: Moments, floor: Floats | None = None, *, windows: int = 1
+    current: Floats, baseline: BaselineMoments, floor: Floats | None = None, *, windows: int = 1
 ) -> Deviations:
     """Sigma of each current value against its baseline, and the normal score of it.
 
@@ -140,7 +142,11 @@ def ewma_weights(smoothing: float, windows: int) -> Floats:
 
 
 def ewma_each(
-    recent: Floats, present: Flags, baseline: Moments, floor: Floats | None, smoothing: float
+    recent: Floats,
+    present: Flags,
+    baseline: BaselineMoments,
+    floor: Floats | None,
+    smoothing: float,
 ) -> Deviations:
     """The exponentially weighted mean of the latest windows against its baseline.
 

@@ -24,7 +24,7 @@ FIRST_TABLES = 199
 ENOUGH_HITS = 10
 
 
-class Homogeneity(msgspec.Struct, frozen=True):
+class TwoSampleTest(msgspec.Struct, frozen=True):
     """Statistic, p-value and effect of one 2 x K table; ``method`` tells where p comes from."""
 
     statistic: float
@@ -87,7 +87,7 @@ def homogeneity(
     rng: np.random.Generator,
     *,
     tables: int = DEFAULT_TABLES,
-) -> Homogeneity:
+) -> TwoSampleTest:
     """The test of one 2 x K table, exact or simulated where an expected count is below five.
 
     Two classes with a small expected count get Fisher's exact test. More get a Monte Carlo
@@ -105,7 +105,7 @@ def homogeneity(
     else:
         method = "chi_square"
         p_value = float(chi_square_p_each(np.asarray(statistic), np.asarray(df)))
-    return Homogeneity(statistic, int(df), p_value, v, method)
+    return TwoSampleTest(statistic, int(df), p_value, v, method)
 
 
 def _fisher(table: NDArray[np.int64]) -> float:

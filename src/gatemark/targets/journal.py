@@ -40,7 +40,7 @@ _key_text = json.JSONEncoder(
 ).encode
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JournalEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One finished call."""
 
     v: int
@@ -92,16 +92,16 @@ def call_key(pins: str, call: Call, reads: frozenset[CallPart]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def encode_line(entry: Entry) -> bytes:
+def encode_line(entry: JournalEntry) -> bytes:
     """The entry as one line with its check."""
     body = _encode(entry)
     return body[:-1] + b',"check":"' + _check(body) + b'"}\n'
 
 
-def decode_line(line: bytes) -> Entry | None:
+def decode_line(line: bytes) -> JournalEntry | None:
     """The entry of a line (without its newline), or None when the line is damaged."""
     body = _verified_body(line)
-    return None if body is None else msgspec.json.decode(body, type=Entry)
+    return None if body is None else msgspec.json.decode(body, type=JournalEntry)
 
 
 class Journal:
@@ -130,7 +130,7 @@ class Journal:
     def __len__(self) -> int:
         return len(self._exact)
 
-    def find(self, key: str, call_id: str, reuse: Reuse) -> Entry | None:
+    def find(self, key: str, call_id: str, reuse: Reuse) -> JournalEntry | None:
         """The finished call, if there is one; a cache holds replies, so it never gives errors."""
         if reuse == "nothing":
             return None
@@ -141,7 +141,7 @@ class Journal:
         place = self._by_content.get(key)
         return self._read(place) if place else None
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Write one finished call; it survives the process now, and the machine after a sync."""
         line = encode_line(entry)
         if len(line) > MAX_LINE_BYTES:
@@ -177,11 +177,11 @@ class Journal:
             os.ftruncate(self._fd, self._end)
             raise
 
-    def _read(self, place: tuple[int, int]) -> Entry | None:
+    def _read(self, place: tuple[int, int]) -> JournalEntry | None:
         offset, length = place
         return decode_line(os.pread(self._fd, length, offset))
 
-    def _remember(self, entry: Entry, offset: int, length: int) -> None:
+    def _remember(self, entry: JournalEntry, offset: int, length: int) -> None:
         self._exact[entry.key, entry.id] = (offset, length)
         if entry.reply is not None:
             self._by_content[entry.key] = (offset, length)
@@ -212,7 +212,7 @@ class Journal:
 
     def _admit(self, body: bytes, offset: int, length: int, number: int) -> None:
         try:
-            entry = msgspec.json.decode(body, type=Entry)
+            entry = msgspec.json.decode(body, type=JournalEntry)
         except msgspec.DecodeError as error:
             raise BadInputError(
                 f"{self.path}:{number}: not a line of journal version {VERSION}: {error}"

@@ -35,7 +35,7 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValueError(f"budget.{name} must be >= 0, got {value}")
 
 
-class Spent:
+class Spending:
     """What was spent so far; handed from one run to the next where they share a budget."""
 
     def __init__(self) -> None:

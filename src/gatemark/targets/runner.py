@@ -14,8 +14,8 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.targets.foreign import ForeignCode
-from gatemark.targets.journal import VERSION, Entry, Journal, call_key
-from gatemark.targets.limits import Clock, Random, RateLimit, Sleep, Spent, backoff_s
+from gatemark.targets.journal import VERSION, Journal, JournalEntry, call_key
+from gatemark.targets.limits import Clock, Random, RateLimit, Sleep, Spending, backoff_s
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, CallError, ErrorKind, Reply, Target, TargetError
 from gatemark.targets.replies import checked
@@ -24,7 +24,7 @@ from gatemark.targets.replies import checked
 _YIELD_EVERY_S = 0.02
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CallOutcome(msgspec.Struct, frozen=True):
     """How one call ended. ``attempts`` is 0 when it was never made."""
 
     id: str
@@ -68,9 +68,9 @@ async def run_calls(
     rng: Random,
     on_progress: Callable[[Progress], None] | None = None,
     stop: asyncio.Event | None = None,
-    spent: Spent | None = None,
-    passes: Callable[[Outcome], bool] | None = None,
-) -> tuple[Outcome, ...]:
+    spent: Spending | None = None,
+    passes: Callable[[CallOutcome], bool] | None = None,
+) -> tuple[CallOutcome, ...]:
     """Make every call and return every outcome, ordered by (id, epoch).
 
     Cancelling the task leaves the journal whole and raises; setting ``stop`` instead ends the run
@@ -107,8 +107,8 @@ class _Run:
         sleep: Sleep,
         rng: Random,
         on_progress: Callable[[Progress], None] | None,
-        spent: Spent | None,
-        passes: Callable[[Outcome], bool] | None,
+        spent: Spending | None,
+        passes: Callable[[CallOutcome], bool] | None,
     ) -> None:
         _refuse_doubles(calls)
         self._target = target
@@ -124,13 +124,13 @@ class _Run:
         self._progress = Progress(total=len(calls), passed=None if passes is None else 0)
         self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=sleep)
         self._pins = digest(target.identity()) if journal is not None else ""
-        self._outcomes: dict[tuple[str, int], Outcome] = {}
+        self._outcomes: dict[tuple[str, int], CallOutcome] = {}
         self._halted: CallError | None = None
-        self._spent = spent or Spent()
+        self._spent = spent or Spending()
         self._started_at = self._yielded_at = clock()
         self._workers: list[asyncio.Task[None]] = []
 
-    async def finish(self, stop: asyncio.Event | None) -> tuple[Outcome, ...]:
+    async def finish(self, stop: asyncio.Event | None) -> tuple[CallOutcome, ...]:
         if not self._calls:
             return ()
         loop = asyncio.get_running_loop()
@@ -314,7 +314,7 @@ class _Run:
         """Journal first: an outcome that was shown must not be lost."""
         if self._journal is not None:
             self._journal.append(
-                Entry(
+                JournalEntry(
                     v=VERSION,
                     key=key,
                     id=call.id,
@@ -331,7 +331,7 @@ class _Run:
     ) -> None:
         reply = result if isinstance(result, Reply) else None
         error = result if isinstance(result, CallError) else None
-        outcome = Outcome(call.id, call.epoch, reply, error, attempts, cached)
+        outcome = CallOutcome(call.id, call.epoch, reply, error, attempts, cached)
         self._outcomes[call.key] = outcome
         passed = reply is not None and self._passes is not None and self._passes(outcome)
         self._tell(

@@ -23,7 +23,7 @@ ERROR_BODY_BYTES: Final = 4_096
 ERROR_BODY_CHARS: Final = 400
 
 
-class Secret:
+class ApiKey:
     """An API key taken from the environment; shows nothing of itself."""
 
     def __init__(self, variable: str, header: str, prefix: str, environ: Mapping[str, str]) -> None:
@@ -149,11 +149,11 @@ def _url(text: str) -> httpx.URL:
         raise UsageError(f"url is not valid: {error}") from error
 
 
-def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> Secret | None:
+def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
     if endpoint.api_key_env is None:
         return None
     header, prefix = endpoint.api_key_header, endpoint.api_key_prefix
-    return Secret(endpoint.api_key_env, header, prefix, environ)
+    return ApiKey(endpoint.api_key_env, header, prefix, environ)
 
 
 async def _some(response: httpcore.Response) -> bytes:
@@ -166,7 +166,7 @@ async def _some(response: httpcore.Response) -> bytes:
 
 
 def _headers(
-    url: httpx.URL, endpoint: Endpoint, secret: Secret | None
+    url: httpx.URL, endpoint: Endpoint, secret: ApiKey | None
 ) -> list[tuple[bytes, bytes]]:
     """What every request says; a pack's own headers replace ours, and the key replaces all."""
     said = [

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample
+from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
 from gatemark.drift.judging.parts import FormName
 
 _SEED = 12
@@ -37,7 +37,7 @@ def check_detector(detector: Detector) -> None:
             _check_gaps(detector, sample, built)
 
 
-def known_sample(detector: Detector, known: KnownReading) -> Sample:
+def known_sample(detector: Detector, known: KnownReading) -> SeriesSample:
     """The sample of a worked example, with its parts as the detector wants them."""
     windows = (*known.baseline, *known.recent)
     items = np.asarray([[float(n) for n, _ in windows]])
@@ -45,7 +45,7 @@ def known_sample(detector: Detector, known: KnownReading) -> Sample:
         known.form, items, np.asarray([[list(part) for _, part in windows]], dtype=np.float64)
     )
     cut = len(known.baseline)
-    return Sample(
+    return SeriesSample(
         form=form,
         baseline_items=items[:, :cut],
         baseline=parts[:, :cut],
@@ -70,7 +70,9 @@ def _check_known(detector: Detector, known: KnownReading) -> None:
             _fail(detector, f"{place} must be {expected}, got {cell}")
 
 
-def _drawn(detector: Detector, form: FormName, recent: int, rng: np.random.Generator) -> Sample:
+def _drawn(
+    detector: Detector, form: FormName, recent: int, rng: np.random.Generator
+) -> SeriesSample:
     shape = (_SERIES, _WINDOWS + recent)
     items = rng.integers(150, 400, shape).astype(np.float64)
     if form in ("histogram", "categories"):
@@ -88,7 +90,7 @@ def _drawn(detector: Detector, form: FormName, recent: int, rng: np.random.Gener
         hits = rng.binomial(items.astype(np.int64), 0.8)
         parts = hits[..., None].astype(np.float64)
     form, parts = detector.reduce(form, items, parts)
-    return Sample(
+    return SeriesSample(
         form=form,
         baseline_items=items[:, :_WINDOWS],
         baseline=parts[:, :_WINDOWS],
@@ -97,7 +99,9 @@ def _drawn(detector: Detector, form: FormName, recent: int, rng: np.random.Gener
     )
 
 
-def _check_laws(detector: Detector, sample: Sample, options: Any, rng: np.random.Generator) -> None:
+def _check_laws(
+    detector: Detector, sample: SeriesSample, options: Any, rng: np.random.Generator
+) -> None:
     whole = detector.judge(sample, options)
     _check_same(detector, "judged twice", whole, detector.judge(sample, options))
     for row in range(_SERIES):
@@ -112,7 +116,7 @@ def _check_laws(detector: Detector, sample: Sample, options: Any, rng: np.random
         _fail(detector, "must read a score off every full series")
 
 
-def _check_gaps(detector: Detector, sample: Sample, options: Any) -> None:
+def _check_gaps(detector: Detector, sample: SeriesSample, options: Any) -> None:
     for kept in (0, 1):
         items = sample.baseline_items.copy()
         items[:, kept:] = 0

@@ -43,7 +43,7 @@ from gatemark.web.pages import (
     runs,
     schedules,
 )
-from gatemark.web.problems import Problem, problem_of
+from gatemark.web.problems import ProblemResponse, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site, visitor
@@ -108,18 +108,18 @@ def _make_ready(site: Site) -> None:
 
 def _static(name: str) -> Response:
     if name not in STATIC:
-        raise Problem(HTTPStatus.NOT_FOUND, "there is no such file")
+        raise ProblemResponse(HTTPStatus.NOT_FOUND, "there is no such file")
     kept = {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(static_file(name), media_type=STATIC[name], headers=kept)
 
 
 def _tell_problems(app: FastAPI) -> None:
-    def tell(request: Request, problem: Problem) -> Response:
+    def tell(request: Request, problem: ProblemResponse) -> Response:
         if request.url.path.startswith("/api/"):
             return problem.response()
         try:
             identity = visitor(request)
-        except Problem:
+        except ProblemResponse:
             identity = None
         found = page(request, "error.html", identity, {"problem": problem}, int(problem.status))
         found.headers.update(problem.headers)
@@ -127,8 +127,8 @@ def _tell_problems(app: FastAPI) -> None:
 
     def ours(request: Request, error: Exception) -> Response:
         # What ends a body while it is read arrives wrapped up.
-        error = error.__cause__ if isinstance(error.__cause__, Problem) else error
-        if isinstance(error, Problem):
+        error = error.__cause__ if isinstance(error.__cause__, ProblemResponse) else error
+        if isinstance(error, ProblemResponse):
             return tell(request, error)
         if isinstance(error, SignInFirst):
             return error.response()
@@ -141,16 +141,24 @@ def _tell_problems(app: FastAPI) -> None:
             )
             status = HTTPStatus.UNPROCESSABLE_ENTITY
             return tell(
-                request, Problem(status, "the request is not as described", reasons=reasons)
+                request, ProblemResponse(status, "the request is not as described", reasons=reasons)
             )
         if isinstance(error, HTTPException):
             status = HTTPStatus(error.status_code)
             headers = dict(error.headers or {})
             detail = NOT_OURS.get(status, str(error.detail))
-            return tell(request, Problem(status, detail, headers=headers))
+            return tell(request, ProblemResponse(status, detail, headers=headers))
         status = HTTPStatus.INTERNAL_SERVER_ERROR
-        return Problem(status, "something went wrong here; the server's log tells more").response()
+        return ProblemResponse(
+            status, "something went wrong here; the server's log tells more"
+        ).response()
 
-    for kind in (Problem, SignInFirst, GatemarkError, RequestValidationError, HTTPException):
+    for kind in (
+        ProblemResponse,
+        SignInFirst,
+        GatemarkError,
+        RequestValidationError,
+        HTTPException,
+    ):
         app.add_exception_handler(kind, ours)
     app.add_exception_handler(Exception, ours)

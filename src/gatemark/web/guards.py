@@ -10,7 +10,7 @@ from math import ceil
 from typing import Any, Final
 
 from gatemark.web.limiter import Limiter
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.settings import ServerSettings
 
 Scope = MutableMapping[str, Any]
@@ -70,18 +70,20 @@ class Guards:
 
         try:
             await self._app(scope, body.receive, tell)
-        except Problem as found:
+        except ProblemResponse as found:
             if started:
                 raise
             await found.response()(scope, receive, sending)
         finally:
             turn.give_back()
 
-    def _problem(self, scope: Scope) -> Problem | None:
+    def _problem(self, scope: Scope) -> ProblemResponse | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         host = _host_name(headers.get(b"host", b""))
         if host not in self._settings.host_names:
-            return Problem(HTTPStatus.MISDIRECTED_REQUEST, "this server does not go by that name")
+            return ProblemResponse(
+                HTTPStatus.MISDIRECTED_REQUEST, "this server does not go by that name"
+            )
         address = scope["client"][0] if scope.get("client") else "unknown"
         credentials = headers.get(b"authorization") or headers.get(b"cookie")
         waits = [self._addresses.take(address)]
@@ -89,10 +91,10 @@ class Guards:
             waits.append(self._people.take(hashlib.sha256(credentials).hexdigest()))
         if max(waits) > 0:
             after = {"Retry-After": str(ceil(max(waits)))}
-            return Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", headers=after)
+            return ProblemResponse(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", headers=after)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit():
-            return Problem(HTTPStatus.BAD_REQUEST, "Content-Length must be a number")
+            return ProblemResponse(HTTPStatus.BAD_REQUEST, "Content-Length must be a number")
         if int(length) > self._settings.max_body_bytes:
             return too_large(self._settings)
         return None
@@ -154,7 +156,9 @@ class _Body:
         try:
             message = await asyncio.wait_for(self._receive(), self._left)
         except TimeoutError as error:
-            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time") from error
+            raise ProblemResponse(
+                HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time"
+            ) from error
         self._left = max(0.001, self._left - (loop.time() - started))
         self._bytes += len(message.get("body", b""))
         if self._bytes > self._settings.max_body_bytes:
@@ -166,9 +170,9 @@ class _Body:
         return message
 
 
-def too_large(settings: ServerSettings) -> Problem:
+def too_large(settings: ServerSettings) -> ProblemResponse:
     """The problem of a body that nobody asked for."""
-    return Problem(
+    return ProblemResponse(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"a body must be at most {settings.max_body_bytes} bytes",
     )

@@ -26,8 +26,8 @@ from gatemark.lifecycle.journey import (
     act,
 )
 from gatemark.lifecycle.model.nouns import PRODUCTION
-from gatemark.web.areas.overview import Ballot, asset_etag, vote
-from gatemark.web.problems import Problem
+from gatemark.web.areas.overview import ApprovalForm, asset_etag, vote
+from gatemark.web.problems import ProblemResponse
 from gatemark.workspace import Workspace
 
 _TAG: Final = re.compile(r'"([0-9]{1,15})\.([0-9]{1,15})"\Z')
@@ -47,7 +47,7 @@ def locked(
     """
     if tag is None or tag == "*":
         if needs:
-            raise Problem(
+            raise ProblemResponse(
                 HTTPStatus.PRECONDITION_REQUIRED,
                 "say what you looked at: If-Match with the ETag of the asset",
             )
@@ -63,13 +63,13 @@ def locked(
         raise
 
 
-def _changed(workspace: Workspace, asset: str) -> Problem:
+def _changed(workspace: Workspace, asset: str) -> ProblemResponse:
     headers: dict[str, str] = {}
     try:
         headers = {"ETag": asset_etag(workspace, asset)}
     except GatemarkError as error:
-        return Problem(HTTPStatus.NOT_FOUND, str(error))
-    return Problem(
+        return ProblemResponse(HTTPStatus.NOT_FOUND, str(error))
+    return ProblemResponse(
         HTTPStatus.PRECONDITION_FAILED,
         f"{asset} changed since you looked; look again and decide anew",
         headers=headers,
@@ -167,7 +167,7 @@ VERBS: Final = tuple(_VERBS)
 
 
 def cast_vote(
-    workspace: Workspace, identity: Identity, ballot: Ballot, tag: str | None
+    workspace: Workspace, identity: Identity, ballot: ApprovalForm, tag: str | None
 ) -> CommandResult:
     """Vote on a step; only on what was looked at."""
     full = msgspec.structs.replace(ballot, result_ids=result_ids(workspace, ballot.result_ids))

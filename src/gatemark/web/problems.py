@@ -37,7 +37,7 @@ STATUS: Final[tuple[tuple[type[GatemarkError], HTTPStatus], ...]] = (
 )
 
 
-class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
+class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
     """An answer that is not what was asked for."""
 
     def __init__(
@@ -74,10 +74,10 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         )
 
 
-def problem_of(error: GatemarkError) -> Problem:
+def problem_of(error: GatemarkError) -> ProblemResponse:
     """What an error of ours is to the outside."""
     status = next(
         (status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST
     )
     first, *reasons = error.lines()
-    return Problem(status, first, reasons=tuple(reasons))
+    return ProblemResponse(status, first, reasons=tuple(reasons))

@@ -18,7 +18,7 @@ from gatemark.accounts.journey import Identity, form_mark, new_secret
 from gatemark.lifecycle.views.text import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import FORM_FIELD, check_mark, site_of, visitor
 
 STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "attribution.css", "page.css")
@@ -102,7 +102,7 @@ def member(request: Request) -> Identity:
     """Who looks at a page that needs a role."""
     found = person(request)
     if not found.roles:
-        raise Problem(
+        raise ProblemResponse(
             HTTPStatus.FORBIDDEN, f"{found.person} has no role yet; an admin grants roles"
         )
     return found
@@ -125,7 +125,7 @@ async def form(request: Request) -> dict[str, list[str]]:
     """The fields of a form, checked to be of this session."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/x-www-form-urlencoded":
-        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "forms come as urlencoded fields")
+        raise ProblemResponse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "forms come as urlencoded fields")
     fields: dict[str, list[str]] = {}
     for name, value in (await request.form(max_fields=200)).multi_items():
         fields.setdefault(name, []).append(str(value))

@@ -25,7 +25,7 @@ from gatemark.core.errors import NotAllowedError
 from gatemark.web.areas.runs import RunBoard
 from gatemark.web.guards import SAFE
 from gatemark.web.limiter import Limiter
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.settings import ServerSettings
 from gatemark.web.workspaces import OpenWorkspace, Workspaces
 from gatemark.workspace import Workspace
@@ -98,7 +98,7 @@ def visitor(request: Request) -> Identity | None:
         kind, _, text = header.partition(" ")
         found = by_token(site.workspace, text.strip()) if kind.lower() == "bearer" else None
         if found is None:
-            raise Problem(
+            raise ProblemResponse(
                 HTTPStatus.UNAUTHORIZED,
                 "this token is unknown, has expired or was revoked",
                 headers={"WWW-Authenticate": "Bearer"},
@@ -118,7 +118,7 @@ def caller(
     """Who is asking the interface, if they may; forms and fetches must carry their mark."""
     found = visitor(request)
     if found is None:
-        raise Problem(
+        raise ProblemResponse(
             HTTPStatus.UNAUTHORIZED,
             "sign in, or send a token as Authorization: Bearer",
             headers={"WWW-Authenticate": "Bearer"},
@@ -138,16 +138,18 @@ def check_mark(request: Request, mark: str | None, *, cookie: str | None = None)
     check_origin(request)
     secret = request.cookies.get(cookie or site_of(request).cookie, "")
     if not secret or mark is None or not same_hash(form_mark(secret), mark):
-        raise Problem(HTTPStatus.FORBIDDEN, "the form is not of this session: load the page again")
+        raise ProblemResponse(
+            HTTPStatus.FORBIDDEN, "the form is not of this session: load the page again"
+        )
 
 
 def check_origin(request: Request) -> None:
     """Refuse a request that a page of another site makes."""
     fetched = request.headers.get("sec-fetch-site")
     if fetched is not None and fetched not in ("same-origin", "none"):
-        raise Problem(HTTPStatus.FORBIDDEN, "requests from other sites are refused")
+        raise ProblemResponse(HTTPStatus.FORBIDDEN, "requests from other sites are refused")
     origin = request.headers.get("origin")
     if origin is not None and origin != f"{request.url.scheme}://{request.headers.get('host')}":
         public = site_of(request).settings.base_url
         if origin != public:
-            raise Problem(HTTPStatus.FORBIDDEN, "requests from other sites are refused")
+            raise ProblemResponse(HTTPStatus.FORBIDDEN, "requests from other sites are refused")

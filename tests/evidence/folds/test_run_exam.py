@@ -18,7 +18,7 @@ from gatemark.evidence.folds import fold_files
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.agreement.records import Pair
+from gatemark.exams.agreement.records import JudgementPair
 from gatemark.gate.judge_exam import judge_exam
 from gatemark.testing.exams import check_exam
 from gatemark.workspace import Workspace
@@ -124,7 +124,7 @@ def exam() -> Any:
 
 
 def test_the_agreement_exam_keeps_the_laws_of_a_fold() -> None:
-    check_exam(exam(), [msgspec.convert(row, Pair) for row in pairs(80)])
+    check_exam(exam(), [msgspec.convert(row, JudgementPair) for row in pairs(80)])
 
 
 @given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), max_size=40))
@@ -134,7 +134,7 @@ def test_any_labels_keep_the_laws_of_a_fold(labels: list[tuple[str, str]]) -> No
         {"qid": f"Q{i}", "scholar": {"label": a}, "auditor": {"label": b}}
         for i, (a, b) in enumerate(labels)
     ]
-    check_exam(exam(), [msgspec.convert(row, Pair) for row in rows])
+    check_exam(exam(), [msgspec.convert(row, JudgementPair) for row in rows])
 
 
 @given(st.data())

@@ -12,8 +12,8 @@ from gatemark.core.evidence import Evidence
 from gatemark.core.exam import ExamReport
 from gatemark.core.verdict import Finding, Verdict
 from gatemark.exams.advisory.categories import compared_parts, outcome_of, signal_of
-from gatemark.exams.advisory.decision import Decision
-from gatemark.exams.advisory.exam import AdvisoryExam, Options
+from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.exams.advisory.records import AGREEING, changed
 from gatemark.gate.decide import decide
@@ -78,7 +78,7 @@ def decision(
         merged |= change
     record = changed(AGREEING, merged)
     if not any(path.startswith("outcome") for path in merged):
-        parts = compared_parts(msgspec.convert(record, Decision))
+        parts = compared_parts(msgspec.convert(record, AdvisoryDecision))
         comparison, error_type = outcome_of(signal_of(parts))
         record["outcome"] |= {"comparison": comparison, "error_type": error_type}
     return record
@@ -113,11 +113,11 @@ def named(lane: str = LANE, **fields: Any) -> AdvisoryPolicy:
 
 
 def exam_of(policy: AdvisoryPolicy | None = None, history: Sequence[Any] = ()) -> AdvisoryExam:
-    return AdvisoryExam(Options(policy=policy or AdvisoryPolicy(), history=tuple(history)))
+    return AdvisoryExam(AdvisoryOptions(policy=policy or AdvisoryPolicy(), history=tuple(history)))
 
 
-def typed(records: Iterable[dict[str, Any]]) -> list[Decision]:
-    return [msgspec.convert(record, Decision) for record in records]
+def typed(records: Iterable[dict[str, Any]]) -> list[AdvisoryDecision]:
+    return [msgspec.convert(record, AdvisoryDecision) for record in records]
 
 
 def account(count: int, *, lost: int = 0) -> Evidence:

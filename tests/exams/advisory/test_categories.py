@@ -15,7 +15,7 @@ from gatemark.exams.advisory.categories import (
     CATEGORIES,
     COMPARABLE,
     SEVERITIES,
-    Compared,
+    CategoryKey,
     Taxonomy,
     bucket_of,
     category_of,
@@ -23,16 +23,16 @@ from gatemark.exams.advisory.categories import (
     outcome_of,
     signal_of,
 )
-from gatemark.exams.advisory.decision import Decision
+from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.records import AGREEING, changed
 
 LABELS = Taxonomy().labels
-AGREED = Compared(
+AGREED = CategoryKey(
     "suppress", "info", "high", "fixture_expected", "suppress", "info", applicable=True
 )
 
 
-def parts(**changes: Any) -> Compared:
+def parts(**changes: Any) -> CategoryKey:
     return msgspec.structs.replace(AGREED, **changes)
 
 
@@ -98,7 +98,7 @@ def test_an_atlas_decision_is_a_signal_and_no_reference() -> None:
 @settings(deadline=None, max_examples=200)
 @given(
     st.builds(
-        Compared,
+        CategoryKey,
         label=st.sampled_from(LABELS),
         severity=st.sampled_from(SEVERITIES),
         bucket=st.sampled_from(BUCKETS),
@@ -108,7 +108,7 @@ def test_an_atlas_decision_is_a_signal_and_no_reference() -> None:
         applicable=st.booleans(),
     )
 )
-def test_every_record_has_one_category_and_states_it_back(seen: Compared) -> None:
+def test_every_record_has_one_category_and_states_it_back(seen: CategoryKey) -> None:
     category = category_of(seen)
     assert category in CATEGORIES
     assert is_stated(category, *outcome_of(category))
@@ -166,5 +166,5 @@ def test_a_taxonomy_that_contradicts_itself_is_refused(
     ],
 )
 def test_the_parts_of_a_record_give_its_category(changes: dict[str, Any], category: str) -> None:
-    record = msgspec.convert(changed(AGREEING, changes), Decision)
+    record = msgspec.convert(changed(AGREEING, changes), AdvisoryDecision)
     assert category_of(categories.compared_parts(record)) == category

@@ -13,7 +13,7 @@ from gatemark.exams.advisory.decision import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
-    Decision,
+    AdvisoryDecision,
 )
 from gatemark.exams.advisory.decision_rules import CONTRADICTIONS
 from gatemark.exams.advisory.profile import all_sound
@@ -37,7 +37,7 @@ def test_the_documents_own_example_is_a_record(hashed: str | None) -> None:
 def test_the_screen_agrees_with_the_rules() -> None:
     for example in (*FORM.good, *(bad.record for bad in FORM.bad)):
         try:
-            record = msgspec.convert(example, Decision)
+            record = msgspec.convert(example, AdvisoryDecision)
         except msgspec.ValidationError:
             continue
         assert all_sound([record]) == (not any(rule(record) for rule in CONTRADICTIONS))

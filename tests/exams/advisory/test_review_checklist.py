@@ -10,7 +10,12 @@ from typing import Any
 import msgspec
 
 import gatemark.exams.advisory
-from gatemark.exams.advisory.decision import CLOSED_FLAGS, DEFAULT_ACTIONS, SCHEMA_NAME, Decision
+from gatemark.exams.advisory.decision import (
+    CLOSED_FLAGS,
+    DEFAULT_ACTIONS,
+    SCHEMA_NAME,
+    AdvisoryDecision,
+)
 from gatemark.exams.advisory.records import SCHEMA
 
 from .decisions import LANE, NORMAL, UNREFERENCED, good_lane, named, numbered, summary_of
@@ -56,7 +61,7 @@ RATES = (
 
 def test_schema_version_is_present_and_all_authority_flags_default_closed() -> None:
     (form,) = SCHEMA.forms
-    fields = {field.name: field for field in msgspec.structs.fields(Decision)}
+    fields = {field.name: field for field in msgspec.structs.fields(AdvisoryDecision)}
     assert fields["schema_version"].required
     assert all(example["schema_version"] == SCHEMA_NAME for example in form.good)
     flags = msgspec.structs.asdict(CLOSED_FLAGS)

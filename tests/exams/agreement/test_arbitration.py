@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gatemark.exams.agreement.arbitration import arbitrate, red_flag
-from gatemark.exams.agreement.records import SCHEMA, Pair
+from gatemark.exams.agreement.records import SCHEMA, JudgementPair
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 
@@ -83,5 +83,5 @@ def test_a_red_flag_rejects_whatever_the_labels_say(flag: str) -> None:
 )
 def test_what_counts_as_a_red_flag(more: dict[str, object], flag: str) -> None:
     row = {"qid": "Q", "scholar": {"label": "VALID"}, "auditor": {"label": "VALID"}, **more}
-    assert SCHEMA.form("pair").type is Pair
-    assert red_flag(msgspec.convert(row, Pair)) == flag
+    assert SCHEMA.form("pair").type is JudgementPair
+    assert red_flag(msgspec.convert(row, JudgementPair)) == flag

@@ -15,7 +15,7 @@ from gatemark.core.figure import Shifts, Table
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.exam import OverheadExam, WindowPair
-from gatemark.exams.overhead.policy import Options
+from gatemark.exams.overhead.policy import OverheadOptions
 from gatemark.exams.overhead.run_exam import examine_overhead
 from gatemark.exams.overhead.views import SHOWN_BINS
 from gatemark.testing.exams import check_exam
@@ -36,7 +36,7 @@ def rows(count: int = 40, basis: Any = "loss") -> list[WindowPair]:
 @pytest.mark.parametrize("basis", ["loss", "count"])
 @pytest.mark.parametrize("noise", [False, True])
 def test_any_split_gives_the_same_report(basis: Any, noise: bool) -> None:
-    check_exam(OverheadExam(Options(profile="dev", noise=noise)), rows(basis=basis))
+    check_exam(OverheadExam(OverheadOptions(profile="dev", noise=noise)), rows(basis=basis))
 
 
 def examined(folder: Path, bare: list[float], guarded: list[float], **options: Any) -> Any:

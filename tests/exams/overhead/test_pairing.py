@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.exams.overhead.arms import SHOWN_IDS, Arm, Hole
+from gatemark.exams.overhead.arms import SHOWN_IDS, ArmFile, Hole
 from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.pairing import CHECKS, prove
 
 from .arms import meta
 
 
-def arm(role: str = "bare", count: int = 6, **more: Any) -> Arm:
-    return Arm(
+def arm(role: str = "bare", count: int = 6, **more: Any) -> ArmFile:
+    return ArmFile(
         role=role,  # type: ignore[arg-type]
         name=f"folder/{role}.jsonl",
         meta=meta(role, windows=count),
@@ -30,11 +30,11 @@ def arm(role: str = "bare", count: int = 6, **more: Any) -> Arm:
     )
 
 
-def changed(found: Arm, **fields: Any) -> Arm:
+def changed(found: ArmFile, **fields: Any) -> ArmFile:
     return msgspec.structs.replace(copy.deepcopy(found), **fields)
 
 
-def checks(bare: Arm, guarded: Arm) -> list[str]:
+def checks(bare: ArmFile, guarded: ArmFile) -> list[str]:
     return [found.check for found in prove(bare, guarded).defects]
 
 
@@ -43,8 +43,8 @@ def test_equal_arms_pair() -> None:
 
 
 GUARDED = arm("guarded")
-BROKEN: dict[str, tuple[Arm, Arm]] = {
-    "arm.missing": (arm(), Arm(role="guarded", name="x", absent="no file was given")),
+BROKEN: dict[str, tuple[ArmFile, ArmFile]] = {
+    "arm.missing": (arm(), ArmFile(role="guarded", name="x", absent="no file was given")),
     "arm.role": (arm(), arm("bare")),
     "arm.guards": (changed(arm(), meta=meta(windows=6, guards=["clip"])), GUARDED),
     "arm.damaged": (arm(), changed(GUARDED, damage="gzip data is damaged")),

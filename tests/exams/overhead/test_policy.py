@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.exams.overhead.policy import (
     PROFILES,
-    Options,
+    OverheadOptions,
+    OverheadSettings,
     Override,
-    Settings,
     judging_policy,
     loosens,
     refuse_expired,
@@ -30,14 +30,14 @@ Run = Callable[..., Any]
 WHY = {"reason": "pilot", "owner": "ada", "evidence": "runs/7"}
 
 
-def with_override(field: str, value: Any, **why: Any) -> Options:
-    return Options(overrides=(Override(field, value, **why),))
+def with_override(field: str, value: Any, **why: Any) -> OverheadOptions:
+    return OverheadOptions(overrides=(Override(field, value, **why),))
 
 
 def test_release_and_ci_allow_one_percent() -> None:
     assert PROFILES["release"].budget == PROFILES["ci"].budget == 0.01
     assert PROFILES["dev"].budget > 0.01
-    assert Options().profile == "release"
+    assert OverheadOptions().profile == "release"
     assert {settings.mode for settings in PROFILES.values()} == {"point"}
     assert {settings.on_unmeasured for settings in PROFILES.values()} == {"inconclusive"}
 
@@ -114,18 +114,18 @@ def test_no_justification_makes_nonsense_valid(field: str, value: Any) -> None:
 
 def test_a_setting_is_overridden_once() -> None:
     with pytest.raises(InvalidValueError, match="more than once"):
-        Options(overrides=(Override("budget", 0.001), Override("budget", 0.002)))
+        OverheadOptions(overrides=(Override("budget", 0.001), Override("budget", 0.002)))
 
 
 def test_every_setting_and_every_word_of_an_override_is_in_the_digest() -> None:
     changed = STRICTER | LOOSER
-    assert set(changed) == set(Settings.__struct_fields__)
+    assert set(changed) == set(OverheadSettings.__struct_fields__)
     ending = {"expires_at": datetime(2030, 1, 1, tzinfo=UTC)}
     policies = [
-        Options(),
-        Options(profile="ci"),
-        Options(profile="dev"),
-        Options(noise=True),
+        OverheadOptions(),
+        OverheadOptions(profile="ci"),
+        OverheadOptions(profile="dev"),
+        OverheadOptions(noise=True),
         *(with_override(field, value, **WHY) for field, value in changed.items()),
         *(with_override("budget", 0.02, **(WHY | {word: "other"})) for word in WHY),
         with_override("budget", 0.02, **WHY, **ending),

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.evidence.diagnose import diagnose
-from gatemark.exams.overhead.records import SCHEMA, ArmMeta, CountWindow, LossWindow, Plan, Seeds
+from gatemark.exams.overhead.records import (
+    SCHEMA,
+    ArmMeta,
+    CountWindow,
+    LossWindow,
+    RunSeeds,
+    WindowPlan,
+)
 from gatemark.testing.schemas import check_schema
 
 WINDOW = {"record_type": "window", "window_id": "w1", "content_hash": "h", "tokens": 9}
@@ -28,8 +35,8 @@ def test_the_contract_names_exactly_these_fields() -> None:
     assert required(ArmMeta) == {
         *("record_type", "arm", "metric_kind", "seeds", "device", "snapshot_hash", "plan"),
     }
-    assert required(Seeds) == {"python", "numpy", "torch", "bootstrap"}
-    assert required(Plan) == {"seq_len", "stride", "windows"}
+    assert required(RunSeeds) == {"python", "numpy", "torch", "bootstrap"}
+    assert required(WindowPlan) == {"seq_len", "stride", "windows"}
     assert required(LossWindow) == {"record_type", "window_id", "content_hash", "tokens", "loss"}
     assert required(CountWindow) == {
         *("record_type", "window_id", "content_hash", "correct", "total"),

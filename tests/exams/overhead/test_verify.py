@@ -24,7 +24,7 @@ from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.policy_file import PolicyRequest
-from gatemark.exams.overhead.verify import CHECKS, VerifyRequest, verify_overhead
+from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
 from gatemark.workspace import Workspace
 
 from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
@@ -293,7 +293,7 @@ def test_no_value_of_a_report_can_be_changed_or_left_out_unnoticed(
 ) -> None:
     report, files = rich
     path = tmp_path / "r.json"
-    request = VerifyRequest(
+    request = VerifyReportRequest(
         report=str(path),
         paths={role: str(file) for role, file in files.items()},
         policy=PolicyRequest(),

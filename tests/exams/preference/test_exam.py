@@ -12,7 +12,7 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.plugins import measures, schemas
-from gatemark.exams.preference.exam import SUITE, Options
+from gatemark.exams.preference.exam import SUITE, PreferenceOptions
 from gatemark.testing.exams import check_exam
 
 Run = Callable[..., Any]
@@ -36,14 +36,14 @@ def typed(rows: list[dict[str, str]]) -> list[Any]:
 
 
 def test_any_split_of_the_votes_gives_the_same_report() -> None:
-    check_exam(SUITE.build(Options(), measures()), typed(votes(30, 11, 4)))
+    check_exam(SUITE.build(PreferenceOptions(), measures()), typed(votes(30, 11, 4)))
 
 
 @pytest.mark.parametrize(
     ("wins", "losses", "value"), [(30, 10, 1.0), (10, 30, -1.0), (21, 19, None), (9, 0, None)]
 )
 def test_a_preference_is_a_sign_or_a_reason(wins: int, losses: int, value: float | None) -> None:
-    exam = SUITE.build(Options(), measures())
+    exam = SUITE.build(PreferenceOptions(), measures())
     report = exam.finish(exam.step(exam.zero(0), typed(votes(wins, losses))))
     (sign,) = [number for number in report.measurements if number.name == "preferred"]
     assert sign.value == value
@@ -53,7 +53,7 @@ def test_a_preference_is_a_sign_or_a_reason(wins: int, losses: int, value: float
 @pytest.mark.parametrize("options", [{"alpha": 0.0}, {"alpha": 0.5}, {"min_decisive": 0}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError):
-        Options(**options)
+        PreferenceOptions(**options)
 
 
 PACK = """

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from gatemark.exams.runlog.replay.model import Question, Reply
+from gatemark.exams.runlog.replay.model import ModelQuestion, ModelReply
 
 FIELDS = {
     "status_action": "Stable.",
@@ -30,15 +30,15 @@ class Says:
 
     model_id = "says"
 
-    def __init__(self, answer: Callable[[Question], Any]) -> None:
+    def __init__(self, answer: Callable[[ModelQuestion], Any]) -> None:
         self._answer = answer
-        self.asked: list[Question] = []
+        self.asked: list[ModelQuestion] = []
 
-    def ask(self, question: Question) -> Reply:
+    def ask(self, question: ModelQuestion) -> ModelReply:
         self.asked.append(question)
         answer = self._answer(question)
         text = answer if isinstance(answer, str) else json.dumps(answer)
-        return Reply(text=text, model_id="says-1", latency_ms=7, prompt_tokens=11)
+        return ModelReply(text=text, model_id="says-1", latency_ms=7, prompt_tokens=11)
 
     def identity(self) -> dict[str, Any]:
         return {"kind": "test"}
@@ -50,7 +50,7 @@ class Says:
 def always(novelty: bool = True) -> Says:
     """Triggers on everything, and always gives the same summary."""
 
-    def answer(question: Question) -> Any:
+    def answer(question: ModelQuestion) -> Any:
         if question.task != "buffer":
             return FIELDS
         return {k: v for k, v in TRIGGER.items() if question.novelty or k != "is_novel"}

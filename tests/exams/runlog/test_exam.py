@@ -14,7 +14,7 @@ from gatemark.core.evidence import Evidence
 from gatemark.core.exam import ExamReport
 from gatemark.core.figure import Curves, Forest, Stacks, Table
 from gatemark.evidence.plugins import measures, suites
-from gatemark.exams.runlog.exam import Options, RunlogExam
+from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
 from gatemark.exams.runlog.rows import METRICS, SCORES
 from gatemark.gate.decide import decide
@@ -48,7 +48,7 @@ def rows(count: int = 6) -> list[PerCaseMetrics]:
 
 
 def exam(**options: Any) -> RunlogExam:
-    return RunlogExam(Options(**{"bootstrap_samples": 200, **options}), measures())
+    return RunlogExam(RunlogOptions(**{"bootstrap_samples": 200, **options}), measures())
 
 
 def sat(records: Sequence[Any], **options: Any) -> ExamReport:
@@ -412,7 +412,7 @@ def test_every_score_lies_between_0_and_1_and_points_up(name: str) -> None:
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError):
-        Options(**options)
+        RunlogOptions(**options)
 
 
 def test_the_page_shows_variants_side_by_side_with_direction_and_pictures() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.evidence.plugins import measures
-from gatemark.exams.runlog.exam import Options, RunlogExam
+from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import contradictions
 
@@ -143,7 +143,7 @@ def test_every_mean_and_interval_is_what_a_second_count_finds(drawn: list[Any]) 
         named = log(*made.flushes, *made.decisions, *made.events, case=f"case-{at}")
         rows.append(measure(named, words))
         counted.append(recounted(words, plans))
-    built = RunlogExam(Options(bootstrap_samples=40, seed=7), measures())
+    built = RunlogExam(RunlogOptions(bootstrap_samples=40, seed=7), measures())
     found = built.finish(built.step(built.zero(0), rows)).facts["aggregate"]["V0"]
     for key, name in (("m4_trace_coverage", "m4_trace_coverage"), ("m6b", "m6b_mean")):
         values = [one[name] for one in counted if one[name] is not None]

@@ -16,7 +16,7 @@ from tests.samples.importers.peer_shapes import (
 )
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.importer import Arm, ForeignLimits, ReadOptions, importers
+from gatemark.samples.importer import ForeignLimits, LogExperiment, ReadOptions, importers
 
 
 def packed(log, method):
@@ -168,7 +168,7 @@ def test_epochs_are_kept_and_total_samples_counts_them_all():
 def test_one_epoch_can_be_read_alone():
     log = inspect_log(epochs=2)
     arms = importers().get("inspect").arms([file_of(log)], ReadOptions())
-    assert arms == (Arm("epoch-1", COUNT), Arm("epoch-2", COUNT))
+    assert arms == (LogExperiment("epoch-1", COUNT), LogExperiment("epoch-2", COUNT))
     imported = read("inspect", log, arm="epoch-2")
     assert {sample.epoch for sample in imported.samples} == {2}
     with pytest.raises(BadInputError, match="has no arm 'epoch-3'"):

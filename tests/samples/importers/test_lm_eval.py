@@ -16,7 +16,7 @@ from tests.samples.importers.peer_shapes import (
 )
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.importer import Arm, ReadOptions, import_files, importers
+from gatemark.samples.importer import LogExperiment, ReadOptions, import_files, importers
 
 
 def both(rows=None, results=None, **options):
@@ -134,7 +134,7 @@ def test_several_tasks_are_arms_and_one_must_be_named():
     first = lm_eval_lines(lm_eval_rows())
     second = file_of(first.data, "samples_tiny_mc.jsonl")
     arms = importers().get("lm-eval").arms([first, second], ReadOptions())
-    assert arms == (Arm("tiny_gen", 40), Arm("tiny_mc", 40))
+    assert arms == (LogExperiment("tiny_gen", 40), LogExperiment("tiny_mc", 40))
     with pytest.raises(BadInputError, match="'tiny_gen', 'tiny_mc'"):
         read("lm-eval", first, second)
     assert read("lm-eval", first, second, arm="tiny_mc").samples[0].id == item(0)

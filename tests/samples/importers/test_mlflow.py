@@ -14,13 +14,13 @@ from tests.samples.importers.peer_shapes import (
 )
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.importer import Arm, ReadOptions, importers
+from gatemark.samples.importer import LogExperiment, ReadOptions, importers
 
 
 def test_two_runs_in_one_frame_are_arms_with_four_lost_and_three_gained():
     rows = mlflow_rows(BASELINE, "run-a") + mlflow_rows(CANDIDATE, "run-b")
     arms = importers().get("mlflow").arms([file_of(rows)], ReadOptions())
-    assert arms == (Arm("run-a", COUNT), Arm("run-b", COUNT))
+    assert arms == (LogExperiment("run-a", COUNT), LogExperiment("run-b", COUNT))
     with pytest.raises(BadInputError, match="'run-a', 'run-b'"):
         read("mlflow", rows)
     base, cand = (read("mlflow", rows, arm=arm) for arm in ("run-a", "run-b"))

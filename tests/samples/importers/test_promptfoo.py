@@ -15,7 +15,7 @@ from tests.samples.importers.peer_shapes import (
 )
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.importer import Arm, ReadOptions, as_record, importers
+from gatemark.samples.importer import LogExperiment, ReadOptions, as_record, importers
 
 
 def pair(log):
@@ -35,7 +35,7 @@ def test_the_two_columns_show_four_lost_and_three_gained():
 def test_a_file_with_two_columns_is_ambiguous_and_lists_them():
     log = promptfoo_log()
     arms = importers().get("promptfoo").arms([file_of(log)], ReadOptions())
-    assert arms == (Arm("baseline", COUNT), Arm("candidate", COUNT))
+    assert arms == (LogExperiment("baseline", COUNT), LogExperiment("candidate", COUNT))
     with pytest.raises(BadInputError, match="'baseline', 'candidate'"):
         read("promptfoo", log)
 

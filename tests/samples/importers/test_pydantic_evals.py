@@ -13,7 +13,7 @@ from tests.samples.importers.peer_shapes import (
 )
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.importer import Arm, ReadOptions, importers
+from gatemark.samples.importer import LogExperiment, ReadOptions, importers
 
 TOOL = "pydantic-evals"
 
@@ -21,7 +21,7 @@ TOOL = "pydantic-evals"
 def test_several_experiments_in_one_file_are_arms():
     reports = [pydantic_report(BASELINE), pydantic_report(CANDIDATE)]
     arms = importers().get(TOOL).arms([file_of(reports)], ReadOptions())
-    assert arms == (Arm("wrong5", COUNT), Arm("wrong4", COUNT))
+    assert arms == (LogExperiment("wrong5", COUNT), LogExperiment("wrong4", COUNT))
     with pytest.raises(BadInputError, match="'wrong5', 'wrong4'"):
         read(TOOL, reports)
     base, cand = (read(TOOL, reports, arm=arm) for arm in ("wrong5", "wrong4"))

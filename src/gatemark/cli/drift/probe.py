@@ -14,7 +14,7 @@ from gatemark.cli.screen import print_json
 from gatemark.core.exits import ExitCode
 from gatemark.drift.alerts import read_alert_plan
 from gatemark.drift.policy_file import drift_policy
-from gatemark.drift.probe import Probe
+from gatemark.drift.probe import ProbeReport
 from gatemark.drift.probe import probe as run_probe
 from gatemark.drift.signal import ALARMS, UNJUDGED
 from gatemark.drift.views.text import action_lines, level_line, signal_table
@@ -111,7 +111,7 @@ def status_command(**flags: Any) -> None:
     _tell_rest(found)
 
 
-def _tell(found: Probe) -> None:
+def _tell(found: ProbeReport) -> None:
     loud = [signal for signal in found.signals if signal.level not in ("OK", "INFO")]
     if loud:
         for line in signal_table(loud, limit=ROWS):
@@ -119,7 +119,7 @@ def _tell(found: Probe) -> None:
     _tell_rest(found)
 
 
-def _tell_rest(found: Probe) -> None:
+def _tell_rest(found: ProbeReport) -> None:
     click.echo(f"{level_line(found.levels)} ({found.policy.mode}, {found.at:%Y-%m-%d %H:%MZ})")
     moved = [done for done in found.actions if done.act not in ("tell", "close")]
     for line in action_lines((d.asset, d.metric, d.level, d.outcome) for d in moved):
@@ -133,7 +133,7 @@ def _tell_rest(found: Probe) -> None:
         click.echo(f"gatemark: {note}", err=True)
 
 
-def _exit_code(found: Probe) -> ExitCode:
+def _exit_code(found: ProbeReport) -> ExitCode:
     levels = {signal.level for signal in found.signals}
     if levels & ALARMS:
         return ExitCode.FAIL

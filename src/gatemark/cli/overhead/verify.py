@@ -11,7 +11,7 @@ from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.readable_json import json_file
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest
-from gatemark.exams.overhead.verify import Verified, VerifyRequest, verify_overhead
+from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS, one_line
 from gatemark.scorers.scorer import truncate
@@ -57,7 +57,7 @@ def verify(**flags: Any) -> int:
       gatemark overhead verify report.json --bare b.jsonl --guarded g.jsonl --policy ours.yaml
     """
     check_extensions(flags["output"], (".json",))
-    request = VerifyRequest(
+    request = VerifyReportRequest(
         report=flags["report"],
         paths={role: flags[role] for role in ("bare", "guarded", "noise", "costs")},
         policy=PolicyRequest(profile=flags["profile"], file=flags["policy"]),

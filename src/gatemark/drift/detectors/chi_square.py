@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, ndtri
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample
+from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
 from gatemark.statistics.two_samples import (
     SMALLEST_EXPECTED,
     balanced_v_each,
@@ -23,7 +23,7 @@ SMALLEST_P: Final = 1e-300
 UNDOUBTED_P: Final = 0.2
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ChiSquareOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``min_effect`` is the least effect that matters; ``tables`` and ``seed`` simulate."""
 
     min_effect: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
@@ -31,7 +31,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, msgspec.Meta(ge=0)] = 7
 
 
-def judge(sample: Sample, options: Options) -> Readings:
+def judge(sample: SeriesSample, options: ChiSquareOptions) -> Readings:
     """The p-value of each window's classes against those of all its baseline together."""
     pool = sample.baseline.sum(axis=1)
     current = sample.current
@@ -66,7 +66,7 @@ def judge(sample: Sample, options: Options) -> Readings:
 DETECTOR: Final = Detector(
     name="chi_square",
     summary="Whether classes occur as often as in the baseline; a class nobody saw is news.",
-    options=Options,
+    options=ChiSquareOptions,
     forms=frozenset({"categories"}),
     judge=judge,
     is_directed=False,

@@ -8,7 +8,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample, readings_of
+from gatemark.drift.judging.detector import (
+    Detector,
+    KnownReading,
+    Readings,
+    SeriesSample,
+    readings_of,
+)
 from gatemark.drift.judging.parts import FormName, values_of
 from gatemark.statistics.confidence.binned_calibration import binned_ece_each
 from gatemark.statistics.control_chart import deviations_each, moments_each
@@ -16,7 +22,7 @@ from gatemark.statistics.control_chart import deviations_each, moments_each
 Floats = NDArray[np.float64]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EceExcessOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``floor`` lets the twin's own spread bound that of the baseline from below."""
 
     floor: bool = True
@@ -33,7 +39,7 @@ def reduce(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Floa
     return form, np.stack([found.excess, found.twin_sd, found.ece], axis=-1)
 
 
-def judge(sample: Sample, options: Options) -> Readings:
+def judge(sample: SeriesSample, options: EceExcessOptions) -> Readings:
     """Sigma of the excess of the judged window of each series."""
     present = sample.baseline_items > 0
     moments = moments_each(np.where(present, sample.baseline[..., 0], 0.0), present)
@@ -51,7 +57,7 @@ _WRONG: Final = (4.0, (4.0, 2.0, 0.0))
 DETECTOR: Final = Detector(
     name="ece_excess",
     summary="Sigma of the expected calibration error, less that of a calibrated twin.",
-    options=Options,
+    options=EceExcessOptions,
     forms=frozenset({"calibration", "value"}),
     named_forms=frozenset({"value"}),
     judge=judge,

@@ -6,13 +6,19 @@ from typing import Annotated, Final
 
 import msgspec
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample, readings_of
+from gatemark.drift.judging.detector import (
+    Detector,
+    KnownReading,
+    Readings,
+    SeriesSample,
+    readings_of,
+)
 from gatemark.drift.judging.parts import values_of
 from gatemark.drift.judging.probing import noise_floor
 from gatemark.statistics.control_chart import ewma_each, ewma_weights, moments_each
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EwmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``smoothing`` is the weight of the latest window, ``memory`` how many are averaged."""
 
     smoothing: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.3
@@ -20,7 +26,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     floor: bool = True
 
 
-def judge(sample: Sample, options: Options) -> Readings:
+def judge(sample: SeriesSample, options: EwmaOptions) -> Readings:
     """Sigma of the weighted average of the latest windows of each series."""
     recent = values_of(sample.form, sample.recent_items, sample.recent)
     history = values_of(sample.form, sample.baseline_items, sample.baseline)
@@ -36,7 +42,7 @@ _NOISE: Final = float((_WEIGHTS**2).sum() + _WEIGHTS.sum() ** 2 / 5) ** 0.5
 DETECTOR: Final = Detector(
     name="ewma",
     summary="Distance of an exponentially weighted average of the latest windows; for warnings.",
-    options=Options,
+    options=EwmaOptions,
     forms=frozenset({"value", "sum", "k"}),
     judge=judge,
     recent=lambda options: int(options.memory),

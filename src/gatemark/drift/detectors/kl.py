@@ -8,7 +8,13 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample, readings_of
+from gatemark.drift.judging.detector import (
+    Detector,
+    KnownReading,
+    Readings,
+    SeriesSample,
+    readings_of,
+)
 from gatemark.drift.judging.probing import judge_values
 from gatemark.statistics.control_chart import deviations_each, moments_each
 from gatemark.statistics.histogram_distance import (
@@ -19,14 +25,14 @@ from gatemark.statistics.histogram_distance import (
 )
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class KlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``smoothing`` is added to every bin; ``floor`` bounds the spread by that of pure chance."""
 
     smoothing: Annotated[float, msgspec.Meta(gt=0, le=10)] = 0.5
     floor: bool = True
 
 
-def judge(sample: Sample, options: Options) -> Readings:
+def judge(sample: SeriesSample, options: KlOptions) -> Readings:
     """Sigma of KL(current || baseline) less its null mean.
 
     Each baseline window is held against the others without itself, as the judged one is. Points
@@ -57,7 +63,7 @@ _SHARE: Final = 90.5 / 101
 DETECTOR: Final = Detector(
     name="kl",
     summary="Sigma of the KL divergence of a histogram, less what it is by chance.",
-    options=Options,
+    options=KlOptions,
     forms=frozenset({"histogram", "value"}),
     named_forms=frozenset({"value"}),
     judge=judge,

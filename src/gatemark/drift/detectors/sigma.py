@@ -6,17 +6,17 @@ from typing import Final
 
 import msgspec
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, Sample
+from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
 from gatemark.drift.judging.probing import judge_values
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SigmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``floor`` lets the sampling noise of a window bound the spread from below."""
 
     floor: bool = True
 
 
-def judge(sample: Sample, options: Options) -> Readings:
+def judge(sample: SeriesSample, options: SigmaOptions) -> Readings:
     """Sigma of the judged window of each series."""
     return judge_values(sample, has_floor=options.floor)
 
@@ -27,7 +27,7 @@ _FLAT: Final = ((100.0, (90.0,)),) * 14
 DETECTOR: Final = Detector(
     name="sigma",
     summary="Distance from the baseline mean in the baseline's standard deviations.",
-    options=Options,
+    options=SigmaOptions,
     forms=frozenset({"value", "sum", "k"}),
     judge=judge,
     formula=(

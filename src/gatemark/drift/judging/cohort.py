@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gatemark.drift.judging.detector import Detector, Sample
+from gatemark.drift.judging.detector import Detector, SeriesSample
 from gatemark.drift.judging.parts import FormName, part_count
 from gatemark.drift.judging.policy import DriftPolicy, Watch
 from gatemark.drift.judging.series import Series
@@ -217,10 +217,10 @@ class Cohort:
             parts=np.where(chosen[..., None], self.parts[places], 0.0),
         )
 
-    def sample(self, column: int, rows: Rows, baseline: Baseline) -> Sample:
+    def sample(self, column: int, rows: Rows, baseline: Baseline) -> SeriesSample:
         """What the detector sees of some rows with their baselines when it judges a column."""
         low = column - self.recent + 1
-        return Sample(
+        return SeriesSample(
             form=self.form,
             baseline_items=baseline.items,
             baseline=baseline.parts,

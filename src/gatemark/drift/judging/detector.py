@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class Sample(NamedTuple):
+class SeriesSample(NamedTuple):
     """Some series of one form: their baseline windows and their latest ones, the judged one last.
 
     ``baseline_items`` and ``recent_items`` are [series, windows]; zero items mean that there is
@@ -42,7 +42,7 @@ class Sample(NamedTuple):
         """Parts of the judged window."""
         return self.recent[:, -1]
 
-    def rows(self, chosen: NDArray[Any]) -> Sample:
+    def rows(self, chosen: NDArray[Any]) -> SeriesSample:
         """The same for some of the series."""
         return self._replace(
             baseline_items=self.baseline_items[chosen],
@@ -158,7 +158,7 @@ class Detector(msgspec.Struct, frozen=True):
     summary: str
     options: type[msgspec.Struct]
     forms: frozenset[FormName]
-    judge: Callable[[Sample, Any], Readings]
+    judge: Callable[[SeriesSample, Any], Readings]
     known: tuple[KnownReading, ...]
     formula: str
     references: tuple[str, ...]

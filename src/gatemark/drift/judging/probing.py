@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gatemark.drift.judging.detector import Readings, Sample, readings_of
+from gatemark.drift.judging.detector import Readings, SeriesSample, readings_of
 from gatemark.drift.judging.parts import values_of
 from gatemark.statistics.control_chart import (
     deviations_each,
@@ -17,7 +17,7 @@ from gatemark.statistics.control_chart import (
 Floats = NDArray[np.float64]
 
 
-def judge_values(sample: Sample, *, has_floor: bool) -> Readings:
+def judge_values(sample: SeriesSample, *, has_floor: bool) -> Readings:
     """Sigma of the judged window of each series, with or without a floor under the spread."""
     value = values_of(sample.form, sample.items, sample.current)
     history = values_of(sample.form, sample.baseline_items, sample.baseline)
@@ -26,7 +26,7 @@ def judge_values(sample: Sample, *, has_floor: bool) -> Readings:
     return readings_of(value, moments.mean, deviations_each(value, moments, floor))
 
 
-def noise_floor(sample: Sample) -> Floats:
+def noise_floor(sample: SeriesSample) -> Floats:
     """The least spread to believe in: of a rate over so many items, of a mean, or as configured."""
     items = sample.items
     floor = np.full(items.shape, np.nan if sample.min_sd is None else sample.min_sd)

@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 MOST_NAMES = 5
 
 
-class Judgement(NamedTuple):
+class CohortSignals(NamedTuple):
     """Everything that was found out about some rows of a cohort in one column."""
 
     column: int
@@ -33,10 +33,10 @@ class Judgement(NamedTuple):
     levels: Codes
     by_mean: Flags
 
-    def only(self, at: int) -> Judgement:
+    def only(self, at: int) -> CohortSignals:
         """The same for one of the rows."""
         cut = slice(at, at + 1)
-        return Judgement(
+        return CohortSignals(
             column=self.column,
             rows=self.rows[cut],
             readings=self.readings.rows(cut),
@@ -48,14 +48,16 @@ class Judgement(NamedTuple):
         )
 
 
-def signal_of(cohort: Cohort, judgement: Judgement, at: int, policy: DriftPolicy) -> DriftSignal:
+def signal_of(
+    cohort: Cohort, judgement: CohortSignals, at: int, policy: DriftPolicy
+) -> DriftSignal:
     """The signal of the ``at``-th judged row."""
     ((_, signal),) = signals_of(cohort, judgement.only(at), policy)
     return signal
 
 
 def signals_of(
-    cohort: Cohort, judgement: Judgement, policy: DriftPolicy
+    cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy
 ) -> Iterator[tuple[int, DriftSignal]]:
     """Row and signal of everything that was judged."""
     found, column, rows = judgement.readings, judgement.column, judgement.rows
@@ -152,7 +154,7 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
     )
 
 
-def _reasons(cohort: Cohort, judgement: Judgement, policy: DriftPolicy) -> Iterator[str]:
+def _reasons(cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy) -> Iterator[str]:
     """The reason of each row; most are well, and that is soon said."""
     well, line = CODE["OK"], f"{cohort.watch.warn:g}"
     is_literal = policy.mode == "literal"
@@ -171,7 +173,7 @@ def _reasons(cohort: Cohort, judgement: Judgement, policy: DriftPolicy) -> Itera
 
 
 def _reason(
-    cohort: Cohort, judgement: Judgement, at: int, level: Level, policy: DriftPolicy
+    cohort: Cohort, judgement: CohortSignals, at: int, level: Level, policy: DriftPolicy
 ) -> str:
     watch, found = cohort.watch, judgement.readings
     score, extreme = judgement.scores.warn[at], judgement.scores.breach[at]
@@ -202,7 +204,7 @@ def _reason(
             return _harmless(name, float(score), judgement, at, policy)
 
 
-def _news(cohort: Cohort, judgement: Judgement, at: int) -> str:
+def _news(cohort: Cohort, judgement: CohortSignals, at: int) -> str:
     """Which classes the window has that no earlier one had."""
     row, column = int(judgement.rows[at]), judgement.column
     layout = cohort.series[row].layout
@@ -212,7 +214,9 @@ def _news(cohort: Cohort, judgement: Judgement, at: int) -> str:
     return f"a class occurred that the baseline never had{': ' + shown if shown else ''}"
 
 
-def _harmless(name: str, score: float, judgement: Judgement, at: int, policy: DriftPolicy) -> str:
+def _harmless(
+    name: str, score: float, judgement: CohortSignals, at: int, policy: DriftPolicy
+) -> str:
     if judgement.readings.is_degenerate[at]:
         return "differs from a constant baseline in the harmless direction"
     if not judgement.scores.harm[at]:

@@ -24,7 +24,7 @@ from gatemark.drift.judging.levels import (
 )
 from gatemark.drift.judging.memory import Memory, followed
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.judging.signals import Judgement, signal_of, signals_of, stale_signal
+from gatemark.drift.judging.signals import CohortSignals, signal_of, signals_of, stale_signal
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode, worst
 from gatemark.statistics.multiplicity import benjamini_hochberg
 
@@ -47,7 +47,7 @@ class BaselineReset(msgspec.Struct, frozen=True):
     is_takeover: bool = False
 
 
-class Ticked(NamedTuple):
+class TickFindings(NamedTuple):
     """What a tick found: the signals of each cohort row by row, and the episodes."""
 
     by_cohort: tuple[tuple[DriftSignal, ...], ...]
@@ -78,8 +78,8 @@ def tick(
     policy: DriftPolicy,
     now: datetime,
     rearmed: Callable[[Episode], BaselineReset | None] | None = None,
-    on_judged: Callable[[Cohort, Judgement], None] | None = None,
-) -> Ticked:
+    on_judged: Callable[[Cohort, CohortSignals], None] | None = None,
+) -> TickFindings:
     """Judge what is due; memories are moved on in place. ``on_judged`` sees every column.
 
     ``rearmed`` tells when the asset of an episode last started anew.
@@ -87,7 +87,7 @@ def tick(
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed)
     policy_digest = policy.digest
-    latest: dict[int, Judgement] = {}
+    latest: dict[int, CohortSignals] = {}
     judged = 0
     for back in range(policy.catch_up - 1, -1, -1):
         rounds = [
@@ -110,7 +110,7 @@ def tick(
         memory.carry()
         # Windows that are judged late may speak of what served before the asset started anew.
         _rearm(cohort, memory, rearmed)
-    return Ticked(
+    return TickFindings(
         by_cohort=tuple(
             tuple(_signals(cohort, memory, latest.get(id(cohort)), policy))
             for cohort, memory in cohorts
@@ -197,7 +197,7 @@ def _adjusted(rounds: Sequence[_Round]) -> list[Floats]:
 
 def _judge(
     found: _Round, adjusted: Floats, policy: DriftPolicy, policy_digest: str, now: datetime
-) -> Judgement:
+) -> CohortSignals:
     """Levels of a column, and what they do to trails, baselines and episodes."""
     cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
     trail = memory.trail._replace(
@@ -210,7 +210,7 @@ def _judge(
     levels = window_levels(
         found.readings, scores, breached.found, adjusted, watch=cohort.watch, policy=policy
     )
-    judgement = Judgement(
+    judgement = CohortSignals(
         column=found.column,
         rows=rows,
         readings=found.readings,
@@ -250,7 +250,7 @@ def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> Non
 
 
 def _signals(
-    cohort: Cohort, memory: Memory, judgement: Judgement | None, policy: DriftPolicy
+    cohort: Cohort, memory: Memory, judgement: CohortSignals | None, policy: DriftPolicy
 ) -> Iterator[DriftSignal]:
     if judgement is not None:
         memory.signals.update(signals_of(cohort, judgement, policy))

@@ -57,7 +57,7 @@ class KeptMemory(NamedTuple):
     memory: SeriesMemory
 
 
-class Act(msgspec.Struct, frozen=True):
+class EpisodeAction(msgspec.Struct, frozen=True):
     """Something that was done about an episode, once."""
 
     episode: str
@@ -78,7 +78,7 @@ class MemoryRow(NamedTuple):
     memory: SeriesMemory
 
 
-class Recorder:
+class TickRecorder:
     """An open recording of one tick."""
 
     def __init__(self, connection: sa.Connection, dialect: str) -> None:
@@ -162,7 +162,7 @@ class SqlMemories:
     @contextmanager
     def recording(
         self, seen: LastTick, now: datetime, tell: TellRecorded, name: str = DRIFT
-    ) -> Iterator[Recorder]:
+    ) -> Iterator[TickRecorder]:
         """One tick's writes, all or nothing; refused when another tick came in between.
 
         ``tell`` is called in the same transaction when anything became another.
@@ -177,7 +177,7 @@ class SqlMemories:
                 connection.execute(sa.insert(TICKS).values(name=name, **values))
             else:
                 connection.execute(sa.update(TICKS).where(here).values(**values))
-            recorder = Recorder(connection, self._database.dialect)
+            recorder = TickRecorder(connection, self._database.dialect)
             yield recorder
             change = recorder.change(seen.number + 1)
             if change is not None:
@@ -249,7 +249,7 @@ class SqlMemories:
             documents = connection.execute(query).scalars().all()
         return [read_stored(document, Episode) for document in documents]
 
-    def acts(self, episodes: Sequence[str] | None = None) -> list[Act]:
+    def acts(self, episodes: Sequence[str] | None = None) -> list[EpisodeAction]:
         """What was done, the oldest first."""
         query = sa.select(ACTS).order_by(ACTS.c.at, ACTS.c.act)
         if episodes is not None:
@@ -257,7 +257,7 @@ class SqlMemories:
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
         return [
-            Act(
+            EpisodeAction(
                 episode=row.episode,
                 act=row.act,
                 level=row.level,
@@ -268,7 +268,7 @@ class SqlMemories:
             for row in rows
         ]
 
-    def note_act(self, act: Act) -> bool:
+    def note_act(self, act: EpisodeAction) -> bool:
         """Keep an act; False when it was done before."""
         row = {
             "episode": act.episode,

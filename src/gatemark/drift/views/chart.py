@@ -36,7 +36,7 @@ class Dot(msgspec.Struct, frozen=True):
     is_cut: bool
 
 
-class Span(msgspec.Struct, frozen=True):
+class EpisodeSpan(msgspec.Struct, frozen=True):
     """An episode over its windows."""
 
     x: float
@@ -45,7 +45,7 @@ class Span(msgspec.Struct, frozen=True):
     title: str
 
 
-class Tick(msgspec.Struct, frozen=True):
+class ScaleTick(msgspec.Struct, frozen=True):
     """A number or a moment on a scale."""
 
     place: float
@@ -67,9 +67,9 @@ class DriftChart(msgspec.Struct, frozen=True):
     mean_line: str
     value_line: str
     dots: tuple[Dot, ...]
-    spans: tuple[Span, ...]
-    values: tuple[Tick, ...]
-    moments: tuple[Tick, ...]
+    spans: tuple[EpisodeSpan, ...]
+    values: tuple[ScaleTick, ...]
+    moments: tuple[ScaleTick, ...]
     axis: str
     description: str
 
@@ -114,7 +114,7 @@ def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart |
         dots=tuple(_dots(rows, middle, up, (low, high))),
         spans=tuple(_spans(series, episodes, across)),
         values=tuple(
-            Tick(up(value), words.number(value), "end")
+            ScaleTick(up(value), words.number(value), "end")
             for value in (low + (high - low) * at / TICKS for at in range(TICKS + 1))
         ),
         moments=tuple(_moments(begin, end, across)),
@@ -218,7 +218,7 @@ def _dots(
 
 def _spans(
     series: SeriesView, episodes: Sequence[Episode], across: Callable[[datetime], float]
-) -> Iterator[Span]:
+) -> Iterator[EpisodeSpan]:
     begin, end = series.windows[0].start, series.windows[-1].end
     for episode in episodes:
         if (episode.metric, episode.detector) != (series.metric, series.detector):
@@ -230,15 +230,17 @@ def _spans(
         state = "open" if episode.is_open else f"closed: {episode.closed_because}"
         look = "breach" if episode.level == "BREACH" else "warn"
         title = f"{episode.level} since {words.moment(episode.opened.start)}, {state}"
-        yield Span(left, round(right - left, 1), look, title)
+        yield EpisodeSpan(left, round(right - left, 1), look, title)
 
 
-def _moments(begin: datetime, end: datetime, across: Callable[[datetime], float]) -> Iterator[Tick]:
+def _moments(
+    begin: datetime, end: datetime, across: Callable[[datetime], float]
+) -> Iterator[ScaleTick]:
     pattern = "%Y-%m-%d" if (end - begin).days >= MARKS else "%m-%d %H:%MZ"
     anchors = ["start", *["middle"] * (MARKS - 2), "end"]
     for at, anchor in enumerate(anchors):
         moment = begin + (end - begin) * at / (MARKS - 1)
-        yield Tick(across(moment), moment.strftime(pattern), anchor)
+        yield ScaleTick(across(moment), moment.strftime(pattern), anchor)
 
 
 def _description(series: SeriesView, rows: Sequence[_Row]) -> str:

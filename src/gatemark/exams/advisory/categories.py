@@ -13,9 +13,9 @@ import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.advisory.decision import (
+    AdvisoryDecision,
     Bucket,
     Comparison,
-    Decision,
     ErrorType,
     ReferenceSource,
     Severity,
@@ -115,7 +115,7 @@ class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 DEFAULT_TAXONOMY: Final = Taxonomy()
 
 
-class Compared(msgspec.Struct, frozen=True, gc=False):
+class CategoryKey(msgspec.Struct, frozen=True, gc=False):
     """All that the category of a record depends on."""
 
     label: str
@@ -127,10 +127,10 @@ class Compared(msgspec.Struct, frozen=True, gc=False):
     applicable: bool
 
 
-def compared_parts(record: Decision) -> Compared:
+def compared_parts(record: AdvisoryDecision) -> CategoryKey:
     """The parts of a record that decide its category."""
     reference = record.human_or_atlas_decision
-    return Compared(
+    return CategoryKey(
         label=record.recommendation.label,
         severity=record.recommendation.severity,
         bucket=record.confidence.bucket,
@@ -146,7 +146,7 @@ def is_applicable(source_kind: str, mode: str) -> bool:
     return source_kind != "service_health_probe" and mode != "health_only"
 
 
-def category_of(parts: Compared, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
+def category_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
     """The one category of a record.
 
     An Atlas decision is a signal and no ground truth: such a record has no reference, and
@@ -157,7 +157,7 @@ def category_of(parts: Compared, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Categ
     return signal_of(parts, taxonomy)
 
 
-def signal_of(parts: Compared, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
+def signal_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
     """The category by whatever reference the record carries, Atlas included."""
     if not parts.applicable:
         return "not_applicable"

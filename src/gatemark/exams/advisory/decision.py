@@ -97,7 +97,7 @@ Redaction = Literal["none_needed", "hash_only", "paths_only", "metadata_only", "
 Retention = Literal["ephemeral", "local_audit", "review_artifact"]
 
 
-class Source(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class InputSource(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """Where the input came from; never the input itself."""
 
     kind: SourceKind
@@ -127,7 +127,7 @@ class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True, 
     raw_output_ref: OptionalText = UNSET
 
 
-class Confidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class StatedConfidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """How sure the service is; a score that is null or absent belongs to the bucket unknown."""
 
     score: Share | UnsetType | None = UNSET
@@ -172,7 +172,7 @@ class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_on
     timestamp: Moment | UnsetType | None = UNSET
 
 
-class Outcome(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class ComparisonOutcome(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """How the harness compared; scoring compares again and counts where the two differ."""
 
     comparison: Comparison
@@ -219,22 +219,22 @@ class Privacy(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only
     contains_private_payload: bool
 
 
-class Decision(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class AdvisoryDecision(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """One recommendation for one input: evidence for a gate, never an act."""
 
     schema_version: Literal["npu_advisory_decision_v1"]
     decision_id: DecisionId
     timestamp: Moment
-    source: Source
+    source: InputSource
     service: Service
     input_class: Name
     recommendation: Recommendation
-    confidence: Confidence
+    confidence: StatedConfidence
     authority_flags: AuthorityFlags
     allowed_actions: tuple[Action, ...]
     actual_action: ActualAction
     human_or_atlas_decision: Reference
-    outcome: Outcome
+    outcome: ComparisonOutcome
     npu_proof: NpuProof
     latency: Latency
     fallback: Fallback

@@ -24,7 +24,7 @@ from gatemark.exams.advisory.decision import (
     LOCAL_WRITES,
     NAME_PATTERN,
     TIME_PATTERN,
-    Decision,
+    AdvisoryDecision,
     NpuProof,
 )
 
@@ -44,7 +44,7 @@ LOOKS: Final = {
 _UNMEASURED_PROOF: Final = frozenset(("health_only", "offline_fixture", "unavailable"))
 
 
-def texts_keep_their_patterns(record: Decision) -> list[Problem]:
+def texts_keep_their_patterns(record: AdvisoryDecision) -> list[Problem]:
     """Ids, times, hashes, names and labels look as they must."""
     reference = record.human_or_atlas_decision
     found = [
@@ -87,7 +87,7 @@ def is_a_day(moment: str) -> bool:
     return True
 
 
-def bucket_follows_the_score(record: Decision) -> list[Problem]:
+def bucket_follows_the_score(record: AdvisoryDecision) -> list[Problem]:
     """The bucket is the one that the rule gives to the score; no score means unknown.
 
     Rules that only a policy knows are checked by the exam.
@@ -108,7 +108,7 @@ def bucket_follows_the_score(record: Decision) -> list[Problem]:
     return [Problem("$.confidence.bucket", f"must be {expected} {why}, got {confidence.bucket}")]
 
 
-def reference_is_whole(record: Decision) -> list[Problem]:
+def reference_is_whole(record: AdvisoryDecision) -> list[Problem]:
     """A reference has a label, and a missing one has nothing to compare with."""
     reference = record.human_or_atlas_decision
     place = "$.human_or_atlas_decision"
@@ -123,7 +123,7 @@ def reference_is_whole(record: Decision) -> list[Problem]:
     return []
 
 
-def named_errors_disagree(record: Decision) -> list[Problem]:
+def named_errors_disagree(record: AdvisoryDecision) -> list[Problem]:
     """The four error types that name a wrong comparison come with ``disagree``."""
     outcome = record.outcome
     if outcome.error_type in ERROR_CATEGORIES and outcome.comparison != "disagree":
@@ -137,7 +137,7 @@ def named_errors_disagree(record: Decision) -> list[Problem]:
     return []
 
 
-def proof_fits_its_mode(record: Decision) -> list[Problem]:
+def proof_fits_its_mode(record: AdvisoryDecision) -> list[Problem]:
     """A proof is claimed only where something was measured, and only where something moved."""
     proof = record.npu_proof
     if proof.proof_mode in _UNMEASURED_PROOF:
@@ -173,7 +173,7 @@ def _delta(proof: NpuProof) -> int | None:
     return None if measured is UNSET else measured
 
 
-def fallback_has_its_kind(record: Decision) -> list[Problem]:
+def fallback_has_its_kind(record: AdvisoryDecision) -> list[Problem]:
     """A fallback that occurred has a kind, and one that did not has none."""
     fallback = record.fallback
     if fallback.occurred and not fallback.kind:
@@ -193,7 +193,7 @@ CONTRADICTIONS: Final = (
 )
 
 
-def authority_breaches(record: Decision) -> list[Problem]:
+def authority_breaches(record: AdvisoryDecision) -> list[Problem]:
     """Permissions that are not closed, duties that are not kept, actions nobody approved."""
     found: list[Problem] = []
     if record.authority_flags != CLOSED_FLAGS:
@@ -213,7 +213,7 @@ def authority_breaches(record: Decision) -> list[Problem]:
     return found
 
 
-def side_effect_breaches(record: Decision) -> list[Problem]:
+def side_effect_breaches(record: AdvisoryDecision) -> list[Problem]:
     """Anything that happened besides writing a local report."""
     action = record.actual_action
     found = []
@@ -227,7 +227,7 @@ def side_effect_breaches(record: Decision) -> list[Problem]:
     return found
 
 
-def privacy_breaches(record: Decision) -> list[Problem]:
+def privacy_breaches(record: AdvisoryDecision) -> list[Problem]:
     """Private content, by the record's own words; its texts are scanned apart from this."""
     privacy = record.privacy
     found = []
@@ -251,7 +251,7 @@ def privacy_breaches(record: Decision) -> list[Problem]:
     return found
 
 
-def fallback_breaches(record: Decision) -> list[Problem]:
+def fallback_breaches(record: AdvisoryDecision) -> list[Problem]:
     """A fallback without a reason code."""
     if record.fallback.occurred and not (record.fallback.reason or "").strip():
         return [Problem("$.fallback.reason", "a fallback needs a reason code")]

@@ -26,7 +26,7 @@ from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy
 from gatemark.exams.advisory.promotion import promotion_closing, promotion_section
 from gatemark.exams.advisory.rules import all_rules
 from gatemark.exams.advisory.stability import PastRun
-from gatemark.exams.advisory.state import State, merged, note, settle
+from gatemark.exams.advisory.state import AdvisoryExamState, merged, note, settle
 from gatemark.exams.advisory.summary import facts_document, summary_document
 from gatemark.exams.advisory.tally import ALL, has_doubts, tallied
 from gatemark.exams.advisory.views import exhibits
@@ -35,21 +35,21 @@ FACTS_VERSION: Final = 2
 """Changes whenever a state of the same records would hold something else."""
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The policy, and the earlier runs that stability is judged against."""
 
     policy: AdvisoryPolicy = AdvisoryPolicy()
     history: tuple[PastRun, ...] = ()
 
 
-class AdvisoryExam(Exam[State]):
+class AdvisoryExam(Exam[AdvisoryExamState]):
     """Comparison, conduct, proof and latency of advisory services, lane by lane."""
 
     schema = "npu_advisory_decision_v1"
     form = "decision"
-    state = State
+    state = AdvisoryExamState
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: AdvisoryOptions) -> None:
         self.options = options
         self._scan = PrivateTextScan(options.policy.privacy)
         self._collector = Collector(self._scan)
@@ -59,27 +59,27 @@ class AdvisoryExam(Exam[State]):
         """Names everything besides the evidence that a state depends on."""
         return digest([FACTS_VERSION, self.options.policy.reading_digest])
 
-    def zero(self, shard: int) -> State:
+    def zero(self, shard: int) -> AdvisoryExamState:
         self._collector.forget()
-        return State(shard=shard)
+        return AdvisoryExamState(shard=shard)
 
-    def step(self, state: State, batch: Sequence[Any]) -> State:
+    def step(self, state: AdvisoryExamState, batch: Sequence[Any]) -> AdvisoryExamState:
         note(state, self._collector.collect(batch))
         return state
 
-    def parting(self, state: State) -> State:
+    def parting(self, state: AdvisoryExamState) -> AdvisoryExamState:
         return settle(state, self._collector)
 
-    def merge(self, left: State, right: State) -> State:
+    def merge(self, left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
         return merged(self.parting(left), self.parting(right))
 
-    def moved(self, state: State, shard: int) -> State:
+    def moved(self, state: AdvisoryExamState, shard: int) -> AdvisoryExamState:
         by = shard - state.shard
         state.shard = shard
         state.violations = {place + by: hits for place, hits in state.violations.items()}
         return state
 
-    def doubts(self, state: State) -> bool:
+    def doubts(self, state: AdvisoryExamState) -> bool:
         fixed = frozenset(AdvisoryPolicy().bucket_rules)
         return has_doubts(self.parting(state), self.options.policy, fixed)
 
@@ -127,10 +127,10 @@ class AdvisoryExam(Exam[State]):
             },
         )
 
-    def finish(self, state: State) -> ExamReport:
+    def finish(self, state: AdvisoryExamState) -> ExamReport:
         return self._report(state, lost=0, digests=frozenset())
 
-    def account(self, state: State, evidence: Evidence) -> ExamReport:
+    def account(self, state: AdvisoryExamState, evidence: Evidence) -> ExamReport:
         digests = frozenset(file.digest for file in evidence.files)
         return self._report(state, lost=evidence.lost_count, digests=digests)
 
@@ -143,7 +143,9 @@ class AdvisoryExam(Exam[State]):
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
         return summary_document(self.options.policy, self.policy(), report, evidence, verdict)
 
-    def _report(self, state: State, *, lost: int, digests: frozenset[str]) -> ExamReport:
+    def _report(
+        self, state: AdvisoryExamState, *, lost: int, digests: frozenset[str]
+    ) -> ExamReport:
         policy = self.options.policy
         self.parting(state)
         if has_doubts(state, policy, frozenset(policy.bucket_rules)):
@@ -183,13 +185,13 @@ def _score(found: Findings) -> Measurement:
     )
 
 
-def _build(options: Options, _measures: Registry[Measure[Any]]) -> AdvisoryExam:
+def _build(options: AdvisoryOptions, _measures: Registry[Measure[Any]]) -> AdvisoryExam:
     return AdvisoryExam(options)
 
 
 SUITE = ExamSuite(
     kind="advisory",
     summary="Do advisory recommendations agree with their references, and did nothing else happen?",
-    options=Options,
+    options=AdvisoryOptions,
     build=_build,
 )

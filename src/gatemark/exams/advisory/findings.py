@@ -30,7 +30,7 @@ from gatemark.exams.advisory.stability import (
     runs_of,
     shift_number,
 )
-from gatemark.exams.advisory.state import State, first_violations
+from gatemark.exams.advisory.state import AdvisoryExamState, first_violations
 from gatemark.exams.advisory.tally import ALL, Counts, Tally
 
 SHOWN_VIOLATIONS = 100
@@ -88,7 +88,7 @@ class Findings(NamedTuple):
 
 
 def found_in(
-    state: State,
+    state: AdvisoryExamState,
     tally: Tally,
     history: Sequence[PastRun],
     policy: AdvisoryPolicy,
@@ -133,7 +133,7 @@ def found_in(
     )
 
 
-def _all_times(state: State, names: ShownNames, lanes: Sequence[str]) -> AllTimes:
+def _all_times(state: AdvisoryExamState, names: ShownNames, lanes: Sequence[str]) -> AllTimes:
     shown = [lane_name(*names.key(key)) for key in state.lanes]
     keys: list[LaneKey] = [(lane.split("/")[0], lane.split("/")[1]) for lane in lanes]
 

@@ -26,8 +26,8 @@ from gatemark.exams.advisory.decision import (
     LABEL_PATTERN,
     NAME_PATTERN,
     TIME_PATTERN,
-    Confidence,
-    Decision,
+    AdvisoryDecision,
+    StatedConfidence,
 )
 from gatemark.exams.advisory.decision_rules import (
     authority_breaches,
@@ -63,7 +63,9 @@ class Fact:
 
     __slots__ = ("breaches", "case", "number", "record", "run", "sound", "texts")
 
-    def __init__(self, number: int, record: Decision, run: str | None, case: str | None) -> None:
+    def __init__(
+        self, number: int, record: AdvisoryDecision, run: str | None, case: str | None
+    ) -> None:
         self.number = number
         self.record = record
         self.run = run
@@ -117,7 +119,7 @@ _last_conduct: _Conduct | None = None
 _last_survey: tuple[Sequence[Any] | None, Survey] = (None, Survey(True, [], [], []))  # noqa: FBT003
 
 
-def all_sound(batch: Sequence[Decision]) -> bool:
+def all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
     """Whether surely no record of a batch contradicts itself; errs only by saying no."""
     moments = [record.timestamp for record in batch]
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
@@ -129,7 +131,7 @@ def all_sound(batch: Sequence[Decision]) -> bool:
     )
 
 
-def profile_batch(batch: Sequence[Decision]) -> Survey:
+def profile_batch(batch: Sequence[AdvisoryDecision]) -> Survey:
     """Look at a batch; looking at the same list twice in a row costs nothing.
 
     A list must not be changed between two looks at it.
@@ -142,7 +144,7 @@ def profile_batch(batch: Sequence[Decision]) -> Survey:
     return found if batch else Survey(sound=True, facts=[], common=[], singular=[])
 
 
-def _looked_over(batch: Sequence[Decision]) -> Survey:
+def _looked_over(batch: Sequence[AdvisoryDecision]) -> Survey:
     facts: list[Fact] = []
     common: list[Any] = []
     singular: list[str] = []
@@ -220,7 +222,7 @@ def _looked_over(batch: Sequence[Decision]) -> Survey:
     return Survey(sound, facts, common, singular)
 
 
-def _bucket_fits(confidence: Confidence) -> bool:
+def _bucket_fits(confidence: StatedConfidence) -> bool:
     score, bucket = confidence.score, confidence.bucket
     if score is None or score is UNSET:
         return bucket == "unknown"
@@ -243,7 +245,7 @@ def _later_case(notes: Sequence[str]) -> str | None:
     return next((CASE_NOTES[note] for note in notes if note in CASE_NOTES), None)
 
 
-def _conduct_of(record: Decision) -> _Conduct:
+def _conduct_of(record: AdvisoryDecision) -> _Conduct:
     global _last_conduct  # noqa: PLW0603 - the conduct that the next record most likely has
     parts = (
         record.authority_flags,
@@ -258,14 +260,14 @@ def _conduct_of(record: Decision) -> _Conduct:
     return _last_conduct
 
 
-def _learnt(cell: tuple[Any, ...], record: Decision, run: Any, case: str | None) -> Fact:
+def _learnt(cell: tuple[Any, ...], record: AdvisoryDecision, run: Any, case: str | None) -> Fact:
     if len(_facts) >= _REMEMBERED:
         _facts.clear()
     fact = _facts[cell] = Fact(next(_numbers), record, run or None, case)
     return fact
 
 
-def _shared_part_is_sound(record: Decision) -> bool:
+def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
     """Whether the part of a record that others share keeps every rule that concerns it alone."""
     labels = (record.recommendation.label, record.human_or_atlas_decision.label)
     names = (record.service.name, record.input_class, record.confidence.bucket_rule)
@@ -284,7 +286,7 @@ def _shared_part_is_sound(record: Decision) -> bool:
     )
 
 
-def breaches_of(record: Decision) -> int:
+def breaches_of(record: AdvisoryDecision) -> int:
     """The bits of everything that the fields of a record violate; its texts are not read."""
     return (
         (AUTHORITY if authority_breaches(record) else 0)

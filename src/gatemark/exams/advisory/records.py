@@ -10,7 +10,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 from gatemark.core.record import BadExample, Form, RecordSchema
-from gatemark.exams.advisory.decision import SCHEMA_NAME, Decision
+from gatemark.exams.advisory.decision import SCHEMA_NAME, AdvisoryDecision
 from gatemark.exams.advisory.decision_rules import BREACHES, CONTRADICTIONS, LOOKS
 from gatemark.exams.advisory.profile import all_sound
 
@@ -320,7 +320,7 @@ SCHEMA: Final = RecordSchema(
     forms=(
         Form(
             name="decision",
-            type=Decision,
+            type=AdvisoryDecision,
             marks=frozenset({"schema_version", "decision_id"}),
             identity="decision_id",
             good=(AGREEING, _UNANSWERED, _PROBE, _MISSED),

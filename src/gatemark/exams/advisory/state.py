@@ -21,7 +21,7 @@ K = TypeVar("K")
 LaneCounts = dict[int, int]
 
 
-class State(msgspec.Struct):
+class AdvisoryExamState(msgspec.Struct):
     """``codes`` and ``times`` are the columns of records not yet counted, one of each per record.
 
     A code means something to the collector that made it, so columns are counted before a state
@@ -45,7 +45,7 @@ class State(msgspec.Struct):
     violation_counts: dict[tuple[str, str], int] = {}
 
 
-def note(state: State, found: Collected) -> None:
+def note(state: AdvisoryExamState, found: Collected) -> None:
     """Add the facts of a batch to the columns."""
     state.codes += found.codes.tobytes()
     state.times += found.times.tobytes()
@@ -57,7 +57,7 @@ def note(state: State, found: Collected) -> None:
             state.violation_counts[key] = state.violation_counts.get(key, 0) + 1
 
 
-def settle(state: State, collector: Collector) -> State:
+def settle(state: AdvisoryExamState, collector: Collector) -> AdvisoryExamState:
     """Count the columns, whose codes mean something to this collector; they are empty then."""
     if not state.codes:
         return state
@@ -86,7 +86,7 @@ def settle(state: State, collector: Collector) -> State:
     return bound(state)
 
 
-def bound(state: State) -> State:
+def bound(state: AdvisoryExamState) -> AdvisoryExamState:
     """Keep a state small: sketches for too many times, no names for too many names."""
     if state.too_many_runs or len(state.runs) > NAMES_MAX:
         state.runs, state.too_many_runs = {}, True
@@ -100,9 +100,9 @@ def bound(state: State) -> State:
     return state
 
 
-def merged(left: State, right: State) -> State:
+def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
     """One state for two disjoint sets of counted records."""
-    total = State(
+    total = AdvisoryExamState(
         shard=min(left.shard, right.shard),
         lanes=list(left.lanes),
         kinds={kind: dict(counts) for kind, counts in left.kinds.items()},
@@ -138,13 +138,13 @@ def merged(left: State, right: State) -> State:
     return bound(total)
 
 
-def first_violations(state: State, limit: int) -> list[Violation]:
+def first_violations(state: AdvisoryExamState, limit: int) -> list[Violation]:
     """The first violations in the order of the evidence."""
     ordered = [hit for shard in sorted(state.violations) for hit in state.violations[shard]]
     return ordered[:limit]
 
 
-def _lane_numbers(state: State, lanes: list[LaneKey]) -> list[int]:
+def _lane_numbers(state: AdvisoryExamState, lanes: list[LaneKey]) -> list[int]:
     """Where each of these lanes stands in a state, which learns those it did not know."""
     places = {lane: number for number, lane in enumerate(state.lanes)}
     for lane in lanes:

@@ -20,7 +20,7 @@ from gatemark.exams.advisory.categories import (
     SEVERITIES,
     UNCERTAIN_BUCKETS,
     Category,
-    Compared,
+    CategoryKey,
     Taxonomy,
     category_of,
     is_applicable,
@@ -31,7 +31,7 @@ from gatemark.exams.advisory.categories import (
 from gatemark.exams.advisory.facts import Kind
 from gatemark.exams.advisory.policy import AdvisoryPolicy, LaneBounds
 from gatemark.exams.advisory.profile import AUTHORITY, NO_REASON, PRIVACY, SIDE_EFFECT
-from gatemark.exams.advisory.state import State
+from gatemark.exams.advisory.state import AdvisoryExamState
 
 Group = tuple[str, ...]
 Counts = dict[str, int]
@@ -43,7 +43,7 @@ MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta")
 _NOTABLE: Final = frozenset(SEVERITIES[2:])
 
 
-def tallied(state: State, policy: AdvisoryPolicy) -> Tally:
+def tallied(state: AdvisoryExamState, policy: AdvisoryPolicy) -> Tally:
     """The counts of every group of a settled state, none of whose labels is in doubt."""
     lanes = [lane_name(*key) for key in state.lanes]
     table = _Table(lanes, policy)
@@ -128,7 +128,9 @@ def _named(names: Iterable[str], counts: Numbers) -> Counts:
     return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
 
 
-def has_doubts(state: State, policy: AdvisoryPolicy, checked_rules: frozenset[str]) -> bool:
+def has_doubts(
+    state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
+) -> bool:
     """Whether a label or bucket rule must be explained before its records count."""
     known = [policy.taxonomy(lane_name(*key)) for key in state.lanes]
     explained = [{*taxonomy.labels, *taxonomy.aliases, None} for taxonomy in known]
@@ -152,9 +154,9 @@ def added(left: Tally, right: Tally) -> Tally:
     return total
 
 
-def compared(kind: Kind) -> Compared:
+def compared(kind: Kind) -> CategoryKey:
     """The parts of a kind that decide its category."""
-    return Compared(
+    return CategoryKey(
         label=kind.label,
         severity=kind.severity,  # type: ignore[arg-type]
         bucket=kind.bucket,  # type: ignore[arg-type]

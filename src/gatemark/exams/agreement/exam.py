@@ -40,7 +40,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AgreementOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
     pa_gate: float = 0.90
@@ -57,7 +57,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValueError(f"{name} must be in [{bottom:g}, 1], got {value}")
 
 
-class State(msgspec.Struct):
+class AgreementExamState(msgspec.Struct):
     """Counts of (scholar, auditor, flag) and, by shard, what must keep its order."""
 
     shard: int
@@ -71,22 +71,22 @@ class State(msgspec.Struct):
     echo_count: int = 0
 
 
-class AgreementExam(Exam[State]):
+class AgreementExam(Exam[AgreementExamState]):
     """Agreement, arbitration and hygiene over rows with two opinions."""
 
     schema = "gatemark.pair/1"
     form = "pair"
     one_sided_form = "judgement"
-    state = State
+    state = AgreementExamState
 
-    def __init__(self, options: Options, measures: Registry[Measure[Any]]) -> None:
+    def __init__(self, options: AgreementOptions, measures: Registry[Measure[Any]]) -> None:
         self.options = options
         self._measures = measures
 
-    def zero(self, shard: int) -> State:
-        return State(shard=shard)
+    def zero(self, shard: int) -> AgreementExamState:
+        return AgreementExamState(shard=shard)
 
-    def step(self, state: State, batch: Sequence[Any]) -> State:
+    def step(self, state: AgreementExamState, batch: Sequence[Any]) -> AgreementExamState:
         cells = state.cells
         batch_cells = [(row.scholar.label, row.auditor.label, red_flag(row)) for row in batch]
         for cell in batch_cells:
@@ -102,8 +102,8 @@ class AgreementExam(Exam[State]):
                 state.personal.setdefault(state.shard, []).extend(found)
         return state
 
-    def merge(self, left: State, right: State) -> State:
-        return State(
+    def merge(self, left: AgreementExamState, right: AgreementExamState) -> AgreementExamState:
+        return AgreementExamState(
             shard=min(left.shard, right.shard),
             cells=_added(left.cells, right.cells),
             panel=_added(left.panel, right.panel),
@@ -156,7 +156,7 @@ class AgreementExam(Exam[State]):
             settings={"nic_policy": gates.nic_policy},
         )
 
-    def finish(self, state: State) -> ExamReport:
+    def finish(self, state: AgreementExamState) -> ExamReport:
         pairs: dict[tuple[str, str], int] = {}
         for (scholar, auditor, _), count in sorted(state.cells.items()):
             pairs[scholar, auditor] = pairs.get((scholar, auditor), 0) + count
@@ -219,7 +219,7 @@ class AgreementExam(Exam[State]):
         measure = self._measures.get(name)
         return measure.finish(measure.step(measure.zero(), counted_items))
 
-    def _rulings(self, state: State) -> list[tuple[tuple[str, str, str], Any, int]]:
+    def _rulings(self, state: AgreementExamState) -> list[tuple[tuple[str, str, str], Any, int]]:
         return [
             (cell, arbitrate(*cell, self.options.nic_policy), count)
             for cell, count in sorted(state.cells.items())
@@ -237,7 +237,7 @@ def _doubted(number: Measurement) -> Measurement:
     return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
 
 
-def _count_panel(state: State, names: Sequence[str], rows: Sequence[Any]) -> None:
+def _count_panel(state: AgreementExamState, names: Sequence[str], rows: Sequence[Any]) -> None:
     """What further validators said: their labels, what they left out, what their reasons show."""
     for row in rows:
         labels = (None if record is None else record.label for record in row.others)
@@ -303,13 +303,13 @@ def _exhibits(
     return (matrix, ruled, disagreements) if shown else (matrix, ruled)
 
 
-def _build(options: Options, measures: Registry[Measure[Any]]) -> AgreementExam:
+def _build(options: AgreementOptions, measures: Registry[Measure[Any]]) -> AgreementExam:
     return AgreementExam(options, measures)
 
 
 SUITE = ExamSuite(
     kind="agreement",
     summary="Do two independent validators give the same label, and what ships when they do not?",
-    options=Options,
+    options=AgreementOptions,
     build=_build,
 )

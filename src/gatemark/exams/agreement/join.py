@@ -13,13 +13,13 @@ from gatemark.core.exam import NumberedRecord
 FIRST, SECOND = "scholar", "auditor"
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
     """What arbitration asks of an answer."""
 
     citations: list[str] | msgspec.UnsetType = UNSET
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
+class JoinedRow(msgspec.Struct, frozen=True, gc=False):
     """A joined question; quacks like a merged pair record."""
 
     qid: str
@@ -39,7 +39,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 def join_judgements(
     tables: Mapping[str, Sequence[NumberedRecord]],
-) -> tuple[list[Row], dict[str, tuple[NumberedRecord, ...]]]:
+) -> tuple[list[JoinedRow], dict[str, tuple[NumberedRecord, ...]]]:
     """Rows for the questions that both sides judged, in the order of their ids, and the rest."""
     sides = {name: {item.record.qid: item for item in table} for name, table in tables.items()}
     first, second = sides[FIRST], sides[SECOND]
@@ -61,16 +61,16 @@ def join_judgements(
     return rows, unmatched
 
 
-def _row(scholar: Any, auditor: Any, others: tuple[Any, ...]) -> Row:
+def _row(scholar: Any, auditor: Any, others: tuple[Any, ...]) -> JoinedRow:
     everyone = (scholar, auditor, *(record for record in others if record is not None))
     answers = [record.answer_json for record in everyone]
     passages = [record.retrieved_ids for record in everyone]
     answer = _first_told(answers)
-    return Row(
+    return JoinedRow(
         qid=scholar.qid,
         scholar=scholar,
         auditor=auditor,
-        answer_json=msgspec.convert(answer, Answer) if answer else answer,
+        answer_json=msgspec.convert(answer, JoinedAnswer) if answer else answer,
         retrieved_ids=_first_told(passages),
         flags=_raised([record.flags for record in everyone]),
         same_evidence=_all_same(answers) and _all_same(passages),

@@ -18,7 +18,7 @@ Label = Literal["VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN"]
 QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
-class Answer(Struct, frozen=True, gc=False):
+class JudgedAnswer(Struct, frozen=True, gc=False):
     """The answer that was judged. Keys besides these are the answer's own business."""
 
     claim: str | UnsetType | None = UNSET
@@ -27,7 +27,7 @@ class Answer(Struct, frozen=True, gc=False):
 
 
 def _answer_properties() -> dict[str, Any]:
-    _, parts = msgspec.json.schema_components([Answer])
+    _, parts = msgspec.json.schema_components([JudgedAnswer])
     return {
         name: {key: value for key, value in told.items() if key != "default"}
         for name, told in parts["Answer"]["properties"].items()
@@ -40,7 +40,7 @@ WholeAnswer = Annotated[
 ]
 
 
-class Flags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class RedFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Hard red flags; one that is true forces a rejection."""
 
     provenance_violation: bool | UnsetType = UNSET
@@ -54,15 +54,15 @@ class Opinion(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     reason: str | UnsetType = UNSET
 
 
-class Pair(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class JudgementPair(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Both opinions on one question, with what they were about."""
 
     qid: QuestionId
     scholar: Opinion
     auditor: Opinion
-    answer_json: Answer | UnsetType | None = UNSET
+    answer_json: JudgedAnswer | UnsetType | None = UNSET
     retrieved_ids: list[str] | UnsetType | None = UNSET
-    flags: Flags | UnsetType = UNSET
+    flags: RedFlags | UnsetType = UNSET
     schema: Literal["gatemark.pair/1"] | UnsetType = UNSET
 
 
@@ -74,7 +74,7 @@ class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     reason: str | UnsetType = UNSET
     answer_json: WholeAnswer | UnsetType | None = UNSET
     retrieved_ids: list[str] | UnsetType | None = UNSET
-    flags: Flags | UnsetType = UNSET
+    flags: RedFlags | UnsetType = UNSET
     schema: Literal["gatemark.pair/1"] | UnsetType = UNSET
 
 
@@ -83,7 +83,7 @@ def answer_is_one(record: Judgement) -> Sequence[Problem]:
     if not record.answer_json:
         return ()
     try:
-        msgspec.convert(record.answer_json, Answer)
+        msgspec.convert(record.answer_json, JudgedAnswer)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at ")
         return (Problem(path.strip("`").replace("$", "$.answer_json", 1), message),)
@@ -98,7 +98,7 @@ SCHEMA = RecordSchema(
     forms=(
         Form(
             name="pair",
-            type=Pair,
+            type=JudgementPair,
             marks=frozenset({"qid", "scholar", "auditor"}),
             identity="qid",
             good=(

@@ -24,7 +24,7 @@ from gatemark.evidence.source import Source, inspect_source
 from gatemark.evidence.whole_file import whole_file
 
 if TYPE_CHECKING:
-    from gatemark.exams.overhead.arms import Arm, Hole, Role
+    from gatemark.exams.overhead.arms import ArmFile, Hole, Role
 
 ARM_SCHEMA: Final = "gatemark.arm/1"
 MAX_WINDOWS: Final = 5_000_000
@@ -36,24 +36,26 @@ Progress = Callable[[int], None]
 
 def read_arm(
     role: Role, path: str | None, choices: ReadingChoices, on_progress: Progress | None = None
-) -> Arm:
+) -> ArmFile:
     """One arm; a file that is not there is an arm that is missing, not an error."""
     # Loaded here, so that every other command lives on without this plugin.
-    from gatemark.exams.overhead.arms import Arm  # noqa: PLC0415
+    from gatemark.exams.overhead.arms import ArmFile  # noqa: PLC0415
 
     if path is None:
-        return Arm(role=role, name="(none)", absent="no file was given")
+        return ArmFile(role=role, name="(none)", absent="no file was given")
     try:
         source = inspect_source(path)
     except BadInputError as error:
-        return Arm(role=role, name=path, absent=str(error).replace(path, Path(path).name))
+        return ArmFile(role=role, name=path, absent=str(error).replace(path, Path(path).name))
     if source.byte_count == 0:
-        return Arm(role=role, name=path, absent=f"{Path(path).name}: is empty")
+        return ArmFile(role=role, name=path, absent=f"{Path(path).name}: is empty")
     return _read(role, source, choices, on_progress)
 
 
-def _read(role: Role, source: Source, choices: ReadingChoices, on_progress: Progress | None) -> Arm:
-    from gatemark.exams.overhead.arms import Arm  # noqa: PLC0415
+def _read(
+    role: Role, source: Source, choices: ReadingChoices, on_progress: Progress | None
+) -> ArmFile:
+    from gatemark.exams.overhead.arms import ArmFile  # noqa: PLC0415
 
     reader = HeadedReader(schemas().get(ARM_SCHEMA), choices, max_refusals=KEPT_HOLES)
     batches: list[list[Any]] = []
@@ -82,7 +84,7 @@ def _read(role: Role, source: Source, choices: ReadingChoices, on_progress: Prog
     is_accuracy = meta["metric_kind"] == "accuracy"
     rows = list(chain.from_iterable(batches))
     file = digest_source(source)
-    return Arm(
+    return ArmFile(
         role=role,
         name=source.name,
         digest=file.digest,

@@ -21,7 +21,7 @@ class Hole(msgspec.Struct, frozen=True):
     problem: str
 
 
-class Arm(msgspec.Struct, frozen=True, kw_only=True):
+class ArmFile(msgspec.Struct, frozen=True, kw_only=True):
     """One arm file: what its first line says, and its windows column by column.
 
     ``meta`` is null when there is no arm, and ``absent`` then says why. ``weights`` are tokens or

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.exams.overhead.arms import Arm
+from gatemark.exams.overhead.arms import ArmFile
 from gatemark.exams.overhead.estimates import time_overhead
 from gatemark.exams.overhead.measurements import Resampling, smallest_reaching
 from gatemark.exams.overhead.policy import LATENCY, MEMORY
@@ -75,7 +75,7 @@ class ArmCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peak_memory_bytes: int | None = None
 
 
-class Spent(msgspec.Struct, frozen=True):
+class OverheadCosts(msgspec.Struct, frozen=True):
     """Both overheads as measurements, and each arm's numbers."""
 
     measurements: tuple[Measurement, ...]
@@ -83,7 +83,7 @@ class Spent(msgspec.Struct, frozen=True):
     guarded: ArmCost = ArmCost()
 
 
-def schedule_digest(arm: Arm) -> str | None:
+def schedule_digest(arm: ArmFile) -> str | None:
     """What was evaluated, in order: plan, window ids, contents and weights."""
     if arm.meta is None:
         return None
@@ -91,7 +91,7 @@ def schedule_digest(arm: Arm) -> str | None:
     return digest_bytes(canonical_bytes(arm.meta["plan"]) + b"\n" + columns)
 
 
-def spent(costs: Costs | None, bare: Arm, resampling: Resampling) -> Spent:
+def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> OverheadCosts:
     """What the guards cost in time and memory, or why nobody can tell."""
     if costs is None:
         return _unknown(NOT_MEASURED)
@@ -101,15 +101,15 @@ def spent(costs: Costs | None, bare: Arm, resampling: Resampling) -> Spent:
         return _unknown("the recorded costs lack an arm")
     before, after = (_fastest(costs.arms[side], len(bare.ids)) for side in ("bare", "guarded"))
     sides = (costs.arms["bare"], costs.arms["guarded"])
-    return Spent(
+    return OverheadCosts(
         measurements=(_latency(before, after, resampling), _memory(*sides)),
         bare=_arm_cost(before, sides[0]),
         guarded=_arm_cost(after, sides[1]),
     )
 
 
-def _unknown(reason: str) -> Spent:
-    return Spent(
+def _unknown(reason: str) -> OverheadCosts:
+    return OverheadCosts(
         tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
     )
 

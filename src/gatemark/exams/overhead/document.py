@@ -162,7 +162,7 @@ class ToldOverride(_Closed, frozen=True):
     expires_at: str | None
 
 
-class Provenance(_Closed, frozen=True):
+class PolicyProvenance(_Closed, frozen=True):
     """Where the policy came from, and the digest that names all of it."""
 
     policy_digest: str
@@ -205,7 +205,7 @@ class OverheadReport(_Closed, frozen=True):
     validation: Validation
     meta: MetaPart
     resolved_policy: dict[str, Any]
-    policy_provenance: Provenance
+    policy_provenance: PolicyProvenance
     auto: Auto
     policy_digest: str
     findings: tuple[FindingPart, ...]

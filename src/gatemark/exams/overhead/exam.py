@@ -15,8 +15,8 @@ from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Policy
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
-from gatemark.exams.overhead.arms import Arm, Defect, Role, defect, headline
-from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, Spent, schedule_digest, spent
+from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
+from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, OverheadCosts, schedule_digest, spent
 from gatemark.exams.overhead.document import ArmPart, CostsPart
 from gatemark.exams.overhead.measurements import (
     BARE,
@@ -28,14 +28,14 @@ from gatemark.exams.overhead.measurements import (
     measure_quality,
     quality_unmeasured,
 )
-from gatemark.exams.overhead.pairing import Pairing, prove
+from gatemark.exams.overhead.pairing import WindowPairing, prove
 from gatemark.exams.overhead.policy import (
     DEFECTS,
     LATENCY,
     MEMORY,
     NOISE,
     PROFILES,
-    Options,
+    OverheadOptions,
     judging_policy,
     loosens,
     resolve,
@@ -67,12 +67,12 @@ class Header(msgspec.Struct, frozen=True):
     noise_defects: tuple[Defect, ...]
     expected: int
     schedule: str | None
-    spent: Spent
+    spent: OverheadCosts
     costs: CostsPart | None = None
     repeated_contents: int = 0
 
 
-class State(msgspec.Struct):
+class OverheadExamState(msgspec.Struct):
     """Rows by shard, because their order is shown, and the header that one state carries."""
 
     shard: int
@@ -80,31 +80,31 @@ class State(msgspec.Struct):
     header: Header | None = None
 
 
-class Begun(NamedTuple):
+class ComparedArms(NamedTuple):
     """Arms that were compared: the state to start from, the rows to fold, and the account."""
 
-    state: State
+    state: OverheadExamState
     rows: Sequence[WindowPair]
-    pairing: Pairing
+    pairing: WindowPairing
 
 
-class OverheadExam(Exam[State]):
+class OverheadExam(Exam[OverheadExamState]):
     """Quality, latency and memory of a guarded arm against a bare one."""
 
     schema = "gatemark.arm/1"
     form = "window_loss"
-    state = State
+    state = OverheadExamState
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: OverheadOptions) -> None:
         self.options = options
         self.settings = resolve(options)
 
     def begin(
         self,
-        arms: Mapping[Role, Arm],
+        arms: Mapping[Role, ArmFile],
         costs: Costs | None = None,
         costs_file: CostsPart | None = None,
-    ) -> Begun:
+    ) -> ComparedArms:
         """Prove that the arms pair; without that proof there are no rows."""
         bare, guarded, noise = arms["bare"], arms["guarded"], arms.get("noise")
         pairing = prove(bare, guarded)
@@ -127,7 +127,7 @@ class OverheadExam(Exam[State]):
         if not pairing.defects:
             usable_noise = noise if noise is not None and not noise_defects else None
             rows = _rows(bare, guarded, usable_noise)
-        return Begun(State(shard=-1, header=header), rows, pairing)
+        return ComparedArms(OverheadExamState(shard=-1, header=header), rows, pairing)
 
     def told(self, report: ExamReport) -> str:
         """The finding in one line, before anyone has judged it."""
@@ -151,15 +151,15 @@ class OverheadExam(Exam[State]):
             f"{bare.unit} {bare.value:.5g} to {guarded.value:.5g}"
         )
 
-    def zero(self, shard: int) -> State:
-        return State(shard=shard)
+    def zero(self, shard: int) -> OverheadExamState:
+        return OverheadExamState(shard=shard)
 
-    def step(self, state: State, batch: Sequence[Any]) -> State:
+    def step(self, state: OverheadExamState, batch: Sequence[Any]) -> OverheadExamState:
         state.rows.setdefault(state.shard, []).extend(batch)
         return state
 
-    def merge(self, left: State, right: State) -> State:
-        return State(
+    def merge(self, left: OverheadExamState, right: OverheadExamState) -> OverheadExamState:
+        return OverheadExamState(
             shard=min(left.shard, right.shard),
             rows={**left.rows, **right.rows},
             header=left.header or right.header,
@@ -168,7 +168,7 @@ class OverheadExam(Exam[State]):
     def policy(self) -> Policy:
         return judging_policy(self.options)
 
-    def finish(self, state: State) -> ExamReport:
+    def finish(self, state: OverheadExamState) -> ExamReport:
         rows = [row for shard in sorted(state.rows) for row in state.rows[shard]]
         header = state.header
         arms = header.arms if header else {}
@@ -269,7 +269,7 @@ def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
     return doubts
 
 
-def _rows(bare: Arm, guarded: Arm, noise: Arm | None) -> list[WindowPair]:
+def _rows(bare: ArmFile, guarded: ArmFile, noise: ArmFile | None) -> list[WindowPair]:
     kind = bare.meta["metric_kind"] if bare.meta else None
     basis: Basis = "count" if kind == "accuracy" else "loss"
     again: Sequence[float | None] = [None] * len(bare.ids) if noise is None else noise.values
@@ -277,7 +277,7 @@ def _rows(bare: Arm, guarded: Arm, noise: Arm | None) -> list[WindowPair]:
     return [WindowPair(basis, *row) for row in zip(*columns, strict=True)]
 
 
-def _arm_part(arm: Arm) -> ArmPart:
+def _arm_part(arm: ArmFile) -> ArmPart:
     meta = arm.meta or {}
     guards = meta.get("guards")
     return ArmPart(
@@ -293,8 +293,8 @@ def _arm_part(arm: Arm) -> ArmPart:
     )
 
 
-def _nothing_spent(reason: str) -> Spent:
-    return Spent(
+def _nothing_spent(reason: str) -> OverheadCosts:
+    return OverheadCosts(
         tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
     )
 
@@ -366,13 +366,13 @@ def _score(overhead: Measurement) -> Measurement:
     return measured("score", value, n=overhead.n, direction="higher_is_better")
 
 
-def _build(options: Options, _measures: Registry[Measure[Any]]) -> OverheadExam:
+def _build(options: OverheadOptions, _measures: Registry[Measure[Any]]) -> OverheadExam:
     return OverheadExam(options)
 
 
 SUITE = ExamSuite(
     kind="overhead",
     summary="What do the guards cost on the same windows, and is that within the budget?",
-    options=Options,
+    options=OverheadOptions,
     build=_build,
 )

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, NamedTuple
 
-from gatemark.exams.overhead.arms import SHOWN_IDS, TOLD_IDS, Arm, Defect, Role, defect, told_first
+from gatemark.exams.overhead.arms import (
+    SHOWN_IDS,
+    TOLD_IDS,
+    ArmFile,
+    Defect,
+    Role,
+    defect,
+    told_first,
+)
 
 EQUAL_FIELDS: Final = (
     ("pair.kind", "metric_kind"),
@@ -36,7 +44,7 @@ CHECKS: Final = (
 """Every check, in the order in which it is made."""
 
 
-class Pairing(NamedTuple):
+class WindowPairing(NamedTuple):
     """What the proof found: nothing wrong, or every defect; and how many windows do pair."""
 
     defects: tuple[Defect, ...]
@@ -45,7 +53,7 @@ class Pairing(NamedTuple):
     duplicate_count: int
 
 
-def prove(bare: Arm, guarded: Arm, other_role: Role = "guarded") -> Pairing:
+def prove(bare: ArmFile, guarded: ArmFile, other_role: Role = "guarded") -> WindowPairing:
     """Compare two arms; ``other_role`` is what the second was given as."""
     defects = [
         # Step 1.
@@ -55,7 +63,7 @@ def prove(bare: Arm, guarded: Arm, other_role: Role = "guarded") -> Pairing:
     duplicates = _extra_copies(bare) + _extra_copies(guarded)
     expected = max(bare.expected, guarded.expected, len(bare.ids), len(guarded.ids))
     if bare.meta is None or guarded.meta is None:
-        return Pairing(tuple(defects), 0, expected, duplicates)
+        return WindowPairing(tuple(defects), 0, expected, duplicates)
     # Step 3.
     for check, field in EQUAL_FIELDS:
         left, right = bare.meta[field], guarded.meta[field]
@@ -65,10 +73,10 @@ def prove(bare: Arm, guarded: Arm, other_role: Role = "guarded") -> Pairing:
             )
     # Step 4.
     defects.extend(_windows(bare, guarded, other_role))
-    return Pairing(tuple(defects), _paired_count(bare, guarded), expected, duplicates)
+    return WindowPairing(tuple(defects), _paired_count(bare, guarded), expected, duplicates)
 
 
-def _whole(arm: Arm, role: Role) -> list[Defect]:
+def _whole(arm: ArmFile, role: Role) -> list[Defect]:
     if arm.meta is None:
         return [defect("arm.missing", f"{role} arm: {arm.absent}")]
     found = []
@@ -104,7 +112,7 @@ def _whole(arm: Arm, role: Role) -> list[Defect]:
     return found
 
 
-def _holes(arm: Arm, role: Role) -> Defect:
+def _holes(arm: ArmFile, role: Role) -> Defect:
     told = [
         f"{hole.window_id or 'unreadable id'} ({arm.label}:{hole.line}: {hole.problem})"
         for hole in arm.holes[:TOLD_IDS]
@@ -118,7 +126,7 @@ def _holes(arm: Arm, role: Role) -> Defect:
     )
 
 
-def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
+def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
     if _is_same(bare, other):
         return []
     found = []
@@ -150,28 +158,28 @@ def _windows(bare: Arm, other: Arm, role: Role) -> list[Defect]:
     return found
 
 
-def _by_name(arm: Arm) -> dict[str, tuple[str, int, int | None]]:
+def _by_name(arm: ArmFile) -> dict[str, tuple[str, int, int | None]]:
     """What must be equal of each window: content, weight, and tokens told beside answers."""
     tokens: list[int | None] = arm.token_counts or [None] * len(arm.ids)
     return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
 
 
-def _extra_copies(arm: Arm) -> int:
+def _extra_copies(arm: ArmFile) -> int:
     return len(arm.ids) - len(set(arm.ids))
 
 
-def _is_same(bare: Arm, other: Arm) -> bool:
+def _is_same(bare: ArmFile, other: ArmFile) -> bool:
     return all(
         getattr(bare, column) == getattr(other, column)
         for column in ("ids", "contents", "weights", "token_counts")
     )
 
 
-def _paired_count(bare: Arm, other: Arm) -> int:
+def _paired_count(bare: ArmFile, other: ArmFile) -> int:
     if _is_same(bare, other):
         return len(set(bare.ids))
 
-    def rows(arm: Arm) -> set[tuple[str, str, int]]:
+    def rows(arm: ArmFile) -> set[tuple[str, str, int]]:
         return set(zip(arm.ids, arm.contents, arm.weights, strict=True))
 
     return len(rows(bare) & rows(other))

@@ -38,7 +38,7 @@ def _within(name: str, value: float | None, low: float, high: float) -> None:
         raise InvalidValueError(f"{name} must be in [{low:g}, {high:g}], got {value}{hint}")
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Every number and switch of the judgement. A bound of null is not gated.
 
     Budgets are fractions: 0.01 is one percent of perplexity, time or memory, or one point of
@@ -71,10 +71,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             _within(name, getattr(self, name), 0, 1000)
 
 
-PROFILES: Final[dict[ProfileName, Settings]] = {
-    "release": Settings(budget=0.01, resamples=9_999),
-    "ci": Settings(budget=0.01, resamples=1_999),
-    "dev": Settings(budget=0.05, resamples=999),
+PROFILES: Final[dict[ProfileName, OverheadSettings]] = {
+    "release": OverheadSettings(budget=0.01, resamples=9_999),
+    "ci": OverheadSettings(budget=0.01, resamples=1_999),
+    "dev": OverheadSettings(budget=0.05, resamples=999),
 }
 _UNMEASURED_BY_STRICTNESS: Final[tuple[OnUnmeasured, ...]] = ("soft_pass", "inconclusive", "fail")
 _LOWER_IS_STRICTER: Final = frozenset(
@@ -101,8 +101,8 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        if self.field not in Settings.__struct_fields__:
-            known = ", ".join(Settings.__struct_fields__)
+        if self.field not in OverheadSettings.__struct_fields__:
+            known = ", ".join(OverheadSettings.__struct_fields__)
             raise InvalidValueError(f"no setting is called {self.field!r} (known: {known})")
         if self.expires_at is not None and self.expires_at.tzinfo is None:
             raise InvalidValueError(f"override of {self.field}: expires_at needs a time zone")
@@ -113,7 +113,7 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         return all(text.strip() for text in (self.reason, self.owner, self.evidence))
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set: a profile and overrides; ``noise`` when a second bare run is judged."""
 
     profile: ProfileName = "release"
@@ -128,14 +128,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         resolve(self)
 
 
-def resolve(options: Options) -> Settings:
+def resolve(options: OverheadOptions) -> OverheadSettings:
     """The settings after all overrides; a looser one that is not justified is refused."""
     base = PROFILES[options.profile]
     values: dict[str, Any] = msgspec.to_builtins(base)
     for override in options.overrides:
         values[override.field] = override.value
     try:
-        settings = msgspec.convert(values, Settings)
+        settings = msgspec.convert(values, OverheadSettings)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"policy: {error}") from error
     for override in options.overrides:
@@ -148,7 +148,7 @@ def resolve(options: Options) -> Settings:
     return settings
 
 
-def loosens(base: Settings, settings: Settings, field: str) -> bool:
+def loosens(base: OverheadSettings, settings: OverheadSettings, field: str) -> bool:
     """Whether a setting could let pass what the profile would not."""
     before, after = getattr(base, field), getattr(settings, field)
     if before == after:
@@ -165,7 +165,7 @@ def loosens(base: Settings, settings: Settings, field: str) -> bool:
     return True
 
 
-def refuse_expired(options: Options, now: datetime) -> None:
+def refuse_expired(options: OverheadOptions, now: datetime) -> None:
     """Refuse overrides whose time is over."""
     problems = tuple(
         f"override of {override.field} by {override.owner or 'nobody'} expired at "
@@ -177,7 +177,7 @@ def refuse_expired(options: Options, now: datetime) -> None:
         raise BadInputError(problems)
 
 
-def judging_policy(options: Options) -> Policy:
+def judging_policy(options: OverheadOptions) -> Policy:
     """The rules, with every setting and every override beside them."""
     settings = resolve(options)
     return Policy(
@@ -194,7 +194,7 @@ def judging_policy(options: Options) -> Policy:
     )
 
 
-def _rules(settings: Settings, *, noise: bool) -> list[Rule]:
+def _rules(settings: OverheadSettings, *, noise: bool) -> list[Rule]:
     is_interval = settings.mode == "interval"
     against: Against = "interval" if is_interval else "value"
     windows = max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1)
@@ -234,7 +234,7 @@ def _rules(settings: Settings, *, noise: bool) -> list[Rule]:
     return rules
 
 
-def _told_overrides(options: Options) -> dict[str, str | float | int | bool | None]:
+def _told_overrides(options: OverheadOptions) -> dict[str, str | float | int | bool | None]:
     base = PROFILES[options.profile]
     told: dict[str, str | float | int | bool | None] = {}
     for override in options.overrides:

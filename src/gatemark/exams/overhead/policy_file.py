@@ -12,7 +12,7 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import read_settings
 
 if TYPE_CHECKING:
-    from gatemark.exams.overhead.policy import Options
+    from gatemark.exams.overhead.policy import OverheadOptions
 
 MAX_POLICY_BYTES: Final = 1024 * 1024
 
@@ -55,13 +55,15 @@ def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, Any]:
     return plain
 
 
-def _base(request: PolicyRequest) -> Options:
-    from gatemark.exams.overhead.policy import Options  # noqa: PLC0415
+def _base(request: PolicyRequest) -> OverheadOptions:
+    from gatemark.exams.overhead.policy import OverheadOptions  # noqa: PLC0415
 
     if request.file is None:
-        return _converted({"profile": request.profile} if request.profile else {}, "", Options)
+        return _converted(
+            {"profile": request.profile} if request.profile else {}, "", OverheadOptions
+        )
     value = read_settings(request.file, max_bytes=MAX_POLICY_BYTES)
-    options = _converted(value, f"{request.file}: ", Options)
+    options = _converted(value, f"{request.file}: ", OverheadOptions)
     if options.noise:
         raise BadInputError(f"{request.file}: noise is told by giving a second bare run")
     if request.profile is not None and request.profile != options.profile:
@@ -71,7 +73,7 @@ def _base(request: PolicyRequest) -> Options:
     return options
 
 
-def _converted(value: Any, place: str, kind: type[Options]) -> Options:
+def _converted(value: Any, place: str, kind: type[OverheadOptions]) -> OverheadOptions:
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, InvalidValueError) as error:

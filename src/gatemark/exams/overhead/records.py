@@ -23,7 +23,7 @@ Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 MetricKind = Literal["ppl_causal", "ppl_mlm", "ppl_seq2seq", "accuracy"]
 
 
-class Seeds(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class RunSeeds(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The seed bundle of a run; null where a library was not there to be seeded."""
 
     python: Seed | None
@@ -32,7 +32,7 @@ class Seeds(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     bootstrap: Seed | None
 
 
-class Plan(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class WindowPlan(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """How the text was cut: window length, step between windows, number of windows."""
 
     seq_len: Positive
@@ -46,10 +46,10 @@ class ArmMeta(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     record_type: Literal["arm_meta"]
     arm: Literal["bare", "guarded"]
     metric_kind: MetricKind
-    seeds: Seeds
+    seeds: RunSeeds
     device: Text
     snapshot_hash: Text
-    plan: Plan
+    plan: WindowPlan
     guards: list[Text] | UnsetType = UNSET
     schema: Literal["gatemark.arm/1"] | UnsetType = UNSET
 

@@ -22,7 +22,7 @@ from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.exams.overhead.journey import score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
-from gatemark.exams.overhead.targets.port import ArmName, Counts, Loss, Seeds
+from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
 from gatemark.gate.judge_exam import Scored
 from gatemark.workspace import Workspace
 
@@ -51,7 +51,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gatemark_overhead: Literal[1]
     target: dict[str, str]
     options: dict[str, Any] = {}
-    seeds: Seeds = Seeds()
+    seeds: PassSeeds = PassSeeds()
     out: str = "overhead"
     policy: str | None = None
 
@@ -147,8 +147,8 @@ def arm_lines(run: OverheadRun, found: PassRun) -> Iterator[bytes]:
         yield msgspec.json.encode(record) + b"\n"
 
 
-def _values(outcome: Loss | Counts) -> dict[str, Any]:
-    if isinstance(outcome, Counts):
+def _values(outcome: Loss | AccuracyCounts) -> dict[str, Any]:
+    if isinstance(outcome, AccuracyCounts):
         return {"correct": outcome.correct, "total": outcome.total}
     loss = outcome.loss
     return {"tokens": outcome.tokens, "loss": loss if math.isfinite(loss) else None}

@@ -20,7 +20,7 @@ from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
-    from gatemark.exams.overhead.arms import Arm, Role
+    from gatemark.exams.overhead.arms import ArmFile, Role
     from gatemark.exams.overhead.costs import Costs
 
 MAX_COSTS_BYTES: Final = 1024 * 1024 * 1024
@@ -76,7 +76,7 @@ def sit_overhead(
 
 
 def _begun(
-    exam: Any, arms: Mapping[Role, Arm], costs_path: str | None
+    exam: Any, arms: Mapping[Role, ArmFile], costs_path: str | None
 ) -> tuple[Any, EvidenceFile | None]:
     # Loaded here, so that every other command lives on without this plugin.
     from gatemark.exams.overhead.document import CostsPart  # noqa: PLC0415
@@ -110,7 +110,7 @@ def read_costs(path: str) -> Costs:
 
 
 def _account(
-    arms: Mapping[Role, Arm],
+    arms: Mapping[Role, ArmFile],
     pairing: Any,
     costs_file: EvidenceFile | None,
     choices: ReadingChoices,

@@ -22,7 +22,7 @@ from gatemark.exams.overhead.document import (
     MetaPart,
     Noise,
     OverheadReport,
-    Provenance,
+    PolicyProvenance,
     Tail,
     ToldOverride,
     Validation,
@@ -41,8 +41,8 @@ from gatemark.exams.overhead.policy import (
     LATENCY,
     MEMORY,
     PROFILES,
-    Options,
-    Settings,
+    OverheadOptions,
+    OverheadSettings,
     loosens,
     resolve,
 )
@@ -60,7 +60,11 @@ PASSED_RULES: Final = (
 
 
 def summary_document(
-    options: Options, policy: Policy, report: ExamReport, evidence: Evidence, verdict: Verdict
+    options: OverheadOptions,
+    policy: Policy,
+    report: ExamReport,
+    evidence: Evidence,
+    verdict: Verdict,
 ) -> dict[str, Any]:
     """The whole report as plain values."""
     facts: Facts = report.facts["overhead"]
@@ -84,7 +88,7 @@ def summary_document(
         validation=Validation(guard_overhead_acceptable=verdict.outcome == "pass" or is_soft),
         meta=_meta(facts),
         resolved_policy=msgspec.to_builtins(policy),
-        policy_provenance=Provenance(
+        policy_provenance=PolicyProvenance(
             policy_digest=policy.digest,
             profile=options.profile,
             overrides=_overrides(options, settings),
@@ -102,7 +106,7 @@ def summary_document(
 
 
 def _guard_overhead(
-    facts: Facts, settings: Settings, numbers: Numbers, verdict: Verdict
+    facts: Facts, settings: OverheadSettings, numbers: Numbers, verdict: Verdict
 ) -> GuardOverhead:
     overhead = numbers[OVERHEAD]
     is_accuracy = facts.kind == "accuracy"
@@ -185,7 +189,9 @@ def _noise(facts: Facts) -> Noise:
     return Noise(given=True, overhead=facts.noise_overhead, floor=found.value, reason=found.reason)
 
 
-def _axes(facts: Facts, settings: Settings, numbers: Numbers, findings: dict[str, Finding]) -> Axes:
+def _axes(
+    facts: Facts, settings: OverheadSettings, numbers: Numbers, findings: dict[str, Finding]
+) -> Axes:
     bare, guarded = facts.spent.bare, facts.spent.guarded
     quality = _axis(numbers[OVERHEAD], settings.budget, findings.get("overhead.quality"))
     latency = _axis(numbers[LATENCY], settings.latency_budget, findings.get("overhead.latency"))
@@ -224,7 +230,7 @@ def _meta(facts: Facts) -> MetaPart:
     )
 
 
-def _overrides(options: Options, settings: Settings) -> tuple[ToldOverride, ...]:
+def _overrides(options: OverheadOptions, settings: OverheadSettings) -> tuple[ToldOverride, ...]:
     base = PROFILES[options.profile]
     return tuple(
         ToldOverride(

@@ -117,7 +117,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     overrides: tuple[dict[str, Any], ...]
 
 
-class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
+class VerifyReportRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which report, which files, and whose policy."""
 
     report: str
@@ -127,7 +127,7 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify_overhead(
-    workspace: Workspace, request: VerifyRequest, choices: ReadingChoices
+    workspace: Workspace, request: VerifyReportRequest, choices: ReadingChoices
 ) -> Verified:
     """Compute a report anew and list every disagreement."""
     document = _read(request.report)
@@ -177,7 +177,7 @@ def _typed(document: dict[str, Any]) -> tuple[OverheadReport | None, str | None]
         return None, str(error)
 
 
-def _all_paths(request: VerifyRequest, stored: OverheadReport) -> dict[str, str | None]:
+def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str, str | None]:
     """The files to recompute from; those beside the arms are found by name and digest."""
     paths = dict(request.paths)
     meta = stored.meta
@@ -196,7 +196,7 @@ def _all_paths(request: VerifyRequest, stored: OverheadReport) -> dict[str, str 
     return paths
 
 
-def _beside(request: VerifyRequest, name: str, wanted: str | None) -> str | None:
+def _beside(request: VerifyReportRequest, name: str, wanted: str | None) -> str | None:
     """A file of that name in the folder of the report or of an arm, best of that digest.
 
     A file that is there but has another digest is used too: then the report disagrees with it. One
@@ -213,12 +213,12 @@ def _beside(request: VerifyRequest, name: str, wanted: str | None) -> str | None
 
 
 def _options(
-    workspace: Workspace, request: VerifyRequest, stored: OverheadReport
+    workspace: Workspace, request: VerifyReportRequest, stored: OverheadReport
 ) -> tuple[dict[str, Any], list[Disagreement]]:
     """The options to recompute with, and what is wrong with the report's own."""
     if request.policy.file is not None or request.policy.profile is not None:
         return overhead_options(request.policy, workspace.clock()), []
-    from gatemark.exams.overhead.policy import Options, refuse_expired  # noqa: PLC0415
+    from gatemark.exams.overhead.policy import OverheadOptions, refuse_expired  # noqa: PLC0415
 
     told = stored.policy_provenance.overrides
     loosening = [override.field for override in told if override.loosens]
@@ -234,7 +234,7 @@ def _options(
         )
     plain = {"profile": stored.policy_provenance.profile, "overrides": _told(stored)}
     try:
-        options = msgspec.convert(plain, Options)
+        options = msgspec.convert(plain, OverheadOptions)
         refuse_expired(options, workspace.clock())
     except (msgspec.ValidationError, InvalidValueError, BadInputError) as error:
         found.append(
@@ -309,7 +309,7 @@ def _same(left: Any, right: Any, *, is_exact: bool) -> bool:
 
 
 def _verified(
-    request: VerifyRequest,
+    request: VerifyReportRequest,
     found: list[Disagreement],
     stored: OverheadReport | None,
     verdict: Outcome | None,

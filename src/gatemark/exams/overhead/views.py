@@ -12,11 +12,11 @@ import numpy as np
 from gatemark.core.figure import Cell, Figure, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Measurement
 from gatemark.exams.overhead.arms import SHOWN_IDS, TOLD_IDS, Defect
-from gatemark.exams.overhead.costs import Spent
+from gatemark.exams.overhead.costs import OverheadCosts
 from gatemark.exams.overhead.document import ArmPart, CostsPart
 from gatemark.exams.overhead.estimates import PairedOverhead
 from gatemark.exams.overhead.measurements import BARE, GUARDED, OVERHEAD, Basis, Resampling
-from gatemark.exams.overhead.policy import LATENCY, MEMORY, PROFILES, Options, resolve
+from gatemark.exams.overhead.policy import LATENCY, MEMORY, PROFILES, OverheadOptions, resolve
 
 SHOWN_BINS: Final = 240
 SHOWN_HASH: Final = 20
@@ -39,7 +39,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     arms: dict[str, ArmPart]
     defects: tuple[Defect, ...]
     schedule: str | None
-    spent: Spent
+    spent: OverheadCosts
     windows: int
     weight: int
     worst: tuple[Worst, ...]
@@ -50,7 +50,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def exhibits_of(
-    facts: Facts, numbers: Sequence[Measurement], options: Options, found: PairedOverhead | None
+    facts: Facts,
+    numbers: Sequence[Measurement],
+    options: OverheadOptions,
+    found: PairedOverhead | None,
 ) -> tuple[Figure, ...]:
     """Everything there is to show; what would be empty is left out."""
     by_name = {number.name: number for number in numbers}
@@ -156,7 +159,7 @@ def _listed(
     return ", ".join(str(value) for _, value in known)
 
 
-def _axes(facts: Facts, numbers: dict[str, Measurement], options: Options) -> Table:
+def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOptions) -> Table:
     settings = resolve(options)
     rows: list[tuple[Cell, ...]] = []
     for axis, name, budget in (
@@ -179,7 +182,7 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: Options) -> Ta
     return Table(title, ("axis", "overhead", "interval", "budget", "note"), cells, len(cells))
 
 
-def _overrides(options: Options) -> Table | None:
+def _overrides(options: OverheadOptions) -> Table | None:
     base = PROFILES[options.profile]
     rows = tuple(
         (
@@ -198,7 +201,7 @@ def _overrides(options: Options) -> Table | None:
     return Table("Overrides of the profile", columns, rows, len(rows))
 
 
-def _shifts(facts: Facts, found: PairedOverhead, options: Options) -> Shifts:
+def _shifts(facts: Facts, found: PairedOverhead, options: OverheadOptions) -> Shifts:
     size = -(-found.shifts.size // SHOWN_BINS)
     bins = []
     for start in range(0, found.shifts.size, size):

@@ -24,7 +24,7 @@ PREFERRED = "preferred"
 _SIGNS = {"pass": 1.0, "fail": -1.0}
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The level of each one-sided claim, and whether somebody may look before the end.
 
     ``coverage_min`` is the share of pinned items that must have votes.
@@ -44,7 +44,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(f"coverage_min must be in [0, 1], got {self.coverage_min}")
 
 
-class State(msgspec.Struct):
+class PreferenceExamState(msgspec.Struct):
     """The counted votes, who cast them, and which side was shown first."""
 
     votes: ballot.PreferenceState
@@ -52,21 +52,21 @@ class State(msgspec.Struct):
     first: dict[str, int] = {}
 
 
-class PairwiseExam(Exam[State]):
+class PairwiseExam(Exam[PreferenceExamState]):
     """Whether reviewers prefer the candidate's answers."""
 
     schema = "gatemark.vote/1"
     form = "vote"
-    state = State
+    state = PreferenceExamState
 
-    def __init__(self, options: Options, measures: Registry[Measure[Any]]) -> None:
+    def __init__(self, options: PreferenceOptions, measures: Registry[Measure[Any]]) -> None:
         self.options = options
         self._measures = measures
 
-    def zero(self, shard: int) -> State:  # noqa: ARG002 - votes have no order to keep
-        return State(votes=ballot.PreferenceState())
+    def zero(self, shard: int) -> PreferenceExamState:  # noqa: ARG002 - votes have no order to keep
+        return PreferenceExamState(votes=ballot.PreferenceState())
 
-    def step(self, state: State, batch: Sequence[Any]) -> State:
+    def step(self, state: PreferenceExamState, batch: Sequence[Any]) -> PreferenceExamState:
         rows = [(vote.item, vote.reviewer, vote.choice, vote.first) for vote in batch]
         state.votes = ballot.step(state.votes, rows)
         state.reviewers.update(vote.reviewer for vote in batch)
@@ -74,8 +74,8 @@ class PairwiseExam(Exam[State]):
             state.first[vote.first] = state.first.get(vote.first, 0) + 1
         return state
 
-    def merge(self, left: State, right: State) -> State:
-        return State(
+    def merge(self, left: PreferenceExamState, right: PreferenceExamState) -> PreferenceExamState:
+        return PreferenceExamState(
             votes=ballot.merge(left.votes, right.votes),
             reviewers=left.reviewers | right.reviewers,
             first={
@@ -95,7 +95,7 @@ class PairwiseExam(Exam[State]):
             settings=msgspec.to_builtins(self.options),
         )
 
-    def finish(self, state: State) -> ExamReport:
+    def finish(self, state: PreferenceExamState) -> ExamReport:
         counted = ballot.count_votes(state.votes)
         options = self.options
         found = ballot.judge(
@@ -179,13 +179,13 @@ def _table(found: Preference, facts: dict[str, Any]) -> Table:
     return Table("Blind review", ("fact", "value"), rows, len(rows))
 
 
-def _build(options: Options, measures: Registry[Measure[Any]]) -> PairwiseExam:
+def _build(options: PreferenceOptions, measures: Registry[Measure[Any]]) -> PairwiseExam:
     return PairwiseExam(options, measures)
 
 
 SUITE = ExamSuite(
     kind="pairwise",
     summary="Do blind reviewers prefer the candidate's answers to the baseline's?",
-    options=Options,
+    options=PreferenceOptions,
     build=_build,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gatemark.exams.runlog.rows import BUDGET_KEYS, METRICS, THRESHOLD_KEYS, Row
+from gatemark.exams.runlog.rows import BUDGET_KEYS, METRICS, THRESHOLD_KEYS, RunRow
 from gatemark.statistics.distribution import distribution
 from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
@@ -25,7 +25,7 @@ class Draws(NamedTuple):
     resamples: int
 
 
-class Estimate(NamedTuple):
+class VariantEstimate(NamedTuple):
     """A variant's number for one metric: an estimate, or the reason why there is none."""
 
     found: MeanInterval | None
@@ -33,27 +33,31 @@ class Estimate(NamedTuple):
     left_out: int
 
 
-def estimates(rows: Sequence[Row], draws: Draws) -> dict[str, Estimate]:
+def estimates(rows: Sequence[RunRow], draws: Draws) -> dict[str, VariantEstimate]:
     """Every metric of one variant."""
     return {name: _estimate(name, rows, draws) for name in METRICS}
 
 
-def _estimate(name: str, rows: Sequence[Row], draws: Draws) -> Estimate:
+def _estimate(name: str, rows: Sequence[RunRow], draws: Draws) -> VariantEstimate:
     if METRICS[name].pooled:
         parts = [_pool(name, row) for row in rows]
         if any(part is None for part in parts):
-            return Estimate(None, f"the records do not carry what {name} is pooled from", len(rows))
+            return VariantEstimate(
+                None, f"the records do not carry what {name} is pooled from", len(rows)
+            )
         known = [part for part in parts if part is not None]
         ratio = percentile_ratio(
             [part for part, _ in known], [whole for _, whole in known], **draws._asdict()
         )
-        return Estimate(ratio, "there is nothing to pool", len(rows) - (ratio.n if ratio else 0))
+        return VariantEstimate(
+            ratio, "there is nothing to pool", len(rows) - (ratio.n if ratio else 0)
+        )
     values = [value for row in rows if (value := row.values[name]) is not None]
     found = percentile_mean(values, **draws._asdict())
-    return Estimate(found, "no case has a value", len(rows) - len(values))
+    return VariantEstimate(found, "no case has a value", len(rows) - len(values))
 
 
-def _pool(name: str, row: Row) -> tuple[float, float] | None:
+def _pool(name: str, row: RunRow) -> tuple[float, float] | None:
     """The sum and the count that one case adds to a pooled metric."""
     if name == "m10_schema_failure_rate":
         return row.failures, row.events
@@ -67,7 +71,7 @@ def _pool(name: str, row: Row) -> tuple[float, float] | None:
     return None if values is None else (sum(values), len(values))
 
 
-def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[str, Any]:
+def variant_document(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> dict[str, Any]:
     """One variant's part of an ``exaid.metrics`` aggregate; extras stand beside its own keys."""
     return {
         "n_cases": len(rows),
@@ -83,7 +87,7 @@ def variant_document(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[st
     }
 
 
-def _metric_parts(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[str, Any]:
+def _metric_parts(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> dict[str, Any]:
     """M1 to M10 under the keys of the schema."""
     failure_rate = _mean(found, "m10_schema_failure_rate")
     return {
@@ -124,7 +128,7 @@ def _metric_parts(rows: Sequence[Row], found: dict[str, Estimate]) -> dict[str, 
     }
 
 
-def _run_parts(rows: Sequence[Row]) -> dict[str, Any]:
+def _run_parts(rows: Sequence[RunRow]) -> dict[str, Any]:
     """Flushes, throughput in virtual time, and where the latency went."""
     return {
         "flush_statistics": {
@@ -154,7 +158,7 @@ def _threshold_rates(jaccards: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-def _intervals(found: dict[str, Estimate]) -> dict[str, Any]:
+def _intervals(found: dict[str, VariantEstimate]) -> dict[str, Any]:
     """Every metric's interval, those that the schema does not ask for included."""
     return {
         name: {
@@ -170,13 +174,13 @@ def _intervals(found: dict[str, Estimate]) -> dict[str, Any]:
     }
 
 
-def reason_means(rows: Sequence[Row]) -> dict[str, float]:
+def reason_means(rows: Sequence[RunRow]) -> dict[str, float]:
     """How often each reason flushed per case; a case without it counts as 0."""
     names = sorted({name for row in rows for name in row.flush_reasons})
     return {name: sum(row.flush_reasons.get(name, 0) for row in rows) / len(rows) for name in names}
 
 
-def _overhead(rows: Sequence[Row]) -> dict[str, float | None]:
+def _overhead(rows: Sequence[RunRow]) -> dict[str, float | None]:
     control = sum(row.control_ms for row in rows)
     content = sum(row.content_ms for row in rows)
     total = control + content
@@ -189,12 +193,12 @@ def _overhead(rows: Sequence[Row]) -> dict[str, float | None]:
     }
 
 
-def _mean(found: dict[str, Estimate], name: str) -> float | None:
+def _mean(found: dict[str, VariantEstimate], name: str) -> float | None:
     estimate = found[name].found
     return None if estimate is None else estimate.mean
 
 
-def _with_ends(estimate: Estimate, empty: float | None = None) -> dict[str, float | None]:
+def _with_ends(estimate: VariantEstimate, empty: float | None = None) -> dict[str, float | None]:
     found = estimate.found
     if found is None:
         return {"mean": empty, "ci_low": empty, "ci_high": empty}

@@ -16,9 +16,9 @@ from gatemark.core.measurement import Interval, Measurement, measured, unmeasure
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
-from gatemark.exams.runlog.aggregate import Draws, Estimate, estimates, variant_document
+from gatemark.exams.runlog.aggregate import Draws, VariantEstimate, estimates, variant_document
 from gatemark.exams.runlog.paired import paired_comparisons
-from gatemark.exams.runlog.rows import METRICS, SCORES, Row, row_of
+from gatemark.exams.runlog.rows import METRICS, SCORES, RunRow, row_of
 from gatemark.exams.runlog.substance import caveats, substantiated
 from gatemark.exams.runlog.views import exhibits
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
@@ -28,7 +28,7 @@ EVENT_COUNT = "summary_event_count"
 VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set.
 
     ``gates`` bound metrics of the judged variant: at least so much where higher is better, at most
@@ -58,33 +58,33 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 )
 
 
-class State(msgspec.Struct):
+class RunlogExamState(msgspec.Struct):
     """The rows seen, by variant and case."""
 
-    rows: dict[tuple[str, str], Row] = {}
+    rows: dict[tuple[str, str], RunRow] = {}
 
 
-class RunlogExam(Exam[State]):
+class RunlogExam(Exam[RunlogExamState]):
     """Metrics of every variant; the one that is named is judged and scored."""
 
     schema = "exaid.metrics"
     form = "per_case"
-    state = State
+    state = RunlogExamState
 
-    def __init__(self, options: Options, _measures: Registry[Measure[Any]]) -> None:
+    def __init__(self, options: RunlogOptions, _measures: Registry[Measure[Any]]) -> None:
         self.options = options
 
-    def zero(self, shard: int) -> State:  # noqa: ARG002 - rows carry their own names
-        return State()
+    def zero(self, shard: int) -> RunlogExamState:  # noqa: ARG002 - rows carry their own names
+        return RunlogExamState()
 
-    def step(self, state: State, batch: Sequence[Any]) -> State:
+    def step(self, state: RunlogExamState, batch: Sequence[Any]) -> RunlogExamState:
         for record in batch:
             row = row_of(record)
             state.rows[row.variant_id, row.case_id] = row
         return state
 
-    def merge(self, left: State, right: State) -> State:
-        return State(rows={**left.rows, **right.rows})
+    def merge(self, left: RunlogExamState, right: RunlogExamState) -> RunlogExamState:
+        return RunlogExamState(rows={**left.rows, **right.rows})
 
     def policy(self) -> Policy:
         gates = tuple(
@@ -125,9 +125,9 @@ class RunlogExam(Exam[State]):
             },
         )
 
-    def finish(self, state: State) -> ExamReport:
+    def finish(self, state: RunlogExamState) -> ExamReport:
         draws = Draws(self.options.seed, self.options.bootstrap_samples)
-        by_variant: dict[str, dict[str, Row]] = {}
+        by_variant: dict[str, dict[str, RunRow]] = {}
         for variant, case in sorted(state.rows):
             by_variant.setdefault(variant, {})[case] = state.rows[variant, case]
         cases = {variant: list(rows.values()) for variant, rows in by_variant.items()}
@@ -183,7 +183,9 @@ class RunlogExam(Exam[State]):
         }
 
 
-def _measurement(variant: str, name: str, estimate: Estimate, options: Options) -> Measurement:
+def _measurement(
+    variant: str, name: str, estimate: VariantEstimate, options: RunlogOptions
+) -> Measurement:
     metric = METRICS[name]
     left_out = {"cases_without_a_value": estimate.left_out} if estimate.left_out else None
     if estimate.found is None:
@@ -208,7 +210,7 @@ def _measurement(variant: str, name: str, estimate: Estimate, options: Options) 
     )
 
 
-def _event_count(cases: Mapping[str, Sequence[Row]], judged: str) -> Measurement:
+def _event_count(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Measurement:
     """How many summaries the judged variant made; a variant that is not there has none to judge."""
     if judged not in cases:
         return unmeasured(
@@ -229,7 +231,9 @@ def _event_count(cases: Mapping[str, Sequence[Row]], judged: str) -> Measurement
     )
 
 
-def _score(found: Mapping[str, Mapping[str, Estimate]], options: Options) -> Measurement:
+def _score(
+    found: Mapping[str, Mapping[str, VariantEstimate]], options: RunlogOptions
+) -> Measurement:
     """The named metric turned so that 1 is best."""
     metric = METRICS[options.score]
     if options.variant not in found:
@@ -251,13 +255,13 @@ def _score(found: Mapping[str, Mapping[str, Estimate]], options: Options) -> Mea
     )
 
 
-def _build(options: Options, measures: Registry[Measure[Any]]) -> RunlogExam:
+def _build(options: RunlogOptions, measures: Registry[Measure[Any]]) -> RunlogExam:
     return RunlogExam(options, measures)
 
 
 SUITE = ExamSuite(
     kind="runlog",
     summary="Metrics M1 to M10 of summaries, held against their traces, variant by variant.",
-    options=Options,
+    options=RunlogOptions,
     build=_build,
 )

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatemark.exams.runlog.aggregate import Draws
-from gatemark.exams.runlog.rows import METRICS, Row
+from gatemark.exams.runlog.rows import METRICS, RunRow
 from gatemark.exams.runlog.substance import has_substance
 from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.paired.signed_rank import signed_rank_p_value
 from gatemark.statistics.resampling.percentile_bootstrap import percentile_mean
 
-Rows = Mapping[str, Mapping[str, Row]]
+Rows = Mapping[str, Mapping[str, RunRow]]
 """Rows by variant and case."""
 
 
@@ -36,7 +36,7 @@ def paired_comparisons(rows: Rows, reference: str, draws: Draws) -> list[dict[st
 
 
 def _compared(
-    name: str, reference: Mapping[str, Row], other: Mapping[str, Row], draws: Draws
+    name: str, reference: Mapping[str, RunRow], other: Mapping[str, RunRow], draws: Draws
 ) -> dict[str, Any]:
     shared = sorted(set(reference) & set(other))
     is_sound = all(has_substance(name, rows.values()) for rows in (reference, other))

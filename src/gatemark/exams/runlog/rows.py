@@ -18,7 +18,7 @@ THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 Needs = Literal["nothing", "said", "trace"]
 
 
-class Metric(NamedTuple):
+class RunMetric(NamedTuple):
     """One number per case: its name, what it says, which way is better, and its unit.
 
     ``pooled`` metrics are aggregated over all events of all cases, the others over cases.
@@ -33,35 +33,37 @@ class Metric(NamedTuple):
     needs: Needs = "nothing"
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, RunMetric] = {
     metric.name: metric
     for metric in (
-        Metric("m1_update_count", "M1 updates", "neutral", "count"),
-        Metric("m2_output_ctu", "M2 output", "neutral", "CTU"),
-        Metric(
+        RunMetric("m1_update_count", "M1 updates", "neutral", "count"),
+        RunMetric("m2_output_ctu", "M2 output", "neutral", "CTU"),
+        RunMetric(
             "m3_redundancy_jaccard_mean",
             "M3 redundancy",
             "lower_is_better",
             pooled=True,
             needs="said",
         ),
-        Metric("m4_trace_coverage", "M4 coverage", "higher_is_better", needs="trace"),
-        Metric(
+        RunMetric("m4_trace_coverage", "M4 coverage", "higher_is_better", needs="trace"),
+        RunMetric(
             "m5_unsupported_global_rate",
             "M5 unsupported by the trace",
             "lower_is_better",
             needs="said",
         ),
-        Metric(
+        RunMetric(
             "m5_unsupported_per_summary_mean",
             "M5 unsupported, per summary",
             "lower_is_better",
             needs="said",
         ),
-        Metric("m6a_mean", "M6a unsupported by the window", "lower_is_better", needs="said"),
-        Metric("m6b_mean", "M6b unsupported by window or latest", "lower_is_better", needs="said"),
+        RunMetric("m6a_mean", "M6a unsupported by the window", "lower_is_better", needs="said"),
+        RunMetric(
+            "m6b_mean", "M6b unsupported by window or latest", "lower_is_better", needs="said"
+        ),
         *(
-            Metric(
+            RunMetric(
                 f"m7b_{name}",
                 f"M7b coverage in {budget} CTU",
                 "higher_is_better",
@@ -69,26 +71,26 @@ METRICS: dict[str, Metric] = {
             )
             for name, budget in BUDGET_KEYS.items()
         ),
-        Metric(
+        RunMetric(
             "m8_summary_latency_ms_mean",
             "M8 summary latency",
             "lower_is_better",
             "ms",
             pooled=True,
         ),
-        Metric(
+        RunMetric(
             "m8_buffer_decision_latency_ms_mean",
             "M8 decision latency",
             "lower_is_better",
             "ms",
             pooled=True,
         ),
-        Metric("m9_prompt_ctu_total", "M9 prompts", "lower_is_better", "CTU"),
-        Metric("m9_completion_ctu_total", "M9 completions", "lower_is_better", "CTU"),
-        Metric("m9_total_llm_ctu", "M9 both", "lower_is_better", "CTU"),
-        Metric("m9_buffer_decision_count", "M9 decisions", "lower_is_better", "count"),
-        Metric("m10_schema_failure_rate", "M10 failures", "lower_is_better", pooled=True),
-        Metric("m10_compliance_rate", "M10 compliance", "higher_is_better", pooled=True),
+        RunMetric("m9_prompt_ctu_total", "M9 prompts", "lower_is_better", "CTU"),
+        RunMetric("m9_completion_ctu_total", "M9 completions", "lower_is_better", "CTU"),
+        RunMetric("m9_total_llm_ctu", "M9 both", "lower_is_better", "CTU"),
+        RunMetric("m9_buffer_decision_count", "M9 decisions", "lower_is_better", "count"),
+        RunMetric("m10_schema_failure_rate", "M10 failures", "lower_is_better", pooled=True),
+        RunMetric("m10_compliance_rate", "M10 compliance", "higher_is_better", pooled=True),
     )
 }
 SCORES = tuple(
@@ -99,7 +101,7 @@ SCORES = tuple(
 """The metrics that lie in [0, 1] and have a better side, so that a score can be made of them."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class RunRow(msgspec.Struct, frozen=True):
     """One case under one variant. Lists are None when the record does not carry them."""
 
     case_id: str
@@ -128,7 +130,7 @@ class Row(msgspec.Struct, frozen=True):
     flags: tuple[str, ...]
 
 
-def row_of(record: Any) -> Row:
+def row_of(record: Any) -> RunRow:
     """A row from anything that has the attributes of a per-case record."""
 
     def get(name: str, default: Any = None) -> Any:
@@ -140,7 +142,7 @@ def row_of(record: Any) -> Row:
         name: budgets.get(name.removeprefix("m7b_")) if name.startswith("m7b_") else get(name)
         for name in METRICS
     }
-    return Row(
+    return RunRow(
         case_id=record.case_id,
         variant_id=record.variant_id,
         values=values,

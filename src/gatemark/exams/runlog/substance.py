@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gatemark.exams.runlog.aggregate import Estimate
-from gatemark.exams.runlog.rows import METRICS, Needs, Row
+from gatemark.exams.runlog.aggregate import VariantEstimate
+from gatemark.exams.runlog.rows import METRICS, Needs, RunRow
 
 _NOTHING_FOUND: Mapping[Needs, str] = {
     "said": "no summary holds a concept that the extractor knows",
@@ -18,7 +18,7 @@ _NOTHING_FOUND: Mapping[Needs, str] = {
 }
 
 
-def has_substance(name: str, rows: Iterable[Row]) -> bool:
+def has_substance(name: str, rows: Iterable[RunRow]) -> bool:
     """Whether anybody has the concepts that a metric is about."""
     needs = METRICS[name].needs
     if needs == "said":
@@ -26,17 +26,19 @@ def has_substance(name: str, rows: Iterable[Row]) -> bool:
     return needs == "nothing" or any(row.trace_concepts for row in rows)
 
 
-def substantiated(found: Mapping[str, Estimate], rows: Sequence[Row]) -> dict[str, Estimate]:
+def substantiated(
+    found: Mapping[str, VariantEstimate], rows: Sequence[RunRow]
+) -> dict[str, VariantEstimate]:
     """The estimates, without those of metrics that nobody has concepts for."""
     return {
         name: estimate
         if has_substance(name, rows)
-        else Estimate(None, _NOTHING_FOUND[METRICS[name].needs], len(rows))
+        else VariantEstimate(None, _NOTHING_FOUND[METRICS[name].needs], len(rows))
         for name, estimate in found.items()
     }
 
 
-def caveats(rows: Sequence[Row]) -> Iterator[str]:
+def caveats(rows: Sequence[RunRow]) -> Iterator[str]:
     """What a reader of one variant's numbers should know before believing them."""
     count = len(rows)
     without_trace = sum(row.trace_concepts == 0 for row in rows)

@@ -13,7 +13,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.tagged_union_reader import remark_words
 from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.audit import audit_run
-from gatemark.exams.runlog.records.manifest import Manifest, TraceEntry
+from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_id
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, Mode
@@ -121,7 +121,7 @@ def _found(places: Sequence[str]) -> list[Path]:
     return found
 
 
-def _pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> Manifest | None:
+def _pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> RunManifest | None:
     """The manifest that was named, or the only one among the files."""
     if request.manifest is not None:
         return read_manifest(request.manifest)
@@ -138,7 +138,7 @@ def _pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> Manife
 class _Checker:
     """Checks one file after the other, and remembers what only shows over all of them."""
 
-    def __init__(self, request: ValidateRequest, manifest: Manifest | None) -> None:
+    def __init__(self, request: ValidateRequest, manifest: RunManifest | None) -> None:
         self._mode: Mode = request.mode
         self._choices = ReadingChoices(max_errors=request.max_errors)
         self._manifest = manifest

@@ -17,8 +17,8 @@ from gatemark.core.figure import (
     Table,
 )
 from gatemark.core.measurement import Direction
-from gatemark.exams.runlog.aggregate import Estimate, reason_means
-from gatemark.exams.runlog.rows import BUDGET_KEYS, METRICS, SCORES, Row
+from gatemark.exams.runlog.aggregate import VariantEstimate, reason_means
+from gatemark.exams.runlog.rows import BUDGET_KEYS, METRICS, SCORES, RunRow
 
 SHOWN_ROWS = 100
 HEADLINES = frozenset(
@@ -38,12 +38,12 @@ DIRECTIONS: dict[Direction, str] = {
     "lower_is_better": "lower",
     "neutral": "neither",
 }
-Found = Mapping[str, Mapping[str, Estimate]]
+Found = Mapping[str, Mapping[str, VariantEstimate]]
 """Estimates by variant and metric."""
 
 
 def exhibits(
-    rows: Mapping[str, Sequence[Row]], found: Found, compared: Sequence[Mapping[str, Any]]
+    rows: Mapping[str, Sequence[RunRow]], found: Found, compared: Sequence[Mapping[str, Any]]
 ) -> tuple[Figure, ...]:
     """Every table and picture, in the order of a page."""
     return (
@@ -75,7 +75,7 @@ def side_by_side(found: Found) -> Table:
     )
 
 
-def _words(estimate: Estimate, unit: str) -> str:
+def _words(estimate: VariantEstimate, unit: str) -> str:
     if estimate.found is None:
         return "none"
     digits = 1 if unit in ("ms", "CTU") else 2 if unit == "count" else 3
@@ -123,7 +123,7 @@ def coverage_curves(found: Found) -> Iterator[Figure]:
         )
 
 
-def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Figure]:
+def flush_reasons(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
     """Why the token gate flushed; nothing when no variant has a gate."""
     means = {variant: reason_means(cases) for variant, cases in rows.items()}
     reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
@@ -139,7 +139,7 @@ def flush_reasons(rows: Mapping[str, Sequence[Row]]) -> Iterator[Figure]:
         )
 
 
-def latency_split(rows: Mapping[str, Sequence[Row]]) -> Iterator[Figure]:
+def latency_split(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
     """Where model time went; nothing when no latency was recorded."""
     bars = tuple(
         Stack(
@@ -192,7 +192,7 @@ def _difference_words(entry: Mapping[str, Any]) -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def outliers(rows: Mapping[str, Sequence[Row]]) -> Iterator[Figure]:
+def outliers(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
     """The cases that stand out; nothing when none does."""
     lines = tuple(
         (row.case_id, variant, ", ".join(row.flags))

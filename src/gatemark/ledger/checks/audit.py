@@ -32,7 +32,7 @@ from gatemark.ledger.payloads import (
     RANK,
     ROLLBACK,
     SYSTEM,
-    Approval,
+    ApprovalPayload,
     AssetRegistered,
     BreakGlassPayload,
     ResultSealed,
@@ -49,12 +49,12 @@ AUDITED: Final = frozenset(
 )
 
 
-class Vote(NamedTuple):
+class RecordedApproval(NamedTuple):
     """An approval as it was given."""
 
     subject: str | None
     actor: str
-    given: Approval
+    given: ApprovalPayload
 
 
 class SealedAt(NamedTuple):
@@ -72,7 +72,7 @@ class Auditor:
         self.decision_count = 0
         self._versions: dict[tuple[str | None, str], AssetRegistered] = {}
         self._authors: dict[tuple[str | None, str], set[str]] = {}
-        self._votes: dict[int, Vote] = {}
+        self._votes: dict[int, RecordedApproval] = {}
         self._windows: dict[int, tuple[str | None, WindowVerdict]] = {}
         self._glass: dict[Place, datetime] = {}
         self._stages: dict[Place, str] = {}
@@ -114,8 +114,8 @@ class Auditor:
         self._authors.setdefault((event.subject, said.digest), set()).add(said.author)
 
     def _approval(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        given = convert_stored(payload, Approval)
-        self._votes[event.seq] = Vote(event.subject, event.actor, given)
+        given = convert_stored(payload, ApprovalPayload)
+        self._votes[event.seq] = RecordedApproval(event.subject, event.actor, given)
         authors = self._authors.get((event.subject, given.candidate_digest), set())
         if given.decision == "approve" and event.actor in authors:
             yield f"{event.actor} approves a version of which {event.actor} is the author"
@@ -222,7 +222,7 @@ class Auditor:
             else:
                 yield from (f"approval {seq} {why}" for why in self._void(event, said, vote))
 
-    def _void(self, event: Event, said: TransitionMade, vote: Vote) -> Iterator[str]:
+    def _void(self, event: Event, said: TransitionMade, vote: RecordedApproval) -> Iterator[str]:
         given = vote.given
         bound: tuple[tuple[str, object, object], ...] = (
             ("asset", vote.subject, event.subject),

@@ -35,7 +35,7 @@ NO_CHECKPOINT = (
 )
 
 
-class Asked(NamedTuple):
+class VerifyOptions(NamedTuple):
     """What a check is given beside the store: keys to trust, and checkpoints kept elsewhere."""
 
     trusted: tuple[VerifierKey, ...] = ()
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
     has_tree: bool = True
 
 
-AS_IT_IS = Asked()
+AS_IT_IS = VerifyOptions()
 """No keys, no checkpoint: the ledger checked against itself alone."""
 
 
@@ -56,7 +56,9 @@ class _Signed(NamedTuple):
 class LedgerCheck:
     """One check of one store."""
 
-    def __init__(self, store: Store, asked: Asked, further: FurtherLook | None = None) -> None:
+    def __init__(
+        self, store: Store, asked: VerifyOptions, further: FurtherLook | None = None
+    ) -> None:
         self._store = store
         self._asked = asked
         self.troubles = TroubleList()
@@ -310,7 +312,7 @@ def _at(seq: int | None, message: str) -> str:
 
 def verify_ledger(
     store: Store,
-    asked: Asked = AS_IT_IS,
+    asked: VerifyOptions = AS_IT_IS,
     on_progress: Callable[[int], None] | None = None,
     *,
     further: FurtherLook | None = None,

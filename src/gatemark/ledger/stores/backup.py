@@ -57,7 +57,7 @@ class PartDigest(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup holds when it is whole."""
 
     parts: tuple[PartDigest, ...]
@@ -66,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     blob_bytes: int
 
 
-class Part(NamedTuple):
+class BackupPart(NamedTuple):
     """Some rows of a table."""
 
     table: str
@@ -86,7 +86,7 @@ def write_backup(
     stream: BinaryIO,
     made_at: datetime,
     on_progress: Progress = None,
-) -> Manifest:
+) -> BackupManifest:
     """Write everything that a transaction sees; refuses a store whose ledger does not verify."""
     name = place.database.place
     layout = existing_layout(connection, name)
@@ -113,7 +113,7 @@ def write_backup(
             parts.append(PartDigest(member, archive.add(member, data)))
             rows[shape.name] += count
     blobs, blob_bytes = _add_blobs(place, connection, archive)
-    manifest = Manifest(parts=tuple(parts), rows=rows, blobs=blobs, blob_bytes=blob_bytes)
+    manifest = BackupManifest(parts=tuple(parts), rows=rows, blobs=blobs, blob_bytes=blob_bytes)
     archive.add(MANIFEST, msgspec.json.encode(manifest))
     archive.finish()
     return manifest
@@ -146,11 +146,11 @@ class BackupReader:
         self._parts: list[PartDigest] = []
         self.about = self._read_about()
         self.shapes = {shape.name: shape for shape in self.about.tables}
-        self._manifest: Manifest | None = None
+        self._manifest: BackupManifest | None = None
 
-    def contents(self) -> Iterator[Part | BlobFile]:
+    def contents(self) -> Iterator[BackupPart | BlobFile]:
         """All rows and blobs; ends with an error when they are not those that were written."""
-        manifest: Manifest | None = None
+        manifest: BackupManifest | None = None
         blobs = blob_bytes = 0
         for member in self._members:
             kind, *rest = member.name.split("/")
@@ -161,7 +161,7 @@ class BackupReader:
             elif kind == "tables" and rest[0] in self.shapes:
                 data = member.read(MAX_PART_BYTES)
                 self._parts.append(PartDigest(member.name, member.digest()))
-                yield Part(rest[0], data)
+                yield BackupPart(rest[0], data)
             elif kind == "blobs":
                 yield BlobFile(DIGEST_PREFIX + rest[1], member)
                 if member.digest() != rest[1]:
@@ -183,7 +183,7 @@ class BackupReader:
         for _ in self.contents():
             pass
 
-    def finished(self, counts: dict[str, int]) -> Manifest:
+    def finished(self, counts: dict[str, int]) -> BackupManifest:
         """The manifest, once all contents were read; refuses other numbers of rows than it says."""
         if self._manifest is None or counts != self._manifest.rows:
             self._archive.refuse("it has other numbers of rows than its manifest says")
@@ -213,9 +213,9 @@ class BackupReader:
             self._archive.refuse(f"its tables are not those of layout {about.layout}")
         return about
 
-    def _read_manifest(self, member: Member) -> Manifest:
+    def _read_manifest(self, member: Member) -> BackupManifest:
         try:
-            return msgspec.json.decode(member.read(MAX_MANIFEST_BYTES), type=Manifest)
+            return msgspec.json.decode(member.read(MAX_MANIFEST_BYTES), type=BackupManifest)
         except (msgspec.MsgspecError, UnicodeError) as error:
             self._archive.refuse(f"{MANIFEST}: {error}")
 

@@ -16,7 +16,7 @@ WRITES: Final = "gatemark_writes"
 """The execution option that marks a transaction which will write."""
 
 
-class Database:
+class SqlDatabase:
     """An engine, how to call its place in messages, how writers take turns, how to forget.
 
     ``forget`` is the statement that makes the database let go of the bytes of removed rows.

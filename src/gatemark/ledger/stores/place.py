@@ -9,14 +9,14 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from gatemark.ledger.blobs import FolderBlobs
-from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.sql_blobs import SqlBlobs, blob_pieces, blob_sizes
 
 
 class StorePlace(NamedTuple):
     """What copying a store or changing its layout works on; everyone else opens a ``SqlStore``."""
 
-    database: Database
+    database: SqlDatabase
     blobs: FolderBlobs | SqlBlobs
     file: Path | None = None
     """The file of a SQLite database."""

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import UsageError
 from gatemark.ledger.blobs import FolderBlobs
-from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.stores.sql_blobs import SqlBlobs
@@ -42,7 +42,7 @@ def postgres_place(address: str) -> StorePlace:
         raise UsageError("the store's address is not of the form postgresql://…") from error
     folder = url.query.get(BLOBS_PARAMETER)
     url = url.difference_update_query([BLOBS_PARAMETER])
-    database = Database(
+    database = SqlDatabase(
         _engine(url),
         f"postgresql://{url.host or ''}/{url.database or ''}",
         take_turn=lambda connection: connection.execute(_TURN),

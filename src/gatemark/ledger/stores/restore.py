@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from gatemark.core.errors import IntegrityError, RefusedError
 from gatemark.ledger.blobs import FolderBlobs
-from gatemark.ledger.stores.backup import BackupReader, BlobFile, Manifest
+from gatemark.ledger.stores.backup import BackupManifest, BackupReader, BlobFile
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.table_rows import continue_numbers, insert_part, tables_in
@@ -17,7 +17,7 @@ from gatemark.ledger.stores.upgrade import FIRST, layout_of, migrate
 
 def restore_backup(
     backup: BackupReader, place: StorePlace, on_progress: Callable[[int], None] | None = None
-) -> Manifest:
+) -> BackupManifest:
     """Fill a place that holds no store with what a backup holds.
 
     The store gets the layout that it had. Nothing is committed before the whole backup was read
@@ -40,7 +40,7 @@ def restore_backup(
     return manifest
 
 
-def _fill(backup: BackupReader, place: StorePlace, connection: sa.Connection) -> Manifest:
+def _fill(backup: BackupReader, place: StorePlace, connection: sa.Connection) -> BackupManifest:
     tables = tables_in(connection, backup.about.tables, place.database.place)
     counts = dict.fromkeys(tables, 0)
     seen: set[str] = set()

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from gatemark.core.errors import GatemarkError, IntegrityError, UsageError
 from gatemark.core.result import read_result
 from gatemark.ledger.port import BlobStore
-from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.tables import METADATA, RESULTS
@@ -39,7 +39,7 @@ class SqlStore:
 
     def __init__(
         self,
-        database: Database,
+        database: SqlDatabase,
         blobs: BlobStore,
         salt: Callable[[], str] = new_salt,
         *,
@@ -65,7 +65,7 @@ class SqlStore:
         self.database.close()
 
 
-def _usable_layout(database: Database, *, must_exist: bool) -> str:
+def _usable_layout(database: SqlDatabase, *, must_exist: bool) -> str:
     """The layout of a store that can be used as it is; one is made where there is none."""
     found = database.layout()
     if found is None and must_exist:
@@ -82,7 +82,7 @@ def _usable_layout(database: Database, *, must_exist: bool) -> str:
 
 
 def upgrade_database(
-    database: Database,
+    database: SqlDatabase,
     before: Callable[[str], None] = lambda _: None,
     salt: Callable[[], str] = new_salt,
 ) -> str | None:
@@ -119,7 +119,7 @@ def _ledger_counts(connection: sa.Connection) -> dict[str, int]:
 
 
 def _tell_of_results(
-    connection: sa.Connection, database: Database, salt: Callable[[], str]
+    connection: sa.Connection, database: SqlDatabase, salt: Callable[[], str]
 ) -> None:
     """Results of the first layout have no events; the ledger starts with them."""
     results = SqlResults(database, SqlEvents(database, salt))

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import ConflictError, IntegrityError, UsageError
 from gatemark.ledger.blobs import PIECE_BYTES, read_pieces
-from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.tables import BLOB_ERASURES, BLOB_PIECES, BLOBS
 
 PAGE: Final = 1_000
@@ -48,7 +48,7 @@ def _piece(connection: sa.Connection, name: str, part: int) -> bytes | None:
 class SqlBlobs:
     """The blobs of a store in a database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
     def put(self, data: bytes) -> str:

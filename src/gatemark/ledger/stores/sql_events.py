@@ -13,7 +13,7 @@ from gatemark.ledger.chain import NewEvent, checked, extend, raw_digest, row_of
 from gatemark.ledger.event import EMPTY, Event, EventDraft, Head, event_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import EventRow
-from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.guard_check import missing_guards
 from gatemark.ledger.stores.tables import (
     CHECKPOINTS,
@@ -34,7 +34,7 @@ _LAST: Final = _ROW.order_by(EVENTS.c.seq.desc()).limit(1)
 class SqlEvents:
     """The events of a store in a database."""
 
-    def __init__(self, database: Database, salt: Callable[[], str]) -> None:
+    def __init__(self, database: SqlDatabase, salt: Callable[[], str]) -> None:
         self._database = database
         self._salt = salt
         self._edge: tuple[Head, Frontier] | None = None

@@ -13,7 +13,7 @@ from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.chain import result_draft
 from gatemark.ledger.listed import ListedRow
 from gatemark.ledger.port import ResultLine
-from gatemark.ledger.stores.database import Database
+from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.reading import line_of, wanted_prefix
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.tables import RESULTS
@@ -25,7 +25,7 @@ MOST_LINES: Final = 1_000
 class SqlResults:
     """The results of a store in a database."""
 
-    def __init__(self, database: Database, events: SqlEvents) -> None:
+    def __init__(self, database: SqlDatabase, events: SqlEvents) -> None:
         self._database = database
         self._events = events
         self._lines: dict[tuple[int, str, bytes], ResultLine] = {}

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from gatemark.core.errors import BadInputError
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.port import BlobStore
-from gatemark.ledger.stores.database import WRITES, Database
+from gatemark.ledger.stores.database import WRITES, SqlDatabase
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql import SqlStore
 
@@ -51,7 +51,7 @@ def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:
     sa.event.listen(engine, "connect", prepare)
     sa.event.listen(engine, "begin", _begin)
     # A transaction that will write takes the write lock when it begins.
-    database = Database(
+    database = SqlDatabase(
         engine,
         str(path),
         take_turn=lambda _: None,

@@ -11,7 +11,7 @@ import hashlib
 from typing import Literal
 
 from gatemark.core.errors import UsageError
-from gatemark.lifecycle.decisions.route import Route, Target
+from gatemark.lifecycle.decisions.route import Route, RouteTarget
 from gatemark.lifecycle.model.nouns import Noun
 
 Lane = Literal["canary", "baseline", "primary"]
@@ -23,8 +23,8 @@ class Assignment(Noun, frozen=True, kw_only=True):
     asset: str
     key: str
     lane: Lane
-    target: Target
-    shadow: tuple[Target, ...] = ()
+    target: RouteTarget
+    shadow: tuple[RouteTarget, ...] = ()
 
 
 def place_of(salt: str, key: str) -> float:

@@ -8,7 +8,7 @@ import msgspec
 
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
-from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.clock import DecisionMoment
 from gatemark.lifecycle.decisions.commands import PushWindow, Tick
 from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, moved
 from gatemark.lifecycle.decisions.people import require_role
@@ -22,12 +22,20 @@ from gatemark.lifecycle.model.events import (
 from gatemark.lifecycle.model.nouns import ArmMetric, InvariantCount, PauseReason
 from gatemark.lifecycle.model.release_policy import CanaryRules
 from gatemark.lifecycle.model.stages import CANARY
-from gatemark.lifecycle.model.state import Place, Rollout, State, Track, Window
+from gatemark.lifecycle.model.state import (
+    CanaryWindow,
+    EnvironmentState,
+    LifecycleState,
+    Rollout,
+    Track,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def decide_push(state: State, command: PushWindow, moment: Moment) -> tuple[Fact, ...]:
+def decide_push(
+    state: LifecycleState, command: PushWindow, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Take measurements in; the same ones twice change nothing, others for the same are refused."""
     require_role(
         state.governance, command.actor, ("evaluator", "operator", "system"), "push measurements"
@@ -35,7 +43,9 @@ def decide_push(state: State, command: PushWindow, moment: Moment) -> tuple[Fact
     rollout = _running(state, command.environment)
     rules = state.governance.policy.canary
     _check_span(rules, rollout, command, moment)
-    window = rollout.pending.get(command.start) or Window(start=command.start, end=command.end)
+    window = rollout.pending.get(command.start) or CanaryWindow(
+        start=command.start, end=command.end
+    )
     metrics = tuple(part for part in command.metrics if _is_new_metric(rules, window, part))
     invariants = tuple(part for part in command.invariants if _is_new_invariant(window, part))
     traffic = command.traffic
@@ -59,14 +69,16 @@ def decide_push(state: State, command: PushWindow, moment: Moment) -> tuple[Fact
     )
 
 
-def _running(state: State, environment: str) -> Rollout:
+def _running(state: LifecycleState, environment: str) -> Rollout:
     rollout = state.asset.place(environment).rollout
     if rollout is None:
         raise RefusedError(f"{state.asset.name}: no canary and no watch runs in {environment}")
     return rollout
 
 
-def _check_span(rules: CanaryRules, rollout: Rollout, command: PushWindow, moment: Moment) -> None:
+def _check_span(
+    rules: CanaryRules, rollout: Rollout, command: PushWindow, moment: DecisionMoment
+) -> None:
     length = timedelta(minutes=rules.window_minutes)
     where = f"window {command.start:%Y-%m-%d %H:%M:%SZ}"
     if command.end - command.start != length or (command.start - _EPOCH) % length:
@@ -79,7 +91,7 @@ def _check_span(rules: CanaryRules, rollout: Rollout, command: PushWindow, momen
         raise RefusedError(f"{where} comes too late: it was judged, or lies before this step")
 
 
-def _is_new_metric(rules: CanaryRules, window: Window, part: ArmMetric) -> bool:
+def _is_new_metric(rules: CanaryRules, window: CanaryWindow, part: ArmMetric) -> bool:
     if part.metric not in rules.metrics:
         known = ", ".join(sorted(rules.metrics))
         raise RefusedError(f"the release policy watches no metric {part.metric} (known: {known})")
@@ -92,14 +104,14 @@ def _is_new_metric(rules: CanaryRules, window: Window, part: ArmMetric) -> bool:
     return False
 
 
-def _is_new_invariant(window: Window, part: InvariantCount) -> bool:
+def _is_new_invariant(window: CanaryWindow, part: InvariantCount) -> bool:
     known = window.invariants.get(part.name)
     if known is not None and known != (part.checked, part.violations):
         raise _contradiction(window, f"invariant {part.name}")
     return known is None
 
 
-def _contradiction(window: Window | PushWindow, what: str) -> RefusedError:
+def _contradiction(window: CanaryWindow | PushWindow, what: str) -> RefusedError:
     return RefusedError(
         f"window {window.start:%Y-%m-%d %H:%M:%SZ} already has other numbers for {what}"
     )
@@ -113,7 +125,7 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
     return max(aligned, rollout.judged_until or aligned)
 
 
-def decide_tick(state: State, command: Tick, moment: Moment) -> tuple[Fact, ...]:
+def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
     """The next thing that is due, or nothing. Call it again until nothing is.
 
     (1) A broken glass that nobody reviewed in time is taken back. (2) A breach rolls back. (3) A
@@ -165,7 +177,9 @@ def decide_tick(state: State, command: Tick, moment: Moment) -> tuple[Fact, ...]
     return _close_watch(state, command, rollout, moment)
 
 
-def _overdue_glass(state: State, place: Place, command: Tick, moment: Moment) -> Fall | None:
+def _overdue_glass(
+    state: LifecycleState, place: EnvironmentState, command: Tick, moment: DecisionMoment
+) -> Fall | None:
     if place.enabled is None:
         return None
     glass = state.asset.track(command.environment, place.enabled).glass
@@ -181,16 +195,16 @@ def _overdue_glass(state: State, place: Place, command: Tick, moment: Moment) ->
     )
 
 
-def _streak(state: State, rollout: Rollout) -> tuple[int, ...]:
+def _streak(state: LifecycleState, rollout: Rollout) -> tuple[int, ...]:
     """The clean windows in a row that were judged by the policy in force."""
     return tuple(seq for seq in rollout.streak if seq > state.governance.policy_seq)
 
 
-def _is_ready(state: State, rollout: Rollout) -> bool:
+def _is_ready(state: LifecycleState, rollout: Rollout) -> bool:
     return len(_streak(state, rollout)) >= state.governance.policy.canary.clean_windows
 
 
-def clean_streak(state: State, environment: str) -> tuple[int, ...] | None:
+def clean_streak(state: LifecycleState, environment: str) -> tuple[int, ...] | None:
     """The events of the clean windows a canary rests on, or None while there are too few."""
     rollout = state.asset.place(environment).rollout
     if rollout is None or not _is_ready(state, rollout):
@@ -199,7 +213,7 @@ def clean_streak(state: State, environment: str) -> tuple[int, ...] | None:
 
 
 def _pause_reason(
-    state: State, place: Place, rollout: Rollout, moment: Moment
+    state: LifecycleState, place: EnvironmentState, rollout: Rollout, moment: DecisionMoment
 ) -> tuple[PauseReason, str] | None:
     policy = state.governance.policy
     if rollout.last is not None and rollout.last[2]:
@@ -216,7 +230,7 @@ def _pause_reason(
 
 
 def _pause(
-    state: State, command: Tick, rollout: Rollout, reason: PauseReason, note: str
+    state: LifecycleState, command: Tick, rollout: Rollout, reason: PauseReason, note: str
 ) -> VersionPaused:
     return VersionPaused(
         asset=state.asset.name,
@@ -227,7 +241,9 @@ def _pause(
     )
 
 
-def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> WindowJudged | None:
+def _judge_next(
+    state: LifecycleState, command: Tick, track: Track, moment: DecisionMoment
+) -> WindowJudged | None:
     """The word on the next closed window, or on the run of windows that never arrived.
 
     Missing windows hold a canary back. They are passed over while it is paused anyway, and in the
@@ -285,7 +301,9 @@ def _judge_next(state: State, command: Tick, track: Track, moment: Moment) -> Wi
     )
 
 
-def _close_watch(state: State, command: Tick, rollout: Rollout, moment: Moment) -> tuple[Fact, ...]:
+def _close_watch(
+    state: LifecycleState, command: Tick, rollout: Rollout, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     lateness = timedelta(minutes=state.governance.policy.canary.lateness_minutes)
     if rollout.watch_until is None or moment.now < rollout.watch_until + lateness:
         return ()

@@ -13,14 +13,14 @@ from typing import Final
 
 import msgspec
 
-from gatemark.lifecycle.model.nouns import MetricState, MetricVerdict, Moments, WindowState
+from gatemark.lifecycle.model.nouns import MetricState, MetricVerdict, SampleMoments, WindowState
 from gatemark.lifecycle.model.release_policy import CanaryRules, Judge, MetricRule
-from gatemark.lifecycle.model.state import Window
+from gatemark.lifecycle.model.state import CanaryWindow
 from gatemark.statistics.sample_ratio import sample_ratio
 from gatemark.statistics.sequential import ArmMoments, ArmPair, harm_so_far, mixture_variance
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CanaryVerdict(msgspec.Struct, frozen=True):
     """The word on one window, and why."""
 
     state: WindowState
@@ -30,8 +30,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def judge_window(
-    rules: CanaryRules, history: Sequence[Window], window: Window, *, has_baseline: bool
-) -> Verdict:
+    rules: CanaryRules, history: Sequence[CanaryWindow], window: CanaryWindow, *, has_baseline: bool
+) -> CanaryVerdict:
     """Judge a window in the light of those before it."""
     broken = [
         f"invariant {name} was broken {violations} times in {checked}"
@@ -39,12 +39,12 @@ def judge_window(
         if violations
     ]
     if broken:
-        return Verdict("breach", tuple(broken))
+        return CanaryVerdict("breach", tuple(broken))
     if not has_baseline:
-        return Verdict("inconclusive", ("there is no baseline to compare with",))
+        return CanaryVerdict("inconclusive", ("there is no baseline to compare with",))
     off = _ratio_problem(rules, [*history, window])
     if off is not None:
-        return Verdict("inconclusive", (off,), is_ratio_off=True)
+        return CanaryVerdict("inconclusive", (off,), is_ratio_off=True)
     open_ends = _open_ends(rules, window)
     judge = _JUDGES[rules.judge]
     verdicts = tuple(
@@ -54,16 +54,16 @@ def judge_window(
     states = {verdict.state for verdict in verdicts}
     # Harm that the judge is sure of counts even where something else is still open.
     if "breach" in states:
-        return Verdict("breach", tuple(reasons), verdicts)
+        return CanaryVerdict("breach", tuple(reasons), verdicts)
     if "warn" in states:
-        return Verdict("warn", tuple(reasons), verdicts)
+        return CanaryVerdict("warn", tuple(reasons), verdicts)
     open_ends.extend(f"{v.metric}: {v.reason}" for v in verdicts if v.state == "unjudged")
     if open_ends:
-        return Verdict("inconclusive", tuple(open_ends), verdicts)
-    return Verdict("clean", (f"{len(verdicts)} metrics show no harm",), verdicts)
+        return CanaryVerdict("inconclusive", tuple(open_ends), verdicts)
+    return CanaryVerdict("clean", (f"{len(verdicts)} metrics show no harm",), verdicts)
 
 
-def _ratio_problem(rules: CanaryRules, windows: Sequence[Window]) -> str | None:
+def _ratio_problem(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> str | None:
     seen = [window.traffic for window in windows if window.traffic is not None]
     canary = sum(traffic.canary for traffic in seen)
     baseline = sum(traffic.baseline for traffic in seen)
@@ -76,7 +76,7 @@ def _ratio_problem(rules: CanaryRules, windows: Sequence[Window]) -> str | None:
     )
 
 
-def _open_ends(rules: CanaryRules, window: Window) -> list[str]:
+def _open_ends(rules: CanaryRules, window: CanaryWindow) -> list[str]:
     found = []
     if window.traffic is None:
         found.append("no traffic counts, so that the split cannot be checked")
@@ -93,7 +93,7 @@ def _open_ends(rules: CanaryRules, window: Window) -> list[str]:
     return found
 
 
-def _pairs(name: str, windows: Sequence[Window]) -> list[ArmPair]:
+def _pairs(name: str, windows: Sequence[CanaryWindow]) -> list[ArmPair]:
     pairs = []
     for window in windows:
         arms = window.moments.get(name, {})
@@ -102,12 +102,12 @@ def _pairs(name: str, windows: Sequence[Window]) -> list[ArmPair]:
     return pairs
 
 
-def _plain(moments: Moments) -> ArmMoments:
+def _plain(moments: SampleMoments) -> ArmMoments:
     return ArmMoments(moments.n, moments.sum, moments.sum_squares)
 
 
 def _sequential(
-    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[Window]
+    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
     """All windows of the rollout so far; its error rates hold for the rollout as a whole."""
     count = len(rules.metrics)
@@ -148,7 +148,7 @@ def _levels(breach: float, warn: float) -> tuple[tuple[MetricState, float], ...]
 
 
 def _mann_whitney(
-    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[Window]
+    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
     """The values of this window alone, by ranks; every window is a new look."""
     from gatemark.statistics.rank_shift import MIN_VALUES, rank_shift  # noqa: PLC0415 - numpy
@@ -176,7 +176,7 @@ def _mann_whitney(
 
 
 def _sigma(
-    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[Window]
+    rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
     """The source's rule: this window's canary mean against the baseline arm's window means."""
     pairs = _pairs(name, windows)
@@ -210,5 +210,5 @@ def _sigma(
 
 
 _JUDGES: Final[
-    dict[Judge, Callable[[CanaryRules, str, MetricRule, Sequence[Window]], MetricVerdict]]
+    dict[Judge, Callable[[CanaryRules, str, MetricRule, Sequence[CanaryWindow]], MetricVerdict]]
 ] = {"sequential": _sequential, "mann_whitney": _mann_whitney, "sigma": _sigma}

@@ -10,10 +10,10 @@ import msgspec
 from gatemark.core.verdict import Outcome
 from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.lifecycle.model.stages import Evidence
-from gatemark.lifecycle.model.state import State, Track
+from gatemark.lifecycle.model.state import LifecycleState, Track
 
 
-class SuiteOutcome(msgspec.Struct, frozen=True):
+class CitedSuite(msgspec.Struct, frozen=True):
     """How one suite of a result came out; ``excused`` are its waived or softly passed rules."""
 
     suite: str
@@ -34,7 +34,7 @@ class Cited(msgspec.Struct, frozen=True):
     baseline_digest: str | None
     exam: ExamRef
     sealed_at: datetime
-    suites: tuple[SuiteOutcome, ...] = ()
+    suites: tuple[CitedSuite, ...] = ()
     excused: tuple[str, ...] = ()
 
 
@@ -85,10 +85,10 @@ def full_pack_of(
     return max(fitting, key=lambda cited: cited.sealed_at, default=None)
 
 
-class Case(msgspec.Struct, frozen=True):
+class PromotionCase(msgspec.Struct, frozen=True):
     """One request to step up, and everything it is judged by."""
 
-    state: State
+    state: LifecycleState
     environment: str
     version: str
     result_ids: tuple[str, ...]
@@ -111,7 +111,7 @@ class Case(msgspec.Struct, frozen=True):
         return full_pack_of(self.result_ids, self.evidence, self.state.asset.exam)
 
 
-def evidence_problems(case: Case, need: Evidence) -> list[str]:
+def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
     """Everything that keeps the citations from carrying a step that needs ``need``."""
     if need == "none":
         return ["nothing is cited for this step"] if case.result_ids else []
@@ -127,7 +127,7 @@ def evidence_problems(case: Case, need: Evidence) -> list[str]:
     return problems
 
 
-def _full_pack_problems(case: Case) -> list[str]:
+def _full_pack_problems(case: PromotionCase) -> list[str]:
     asset, policy = case.state.asset, case.state.governance.policy
     if asset.exam is None:
         return [f"{asset.name} has no full pack of record"]
@@ -152,7 +152,7 @@ def _full_pack_problems(case: Case) -> list[str]:
     return problems
 
 
-def _no_full_pack(case: Case, exam: ExamRef) -> str:
+def _no_full_pack(case: PromotionCase, exam: ExamRef) -> str:
     """That nothing cited sat the full pack, and what the nearest citation has otherwise."""
     message = f"no cited result sat the full pack {exam.pack} v{exam.version} as it stands now"
     found = [
@@ -175,7 +175,7 @@ def _differences(sat: ExamRef, wanted: ExamRef) -> list[str]:
     return [words for words, here, there in pairs if here != there]
 
 
-def _shadow_problems(case: Case) -> list[str]:
+def _shadow_problems(case: PromotionCase) -> list[str]:
     asset, policy = case.state.asset, case.state.governance.policy
     live = asset.place(case.environment).enabled
     since = case.track.since

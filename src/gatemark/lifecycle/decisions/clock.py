@@ -7,17 +7,17 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 
 
-class Moment(msgspec.Struct, frozen=True):
+class DecisionMoment(msgspec.Struct, frozen=True):
     """When a decision is taken, and how far the clock was behind the ledger."""
 
     now: datetime
     behind_ms: int = 0
 
 
-def settle_clock(state: State, now: datetime, *, must_act: bool) -> Moment:
+def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> DecisionMoment:
     """The moment of a decision: the clock's, or the last event's where the clock is behind it.
 
     A clock that is far behind could bring an expired approval back to life, so that nothing may
@@ -28,7 +28,7 @@ def settle_clock(state: State, now: datetime, *, must_act: bool) -> Moment:
     known = [at for at in (state.governance.last_at, state.asset.last_at) if at is not None]
     last = max(known, default=datetime.min.replace(tzinfo=UTC))
     if now >= last:
-        return Moment(now)
+        return DecisionMoment(now)
     behind = last - now
     allowed = timedelta(seconds=state.governance.policy.clock_skew_seconds)
     if behind > allowed and not must_act:
@@ -37,4 +37,4 @@ def settle_clock(state: State, now: datetime, *, must_act: bool) -> Moment:
             f"{last:%Y-%m-%d %H:%M:%SZ}; set the clock right first "
             "(if it was ahead then: gatemark ledger clock-back)"
         )
-    return Moment(last, behind_ms=int(behind / timedelta(milliseconds=1)))
+    return DecisionMoment(last, behind_ms=int(behind / timedelta(milliseconds=1)))

@@ -31,8 +31,8 @@ from gatemark.lifecycle.model.events import (
     ExamSet,
     GateOverridden,
     GateWaived,
+    LifecycleEvent,
     PolicyAdopted,
-    Recorded,
     RolesGranted,
     ServiceReported,
     VersionAdded,
@@ -45,7 +45,7 @@ from gatemark.lifecycle.model.events import (
 from gatemark.lifecycle.model.release_policy import recorded_policy
 
 
-class Asked(NamedTuple):
+class PossibleCommands(NamedTuple):
     """Commands that may have been given, and which of the events tells what it was all about.
 
     ``breaks_off`` says that no event does, although these lead up to one.
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
     breaks_off: bool = False
 
 
-def asked_for(lines: Sequence[Recorded]) -> Asked:
+def asked_for(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
     """What was asked for when the first of these events came to be.
 
     ``lines`` are events of one actor at one moment, and may be those of several acts.
@@ -64,10 +64,10 @@ def asked_for(lines: Sequence[Recorded]) -> Asked:
     fact = lines[0].fact
     if isinstance(fact, VersionMoved | GateOverridden | BreakGlassUsed):
         return _move(lines)
-    return Asked(_COMMANDS[type(fact)](fact, lines[0].actor))
+    return PossibleCommands(_COMMANDS[type(fact)](fact, lines[0].actor))
 
 
-def _move(lines: Sequence[Recorded]) -> Asked:
+def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
     """The step that these events lead up to; a fall is its own first event."""
     first, actor = lines[0].fact, lines[0].actor
     glass = first if isinstance(first, BreakGlassUsed) else None
@@ -79,13 +79,13 @@ def _move(lines: Sequence[Recorded]) -> Asked:
             continue
         if isinstance(first, GateOverridden) and fact.cause != "promote":
             continue
-        return Asked(_step(fact, glass, actor, lines[number + 1 :]), number)
+        return PossibleCommands(_step(fact, glass, actor, lines[number + 1 :]), number)
     # An override, a broken glass or a version that makes room, and then nothing.
-    return Asked((), breaks_off=True)
+    return PossibleCommands((), breaks_off=True)
 
 
 def _step(
-    fact: VersionMoved, glass: BreakGlassUsed | None, actor: str, later: Sequence[Recorded]
+    fact: VersionMoved, glass: BreakGlassUsed | None, actor: str, later: Sequence[LifecycleEvent]
 ) -> tuple[Command, ...]:
     common: dict[str, Any] = {
         "actor": actor,

@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.decisions.canary import decide_push, decide_tick
-from gatemark.lifecycle.decisions.clock import Moment, settle_clock
+from gatemark.lifecycle.decisions.clock import DecisionMoment, settle_clock
 from gatemark.lifecycle.decisions.commands import (
     AddVersion,
     AdoptPolicy,
@@ -47,7 +47,7 @@ from gatemark.lifecycle.decisions.voting import (
     decide_waive,
 )
 from gatemark.lifecycle.model.events import Fact
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 
 TAKES_AWAY: Final = (Demote, RollBack, PauseVersion)
 """Commands that neither a clock nor a lock may stop."""
@@ -60,7 +60,7 @@ class Decided(msgspec.Struct, frozen=True):
     at: datetime
 
 
-def decide(state: State, command: Command, now: datetime) -> Decided:
+def decide(state: LifecycleState, command: Command, now: datetime) -> Decided:
     """What comes of a command: new facts and their moment, none when it is already so.
 
     Refuses with a reason. (1) The clock is settled, (2) the lock is checked; the rest is the
@@ -73,12 +73,12 @@ def decide(state: State, command: Command, now: datetime) -> Decided:
     return Decided(rule_on(state, command, moment), moment.now)
 
 
-def rule_on(state: State, command: Command, moment: Moment) -> tuple[Fact, ...]:
+def rule_on(state: LifecycleState, command: Command, moment: DecisionMoment) -> tuple[Fact, ...]:
     """What the rules make of a command once its moment is settled."""
     return _DECISIONS[type(command)](state, command, moment)
 
 
-def _check_lock(state: State, command: Command) -> None:
+def _check_lock(state: LifecycleState, command: Command) -> None:
     expected = command.expected_revision
     current = (
         state.asset.revision if isinstance(command, AssetCommand) else state.governance.revision
@@ -90,7 +90,7 @@ def _check_lock(state: State, command: Command) -> None:
         )
 
 
-_DECISIONS: Final[dict[type, Callable[[State, Any, Moment], tuple[Fact, ...]]]] = {
+_DECISIONS: Final[dict[type, Callable[[LifecycleState, Any, DecisionMoment], tuple[Fact, ...]]]] = {
     GrantRoles: lambda state, command, _: decide_grant(state.governance, command),
     AdoptPolicy: lambda state, command, _: decide_adopt(state.governance, command),
     AddVersion: lambda state, command, _: decide_add(state, command),

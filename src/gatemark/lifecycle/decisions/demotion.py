@@ -8,13 +8,13 @@ import msgspec
 
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.decisions.citation import Cited, citation_problems
-from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.clock import DecisionMoment
 from gatemark.lifecycle.decisions.commands import Demote, RollBack
 from gatemark.lifecycle.decisions.people import require_role
 from gatemark.lifecycle.model.events import Fact, VersionMoved
 from gatemark.lifecycle.model.nouns import Cause, Stage
 from gatemark.lifecycle.model.stages import CANARY, EVIDENCED, FALLEN, legal_words, move
-from gatemark.lifecycle.model.state import Place, State
+from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState
 
 
 class Fall(msgspec.Struct, frozen=True):
@@ -31,7 +31,9 @@ class Fall(msgspec.Struct, frozen=True):
     to: str | None = None
 
 
-def decide_demote(state: State, command: Demote, moment: Moment) -> tuple[Fact, ...]:
+def decide_demote(
+    state: LifecycleState, command: Demote, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Demote a version to shadow or to demoted; doing it twice changes nothing."""
     place = state.asset.place(command.environment)
     version = command.version or place.enabled
@@ -59,7 +61,9 @@ def decide_demote(state: State, command: Demote, moment: Moment) -> tuple[Fact, 
     return fall_facts(state, fall, moment)
 
 
-def decide_roll_back(state: State, command: RollBack, moment: Moment) -> tuple[Fact, ...]:
+def decide_roll_back(
+    state: LifecycleState, command: RollBack, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Leave the canary or the enabled version; doing it twice changes nothing."""
     place = state.asset.place(command.environment)
     for named in (command.version, command.to):
@@ -90,7 +94,7 @@ def decide_roll_back(state: State, command: RollBack, moment: Moment) -> tuple[F
     return fall_facts(state, fall, moment)
 
 
-def _is_done(state: State, place: Place, command: RollBack) -> bool:
+def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) -> bool:
     """Whether what a rollback asks for is already so."""
     if command.version is not None:
         return state.asset.track(command.environment, command.version).stage in FALLEN
@@ -99,21 +103,21 @@ def _is_done(state: State, place: Place, command: RollBack) -> bool:
     return place.has_fallen
 
 
-def known_version(state: State, version: str) -> None:
+def known_version(state: LifecycleState, version: str) -> None:
     """Refuse a version that was never added."""
     if version not in state.asset.versions:
         known = ", ".join(state.asset.versions) or "none"
         raise RefusedError(f"{state.asset.name} has no version {version} (known: {known})")
 
 
-def illegal(state: State, version: str, before: Stage, after: Stage) -> RefusedError:
+def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) -> RefusedError:
     """The refusal of a move that is not in the table."""
     return RefusedError(
         f"{state.asset.name}@{version}: cannot go from {before} to {after}; {legal_words(before)}"
     )
 
 
-def fall_facts(state: State, fall: Fall, moment: Moment) -> tuple[Fact, ...]:
+def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tuple[Fact, ...]:
     """A version leaves; when it was the live one, an earlier one with valid evidence takes over.
 
     A canary beside a live version that leaves has lost what it is compared with and goes back to
@@ -165,7 +169,7 @@ def fall_facts(state: State, fall: Fall, moment: Moment) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _restorable(state: State, fall: Fall, moment: Moment) -> str | None:
+def _restorable(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> str | None:
     place, policy = state.asset.place(fall.environment), state.governance.policy
     earlier = [name for name in reversed(place.lineage) if name != fall.version]
     if fall.to is not None:
@@ -188,7 +192,9 @@ def _restorable(state: State, fall: Fall, moment: Moment) -> str | None:
     return None
 
 
-def _return_problems(state: State, fall: Fall, version: str, moment: Moment) -> list[str]:
+def _return_problems(
+    state: LifecycleState, fall: Fall, version: str, moment: DecisionMoment
+) -> list[str]:
     """What is wrong with the results that an earlier version was enabled by."""
     track = state.asset.track(fall.environment, version)
     if track.glass is not None and track.glass.is_over(moment.now):
@@ -200,13 +206,13 @@ def _return_problems(state: State, fall: Fall, version: str, moment: Moment) -> 
 
 
 def moved(
-    state: State,
+    state: LifecycleState,
     environment: str,
     version: str,
     after: Stage,
     *,
     cause: Cause,
-    moment: Moment,
+    moment: DecisionMoment,
     note: str = "",
     result_ids: tuple[str, ...] | None = None,
     approvals: tuple[int, ...] = (),

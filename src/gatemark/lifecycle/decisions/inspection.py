@@ -15,8 +15,8 @@ import msgspec
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
 from gatemark.lifecycle.decisions.citation import Cited
-from gatemark.lifecycle.decisions.clock import Moment
-from gatemark.lifecycle.decisions.command_of_events import Asked, asked_for
+from gatemark.lifecycle.decisions.clock import DecisionMoment
+from gatemark.lifecycle.decisions.command_of_events import PossibleCommands, asked_for
 from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS, Decide, RuleBook
 from gatemark.lifecycle.model.events import (
     ApprovalGiven,
@@ -24,8 +24,8 @@ from gatemark.lifecycle.model.events import (
     DriftNoted,
     Fact,
     GateOverridden,
+    LifecycleEvent,
     PolicyAdopted,
-    Recorded,
     RolesGranted,
     VersionMoved,
     VersionPaused,
@@ -33,7 +33,7 @@ from gatemark.lifecycle.model.events import (
     WindowJudged,
 )
 from gatemark.lifecycle.model.fold import advance
-from gatemark.lifecycle.model.state import Asset, GovernanceState, State
+from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 
 SKEW: Final = timedelta(seconds=10)
 """How far the ledger may have moved an event on from when it was decided."""
@@ -42,7 +42,7 @@ Evidence = Callable[[Asset], Mapping[str, Cited]]
 """What is known now of the results about an asset."""
 
 
-class Finding(NamedTuple):
+class EventFinding(NamedTuple):
     """What is wrong with the event of that number."""
 
     seq: int
@@ -62,7 +62,7 @@ class Inspector:
         self._governance = GovernanceState()
         self._assets: dict[str, Asset] = {}
         self._lost: set[str] = set()
-        self._act: list[Recorded] = []
+        self._act: list[LifecycleEvent] = []
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class Inspector:
             if version > max(self._rule_books)
         )
 
-    def step(self, line: Recorded) -> list[Finding]:
+    def step(self, line: LifecycleEvent) -> list[EventFinding]:
         """What is wrong with the act that ended before this event."""
         if self._newer is not None:
             return []
@@ -97,31 +97,31 @@ class Inspector:
         self._act.append(line)
         return found
 
-    def _state(self, name: str) -> State:
+    def _state(self, name: str) -> LifecycleState:
         asset = self._assets.get(name)
         if asset is None:
             asset = self._assets[name] = Asset(name=name)
-        return State(self._governance, asset)
+        return LifecycleState(self._governance, asset)
 
-    def settle(self) -> list[Finding]:
+    def settle(self) -> list[EventFinding]:
         """What is wrong with the events that wait to be looked at."""
         lines, self._act = self._act, []
-        found: list[Finding] = []
+        found: list[EventFinding] = []
         while lines:
             lines = lines[self._explain(lines, found) :]
         return found
 
-    def finish(self) -> list[Finding]:
+    def finish(self) -> list[EventFinding]:
         """What is wrong with the last act; one that breaks off has lost what comes next."""
         last = self._act[-1].seq if self._act else 0
         return [
-            Finding(last + 1, f"missing: event {finding.seq} is not the end of its act")
+            EventFinding(last + 1, f"missing: event {finding.seq} is not the end of its act")
             if finding.breaks_off
             else finding
             for finding in self.settle()
         ]
 
-    def _explain(self, lines: Sequence[Recorded], found: list[Finding]) -> int:
+    def _explain(self, lines: Sequence[LifecycleEvent], found: list[EventFinding]) -> int:
         """Look at the act that the first of these events begins; gives how many it has."""
         first = lines[0]
         if self._newer is not None:
@@ -148,11 +148,11 @@ class Inspector:
         except (IntegrityError, msgspec.ValidationError, ValueError, KeyError) as error:
             self._lost.add(name)
             message = f"nothing about {name} can be told from here on: {error}"
-            found.append(Finding(first.seq, message))
+            found.append(EventFinding(first.seq, message))
             return 1
         return count
 
-    def _rules_of(self, line: Recorded) -> Decide | None:
+    def _rules_of(self, line: LifecycleEvent) -> Decide | None:
         """The rules that decided an act; None when they are not here, so it is only recorded."""
         book = self._rule_books.get(line.rules)
         if book is not None and book.decide is not None:
@@ -163,48 +163,54 @@ class Inspector:
         return None
 
     def _wrong_names(
-        self, governance: GovernanceState, line: Recorded, first: Recorded
-    ) -> Iterator[Finding]:
+        self, governance: GovernanceState, line: LifecycleEvent, first: LifecycleEvent
+    ) -> Iterator[EventFinding]:
         """What an event says it was decided by, against what was in force."""
         by = line.decided_by
         if by is None:
             if self._is_named:
-                yield Finding(line.seq, "does not say which policy and rules decided it")
+                yield EventFinding(line.seq, "does not say which policy and rules decided it")
             return
         self._is_named = True
         if line.rules < governance.rules:
             message = (
                 f"names rules {line.rules}, but rules {governance.rules} had decided before it"
             )
-            yield Finding(line.seq, message)
+            yield EventFinding(line.seq, message)
         elif line.rules != first.rules:
-            yield Finding(line.seq, "names other rules than the act that it belongs to")
+            yield EventFinding(line.seq, "names other rules than the act that it belongs to")
         in_force = governance.policy_digest
         if isinstance(line.fact, PolicyAdopted) and not governance.revision:
             # The first policy of a store is its own reason.
             in_force = line.fact.policy_digest
         if by.policy_digest != in_force:
-            yield Finding(line.seq, f"names policy {by.policy_digest}, but {in_force} was in force")
+            yield EventFinding(
+                line.seq, f"names policy {by.policy_digest}, but {in_force} was in force"
+            )
 
     def _decide_anew(
-        self, decide: Decide, state: State, lines: Sequence[Recorded], asked: Asked
-    ) -> tuple[int, Finding | None]:
+        self,
+        decide: Decide,
+        state: LifecycleState,
+        lines: Sequence[LifecycleEvent],
+        asked: PossibleCommands,
+    ) -> tuple[int, EventFinding | None]:
         """How many events the act has, and what is wrong with it by every reading."""
         main = lines[asked.main]
-        problem: Finding | None = None
+        problem: EventFinding | None = None
         if not asked.commands:
             message = f"no command leads to it: {_words(main.fact)}"
-            problem = Finding(main.seq, message, breaks_off=asked.breaks_off)
+            problem = EventFinding(main.seq, message, breaks_off=asked.breaks_off)
         for command in asked.commands:
             if "evidence" in command.__struct_fields__:
                 changes: dict[str, Any] = {"evidence": self._evidence(state.asset)}
                 command = msgspec.structs.replace(command, **changes)  # noqa: PLW2901
             for now in _moments(state, main.at):
                 try:
-                    facts = decide(state, command, Moment(now))
+                    facts = decide(state, command, DecisionMoment(now))
                 except (RefusedError, InvalidValueError) as refused:
                     why = "; ".join(refused.lines())
-                    problem = problem or Finding(main.seq, f"the rules refuse it: {why}")
+                    problem = problem or EventFinding(main.seq, f"the rules refuse it: {why}")
                     continue
                 other = _first_difference(facts, lines)
                 if other is None:
@@ -213,7 +219,7 @@ class Inspector:
         return asked.main + 1, problem
 
 
-def _is_one_act(before: Recorded, line: Recorded) -> bool:
+def _is_one_act(before: LifecycleEvent, line: LifecycleEvent) -> bool:
     same = (before.actor, before.at, _asset_of(before.fact)) == (
         line.actor,
         line.at,
@@ -231,7 +237,7 @@ def _asset_of(fact: Fact) -> str:
     return "*" if isinstance(fact, RolesGranted | PolicyAdopted) else fact.asset
 
 
-def _moments(state: State, at: datetime) -> Iterator[datetime]:
+def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
     """When an event may have been decided: at its time, or before the ledger moved it on."""
     yield at
     known = [one for one in (state.governance.last_at, state.asset.last_at) if one is not None]
@@ -239,24 +245,26 @@ def _moments(state: State, at: datetime) -> Iterator[datetime]:
     yield from sorted({max(at - SKEW, last), last} - {at}, reverse=True)
 
 
-def _first_difference(facts: Sequence[Fact], lines: Sequence[Recorded]) -> Finding | None:
+def _first_difference(
+    facts: Sequence[Fact], lines: Sequence[LifecycleEvent]
+) -> EventFinding | None:
     """Where events say something else than the rules would have."""
     if not facts:
-        return Finding(lines[0].seq, "the rules would have changed nothing here")
+        return EventFinding(lines[0].seq, "the rules would have changed nothing here")
     for number, fact in enumerate(facts):
         if number == len(lines):
             missing = f"the act lacks its event {_words(fact)}"
-            return Finding(lines[-1].seq, missing, breaks_off=True)
+            return EventFinding(lines[-1].seq, missing, breaks_off=True)
         line = lines[number]
         if _essence(line.fact) != _essence(fact):
-            return Finding(line.seq, f"says {_words(line.fact)}, the rules say {_words(fact)}")
+            return EventFinding(line.seq, f"says {_words(line.fact)}, the rules say {_words(fact)}")
         for field in ("expires_at", "until", "review_due"):
             limit = getattr(fact, field, None)
             if isinstance(fact, ApprovalGiven | BreakGlassUsed) and limit is not None:
                 said: datetime = getattr(line.fact, field)
                 if said > limit + SKEW:
                     message = f"{field} must be {limit.isoformat()} at the latest, got {said}"
-                    return Finding(line.seq, message)
+                    return EventFinding(line.seq, message)
     return None
 
 

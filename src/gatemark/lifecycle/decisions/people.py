@@ -10,9 +10,9 @@ import msgspec
 
 from gatemark.core.errors import NotAllowedError
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.decisions.citation import Case
+from gatemark.lifecycle.decisions.citation import PromotionCase
 from gatemark.lifecycle.model.nouns import Role, Stage
-from gatemark.lifecycle.model.state import Approval, GovernanceState, State
+from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState
 
 APPROVING: Final[tuple[Role, ...]] = ("approver", "security_approver")
 
@@ -38,7 +38,7 @@ def _or(words: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def conflict_of_interest(state: State, actor: str, version: str) -> str | None:
+def conflict_of_interest(state: LifecycleState, actor: str, version: str) -> str | None:
     """Why somebody cannot approve a version although the role would allow it."""
     asset = state.asset
     if actor == SYSTEM:
@@ -53,7 +53,7 @@ def conflict_of_interest(state: State, actor: str, version: str) -> str | None:
     return None
 
 
-class Tally(msgspec.Struct, frozen=True):
+class ApprovalTally(msgspec.Struct, frozen=True):
     """The approvals that count for one step, and why the others do not."""
 
     approved: tuple[Approval, ...]
@@ -65,7 +65,7 @@ class Tally(msgspec.Struct, frozen=True):
         return tuple(vote for vote in self.approved if role in roles_of(governance, vote.actor))
 
 
-def tally(case: Case, stage: Stage) -> Tally:
+def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
     """Look through every vote on a step: the last one of each person counts, if it still does."""
     last: dict[str, Approval] = {}
     for vote in case.state.asset.approvals:
@@ -85,10 +85,10 @@ def tally(case: Case, stage: Stage) -> Tally:
             approved.append(vote)
         elif vote.given.decision == "reject":
             rejected.append(vote)
-    return Tally(tuple(approved), tuple(rejected), tuple(void))
+    return ApprovalTally(tuple(approved), tuple(rejected), tuple(void))
 
 
-def _void_reason(case: Case, vote: Approval) -> str | None:
+def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
     given, governance = vote.given, case.state.governance
     if case.now >= given.expires_at:
         return f"it expired at {given.expires_at:%Y-%m-%d %H:%M:%SZ}"

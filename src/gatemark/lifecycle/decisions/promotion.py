@@ -13,19 +13,21 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.decisions.canary import clean_streak
-from gatemark.lifecycle.decisions.citation import Case, bound_results, evidence_problems
-from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, evidence_problems
+from gatemark.lifecycle.decisions.clock import DecisionMoment
 from gatemark.lifecycle.decisions.commands import Promote
 from gatemark.lifecycle.decisions.demotion import illegal, known_version, moved
 from gatemark.lifecycle.decisions.people import require_role
-from gatemark.lifecycle.decisions.release_gates import Matrix, examine_gates
+from gatemark.lifecycle.decisions.release_gates import GateMatrix, examine_gates
 from gatemark.lifecycle.model.events import BreakGlassUsed, Fact, GateOverridden, VersionMoved
 from gatemark.lifecycle.model.nouns import Cause
 from gatemark.lifecycle.model.stages import CANARY, Move, move
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 
 
-def decide_promote(state: State, command: Promote, moment: Moment) -> tuple[Fact, ...]:
+def decide_promote(
+    state: LifecycleState, command: Promote, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """A step up, or into retirement. Steps (1) and (2), clock and lock, lie behind us."""
     known_version(state, command.version)
     track = state.asset.track(command.environment, command.version)
@@ -53,11 +55,11 @@ def decide_promote(state: State, command: Promote, moment: Moment) -> tuple[Fact
     return (*overrides, *_step_facts(case, command, row, matrix, moment))
 
 
-def _cannot(state: State, command: Promote, row: Move) -> str:
+def _cannot(state: LifecycleState, command: Promote, row: Move) -> str:
     return f"{state.asset.name}@{command.version} cannot go from {row.before} to {row.after}"
 
 
-def _obstacle(state: State, command: Promote, row: Move) -> str | None:
+def _obstacle(state: LifecycleState, command: Promote, row: Move) -> str | None:
     """What stands in the way besides evidence and people."""
     place = state.asset.place(command.environment)
     track = state.asset.track(command.environment, command.version)
@@ -81,7 +83,9 @@ def _obstacle(state: State, command: Promote, row: Move) -> str | None:
     return None
 
 
-def _case(state: State, command: Promote, row: Move, moment: Moment) -> Case:
+def _case(
+    state: LifecycleState, command: Promote, row: Move, moment: DecisionMoment
+) -> PromotionCase:
     track = state.asset.track(command.environment, command.version)
     keeps = row.before != "evaluating" and row.evidence != "none"
     result_ids = (
@@ -89,7 +93,7 @@ def _case(state: State, command: Promote, row: Move, moment: Moment) -> Case:
         if keeps
         else tuple(sorted(set(command.result_ids)))
     )
-    return Case(
+    return PromotionCase(
         state=state,
         environment=command.environment,
         version=command.version,
@@ -99,7 +103,7 @@ def _case(state: State, command: Promote, row: Move, moment: Moment) -> Case:
     )
 
 
-def _overrides(state: State, command: Promote, matrix: Matrix) -> tuple[Fact, ...]:
+def _overrides(state: LifecycleState, command: Promote, matrix: GateMatrix) -> tuple[Fact, ...]:
     reasons = {finding.gate: finding.reason for finding in matrix.findings}
     return tuple(
         GateOverridden(
@@ -116,7 +120,7 @@ def _overrides(state: State, command: Promote, matrix: Matrix) -> tuple[Fact, ..
 
 
 def _step_facts(
-    case: Case, command: Promote, row: Move, matrix: Matrix, moment: Moment
+    case: PromotionCase, command: Promote, row: Move, matrix: GateMatrix, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     state = case.state
     place = state.asset.place(command.environment)
@@ -141,7 +145,7 @@ def _step_facts(
     return (step,)
 
 
-def _salt(state: State, command: Promote) -> str:
+def _salt(state: LifecycleState, command: Promote) -> str:
     """What mixes the keys of one rollout; a new rollout mixes them anew."""
     seed = {
         "asset": state.asset.name,
@@ -153,7 +157,7 @@ def _salt(state: State, command: Promote) -> str:
 
 
 def _enable_facts(
-    state: State, command: Promote, step: VersionMoved, moment: Moment
+    state: LifecycleState, command: Promote, step: VersionMoved, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     """The old version makes room in the same breath, and the watch over the new one begins."""
     place = state.asset.place(command.environment)
@@ -193,7 +197,9 @@ def _enable_facts(
     return tuple(facts)
 
 
-def _break_glass(state: State, command: Promote, row: Move, moment: Moment) -> tuple[Fact, ...]:
+def _break_glass(
+    state: LifecycleState, command: Promote, row: Move, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Enable a version that once passed, now, without approvals; for a time, and for all to see."""
     policy = state.governance.policy
     if not command.note.strip() or not (command.incident or "").strip():

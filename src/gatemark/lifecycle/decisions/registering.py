@@ -19,7 +19,7 @@ from gatemark.lifecycle.model.events import (
 )
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.model.person_name import look_of, name_problem
-from gatemark.lifecycle.model.state import GovernanceState, State
+from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
 _NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
 
@@ -73,7 +73,7 @@ def decide_adopt(governance: GovernanceState, command: AdoptPolicy) -> tuple[Fac
     return (PolicyAdopted(policy=document, policy_digest=policy_digest, note=command.note),)
 
 
-def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
+def decide_add(state: LifecycleState, command: AddVersion) -> tuple[Fact, ...]:
     """A version is added once; the same again is nothing new, another under its name is refused."""
     require_role(state.governance, command.actor, ("author",), "add a version")
     asset = state.asset
@@ -117,7 +117,7 @@ def decide_add(state: State, command: AddVersion) -> tuple[Fact, ...]:
     )
 
 
-def decide_exam(state: State, command: SetExam) -> tuple[Fact, ...]:
+def decide_exam(state: LifecycleState, command: SetExam) -> tuple[Fact, ...]:
     """The pack owner says what the full pack is; whoever does cannot approve by it."""
     require_role(state.governance, command.actor, ("pack_owner",), "set the full pack")
     if not state.asset.versions:

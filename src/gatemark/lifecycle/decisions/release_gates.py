@@ -9,12 +9,12 @@ import msgspec
 
 from gatemark.core.change import AssetKind
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
-from gatemark.lifecycle.decisions.citation import Case, evidence_problems
-from gatemark.lifecycle.decisions.people import Tally, tally
+from gatemark.lifecycle.decisions.citation import PromotionCase, evidence_problems
+from gatemark.lifecycle.decisions.people import ApprovalTally, tally
 from gatemark.lifecycle.model.nouns import ChangeClass, Gate, GateFinding, GateState, Stage
 from gatemark.lifecycle.model.release_policy import GATES
 from gatemark.lifecycle.model.stages import Evidence
-from gatemark.lifecycle.model.state import Waiver
+from gatemark.lifecycle.model.state import GateWaiver
 
 CLASS_RANK: Final[dict[ChangeClass, int]] = {"none": 0, "patch": 1, "minor": 2, "major": 3}
 SCHEMA_KINDS: Final[frozenset[AssetKind]] = frozenset({"ontology", "tool"})
@@ -25,7 +25,7 @@ DRIFT_ALERTS: Final = frozenset({"WARN", "DEGENERATE", "STALE", "NEW_CLASS"})
 DRIFT_UNKNOWN: Final = frozenset({"INSUFFICIENT_BASELINE"})
 
 
-class Answer(msgspec.Struct, frozen=True):
+class GateAnswer(msgspec.Struct, frozen=True):
     """What one gate found, before the policy says what that does."""
 
     state: GateState
@@ -33,12 +33,12 @@ class Answer(msgspec.Struct, frozen=True):
     is_alert: bool = False
 
 
-class Matrix(msgspec.Struct, frozen=True):
+class GateMatrix(msgspec.Struct, frozen=True):
     """All gates of one step, the votes that count, and the waivers that were used."""
 
     findings: tuple[GateFinding, ...]
-    votes: Tally
-    waivers: tuple[Waiver, ...]
+    votes: ApprovalTally
+    waivers: tuple[GateWaiver, ...]
 
     @property
     def blockers(self) -> tuple[str, ...]:
@@ -46,11 +46,11 @@ class Matrix(msgspec.Struct, frozen=True):
         return tuple(f"{f.gate}: {f.reason}" for f in self.findings if f.blocks)
 
 
-def examine_gates(case: Case, stage: Stage, need: Evidence) -> Matrix:
+def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatrix:
     """Ask every gate that the policy puts before a stage."""
     policy = case.state.governance.policy
     votes = tally(case, stage)
-    answers: dict[Gate, Callable[[], Answer]] = {
+    answers: dict[Gate, Callable[[], GateAnswer]] = {
         "schema": lambda: _schema(case),
         "eval": lambda: _eval(case, need),
         "replay": lambda: _suites(case, "replay"),
@@ -69,7 +69,7 @@ def examine_gates(case: Case, stage: Stage, need: Evidence) -> Matrix:
         waiver = _waiver(case, gate) if answer.state in ("fail", "unjudged") else None
         if waiver is not None and rule.overridable:
             used.append(waiver)
-            answer = Answer("overridden", f"{answer.reason}; overridden: {waiver.note}")
+            answer = GateAnswer("overridden", f"{answer.reason}; overridden: {waiver.note}")
         blocks = (
             (answer.state == "fail" and rule.on_fail == "block")
             or (answer.state == "unjudged" and rule.on_unjudged == "block")
@@ -77,10 +77,10 @@ def examine_gates(case: Case, stage: Stage, need: Evidence) -> Matrix:
         findings.append(
             GateFinding(gate=gate, state=answer.state, blocks=blocks, reason=answer.reason)
         )
-    return Matrix(tuple(findings), votes, tuple(used))
+    return GateMatrix(tuple(findings), votes, tuple(used))
 
 
-def _waiver(case: Case, gate: Gate) -> Waiver | None:
+def _waiver(case: PromotionCase, gate: Gate) -> GateWaiver | None:
     """The newest waiver that speaks of this version, this candidate and this gate, and is valid."""
     for waiver in reversed(case.state.asset.waivers):
         if (
@@ -94,67 +94,67 @@ def _waiver(case: Case, gate: Gate) -> Waiver | None:
     return None
 
 
-def _schema(case: Case) -> Answer:
+def _schema(case: PromotionCase) -> GateAnswer:
     asset = case.state.asset
     version = asset.versions[case.version]
     schema = version.schema
     if schema is None:
         if asset.kind in SCHEMA_KINDS:
-            return Answer("unjudged", f"the {asset.kind} was added without its schema")
-        return Answer("not_applicable", "the version has no schema")
+            return GateAnswer("unjudged", f"the {asset.kind} was added without its schema")
+        return GateAnswer("not_applicable", "the version has no schema")
     if version.parent is None:
-        return Answer("pass", "the first schema of its line")
+        return GateAnswer("pass", "the first schema of its line")
     if schema.change is None:
-        return Answer("unjudged", f"its parent {version.parent} has no schema to compare with")
+        return GateAnswer("unjudged", f"its parent {version.parent} has no schema to compare with")
     if schema.bump is None:
-        return Answer(
+        return GateAnswer(
             "unjudged",
             f"{version.parent} to {version.name} is no semantic step, so that it says nothing "
             f"about a {schema.change} change",
         )
     if CLASS_RANK[schema.bump] < CLASS_RANK[schema.change]:
         why = f" ({schema.reasons[0]})" if schema.reasons else ""
-        return Answer(
+        return GateAnswer(
             "fail",
             f"{version.parent} to {version.name} is a {schema.bump} step, "
             f"but the change is {schema.change}{why}",
         )
-    return Answer("pass", f"a {schema.change} change in a {schema.bump} step")
+    return GateAnswer("pass", f"a {schema.change} change in a {schema.bump} step")
 
 
-def _eval(case: Case, need: Evidence) -> Answer:
+def _eval(case: PromotionCase, need: Evidence) -> GateAnswer:
     problems = evidence_problems(case, need)
     if problems:
-        return Answer("fail", "; ".join(problems))
+        return GateAnswer("fail", "; ".join(problems))
     full = case.full_pack
     if full is None:
-        return Answer("unjudged", "no cited result sat the full pack")
+        return GateAnswer("unjudged", "no cited result sat the full pack")
     excused = list(full.excused)
     excused.extend(
         rule for suite in full.suites if suite.kind != "replay" for rule in suite.excused
     )
     if excused:
-        return Answer(
+        return GateAnswer(
             "fail", f"{', '.join(excused)} did not hold but was excused; only replay may be"
         )
-    return Answer("pass", f"full pack {full.exam.pack} v{full.exam.version} passed")
+    return GateAnswer("pass", f"full pack {full.exam.pack} v{full.exam.version} passed")
 
 
-def _suites(case: Case, kind: str) -> Answer:
+def _suites(case: PromotionCase, kind: str) -> GateAnswer:
     full = case.full_pack
     if full is None:
-        return Answer("unjudged", "no cited result sat the full pack")
+        return GateAnswer("unjudged", "no cited result sat the full pack")
     suites = [suite for suite in full.suites if suite.kind == kind]
     if not suites:
-        return Answer("unjudged", f"the full pack has no {kind} suite")
+        return GateAnswer("unjudged", f"the full pack has no {kind} suite")
     excused = [rule for suite in suites for rule in suite.excused]
     if excused:
-        return Answer("fail", f"{', '.join(excused)} did not hold but was excused")
+        return GateAnswer("fail", f"{', '.join(excused)} did not hold but was excused")
     names = ", ".join(suite.suite for suite in suites)
-    return Answer("pass", f"{names} held")
+    return GateAnswer("pass", f"{names} held")
 
 
-def _drift(case: Case) -> Answer:
+def _drift(case: PromotionCase) -> GateAnswer:
     levels = case.state.asset.place(case.environment).drift
     worst = [
         f"{metric} is {level}"
@@ -164,38 +164,38 @@ def _drift(case: Case) -> Answer:
     ]
     seen = {level for _, level in levels.values()}
     if seen & DRIFT_FAILS:
-        return Answer("fail", "; ".join(worst))
+        return GateAnswer("fail", "; ".join(worst))
     if seen & DRIFT_ALERTS:
-        return Answer("fail", "; ".join(worst), is_alert=True)
+        return GateAnswer("fail", "; ".join(worst), is_alert=True)
     if not levels or seen & DRIFT_UNKNOWN:
-        return Answer("unjudged", "; ".join(worst) or "no drift probe has reported")
-    return Answer("pass", f"{len(levels)} watched metrics are steady")
+        return GateAnswer("unjudged", "; ".join(worst) or "no drift probe has reported")
+    return GateAnswer("pass", f"{len(levels)} watched metrics are steady")
 
 
-def _error_budget(case: Case) -> Answer:
+def _error_budget(case: PromotionCase) -> GateAnswer:
     spans = case.state.asset.place(case.environment).service
     if not spans:
-        return Answer("unjudged", "the service has reported nothing")
+        return GateAnswer("unjudged", "the service has reported nothing")
     verdict = judge_burn(spans, case.state.governance.policy.error_budget, case.now)
     if verdict.is_breached is None:
-        return Answer("unjudged", verdict.reason)
-    return Answer("fail" if verdict.is_breached else "pass", verdict.reason)
+        return GateAnswer("unjudged", verdict.reason)
+    return GateAnswer("fail" if verdict.is_breached else "pass", verdict.reason)
 
 
-def _sign_off(case: Case, stage: Stage, votes: Tally) -> Answer:
+def _sign_off(case: PromotionCase, stage: Stage, votes: ApprovalTally) -> GateAnswer:
     needed = case.state.governance.policy.approvals.needed(stage, case.state.asset.risk)
     void = "".join(f"; {reason}" for reason in votes.void)
     if votes.rejected:
         names = ", ".join(vote.actor for vote in votes.rejected)
-        return Answer("fail", f"rejected by {names}{void}")
+        return GateAnswer("fail", f"rejected by {names}{void}")
     signed = votes.by_role(case.state.governance, "approver")
     if len(signed) < needed:
-        return Answer("fail", f"{len(signed)} of {needed} approvals{void}")
+        return GateAnswer("fail", f"{len(signed)} of {needed} approvals{void}")
     names = ", ".join(vote.actor for vote in signed)
-    return Answer("pass", f"approved by {names} ({needed} needed)")
+    return GateAnswer("pass", f"approved by {names} ({needed} needed)")
 
 
-def _security_review(case: Case, votes: Tally) -> Answer:
+def _security_review(case: PromotionCase, votes: ApprovalTally) -> GateAnswer:
     asset = case.state.asset
     version = asset.versions[case.version]
     causes = []
@@ -207,8 +207,8 @@ def _security_review(case: Case, votes: Tally) -> Answer:
     if parent is not None and set(version.pins.tools) - set(parent.pins.tools):
         causes.append("it may use new tools")
     if not causes:
-        return Answer("not_applicable", "neither scope nor markings changed")
+        return GateAnswer("not_applicable", "neither scope nor markings changed")
     signed = votes.by_role(case.state.governance, "security_approver")
     if not signed:
-        return Answer("fail", f"{' and '.join(causes)}; no security_approver has approved")
-    return Answer("pass", f"{' and '.join(causes)}; approved by {signed[0].actor}")
+        return GateAnswer("fail", f"{' and '.join(causes)}; no security_approver has approved")
+    return GateAnswer("pass", f"{' and '.join(causes)}; approved by {signed[0].actor}")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.clock import DecisionMoment
 from gatemark.lifecycle.decisions.commands import ReportService
 from gatemark.lifecycle.decisions.people import require_role
 from gatemark.lifecycle.model.events import Fact, ServiceReported
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 
 
-def decide_report(state: State, command: ReportService, moment: Moment) -> tuple[Fact, ...]:
+def decide_report(
+    state: LifecycleState, command: ReportService, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Take a span in; spans must not overlap, and the same one twice changes nothing."""
     require_role(
         state.governance, command.actor, ("evaluator", "operator", "system"), "report a service"

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from gatemark.lifecycle.model.nouns import Noun, Pins
 from gatemark.lifecycle.model.stages import CANARY, EVIDENCED
-from gatemark.lifecycle.model.state import Place, State, share_of
+from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, share_of
 
 
-class Target(Noun, frozen=True, kw_only=True):
+class RouteTarget(Noun, frozen=True, kw_only=True):
     """A version to call, with everything it is pinned to."""
 
     version: str
@@ -24,7 +24,7 @@ class Target(Noun, frozen=True, kw_only=True):
 class Sampled(Noun, frozen=True, kw_only=True):
     """A shadow: called for a share of keys, its answers never shown."""
 
-    target: Target
+    target: RouteTarget
     sample_rate: float
 
 
@@ -34,8 +34,8 @@ class Split(Noun, frozen=True, kw_only=True):
     Each arm gets ``share`` of the keys. ``salt`` mixes them for this rollout.
     """
 
-    target: Target
-    baseline: Target | None
+    target: RouteTarget
+    baseline: RouteTarget | None
     share: float
     salt: str
     is_watch: bool
@@ -47,8 +47,8 @@ class Route(Noun, frozen=True, kw_only=True):
 
     asset: str
     environment: str
-    primary: Target | None
-    fallback: Target | None
+    primary: RouteTarget | None
+    fallback: RouteTarget | None
     canary: Split | None
     shadow: tuple[Sampled, ...]
     warnings: tuple[str, ...]
@@ -57,13 +57,13 @@ class Route(Noun, frozen=True, kw_only=True):
 
 
 def route_of(
-    state: State, environment: str, is_valid: Callable[[str], bool], now: datetime
+    state: LifecycleState, environment: str, is_valid: Callable[[str], bool], now: datetime
 ) -> Route:
     """The route of an asset. ``is_valid`` says whether the results of a version still verify."""
     place = state.asset.place(environment)
     warnings: list[str] = []
 
-    def target(version: str | None) -> Target | None:
+    def target(version: str | None) -> RouteTarget | None:
         if version is None or state.asset.track(environment, version).stage not in EVIDENCED:
             return None
         unfit = _unfit(state, environment, version, is_valid, now)
@@ -101,7 +101,11 @@ def route_of(
 
 
 def _unfit(
-    state: State, environment: str, version: str, is_valid: Callable[[str], bool], now: datetime
+    state: LifecycleState,
+    environment: str,
+    version: str,
+    is_valid: Callable[[str], bool],
+    now: datetime,
 ) -> str | None:
     """Why a version may not serve although its stage would let it."""
     if not is_valid(version):
@@ -113,9 +117,9 @@ def _unfit(
     return None
 
 
-def _target(state: State, environment: str, version: str) -> Target:
+def _target(state: LifecycleState, environment: str, version: str) -> RouteTarget:
     known = state.asset.versions[version]
-    return Target(
+    return RouteTarget(
         version=version,
         digest=known.digest,
         pins=known.pins,
@@ -125,7 +129,10 @@ def _target(state: State, environment: str, version: str) -> Target:
 
 
 def _split(
-    state: State, place: Place, environment: str, target: Callable[[str | None], Target | None]
+    state: LifecycleState,
+    place: EnvironmentState,
+    environment: str,
+    target: Callable[[str | None], RouteTarget | None],
 ) -> Split | None:
     rollout = place.rollout
     if rollout is None:
@@ -146,7 +153,9 @@ def _split(
     )
 
 
-def _glass_warnings(state: State, place: Place, environment: str, now: datetime) -> list[str]:
+def _glass_warnings(
+    state: LifecycleState, place: EnvironmentState, environment: str, now: datetime
+) -> list[str]:
     if place.enabled is None:
         return []
     glass = state.asset.track(environment, place.enabled).glass
@@ -160,7 +169,7 @@ def _glass_warnings(state: State, place: Place, environment: str, now: datetime)
     return [f"{words}, not reviewed; it {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"]
 
 
-def _reason(state: State, place: Place, warnings: Sequence[str]) -> str:
+def _reason(state: LifecycleState, place: EnvironmentState, warnings: Sequence[str]) -> str:
     if not state.asset.versions:
         return "the asset is not known"
     if place.enabled is not None:

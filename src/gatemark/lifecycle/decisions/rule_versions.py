@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from gatemark.ledger.payloads import RULES_VERSION
-from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.clock import DecisionMoment
 from gatemark.lifecycle.decisions.commands import Command
 from gatemark.lifecycle.decisions.decide import rule_on
 from gatemark.lifecycle.model.events import Fact
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 
-Decide = Callable[[State, Command, Moment], tuple[Fact, ...]]
+Decide = Callable[[LifecycleState, Command, DecisionMoment], tuple[Fact, ...]]
 
 
 class RuleBook(NamedTuple):

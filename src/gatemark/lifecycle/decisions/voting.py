@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.lifecycle.decisions.citation import bound_results, citation_problems
-from gatemark.lifecycle.decisions.clock import Moment
+from gatemark.lifecycle.decisions.clock import DecisionMoment
 from gatemark.lifecycle.decisions.commands import (
     Approve,
     PauseVersion,
@@ -29,12 +29,14 @@ from gatemark.lifecycle.model.events import (
     VersionPaused,
 )
 from gatemark.lifecycle.model.stages import CANARY
-from gatemark.lifecycle.model.state import State, Track
+from gatemark.lifecycle.model.state import LifecycleState, Track
 
 PAUSABLE = frozenset({"eligible", "shadow", "enabled", *CANARY})
 
 
-def decide_approve(state: State, command: Approve, moment: Moment) -> tuple[Fact, ...]:
+def decide_approve(
+    state: LifecycleState, command: Approve, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """A vote on the next step, bound to what stands now. Nobody votes on their own work."""
     known_version(state, command.version)
     conflict = conflict_of_interest(state, command.actor, command.version)
@@ -71,7 +73,7 @@ def decide_approve(state: State, command: Approve, moment: Moment) -> tuple[Fact
     )
 
 
-def _is_up_for_vote(state: State, command: Approve, track: Track) -> bool:
+def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bool:
     """Whether a step can be next: the canary from shadow, enabled from a canary or as a first."""
     if command.stage == "canary_1":
         return track.stage == "shadow"
@@ -81,7 +83,7 @@ def _is_up_for_vote(state: State, command: Approve, track: Track) -> bool:
     return False
 
 
-def decide_waive(state: State, command: Waive, moment: Moment) -> tuple[Fact, ...]:
+def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) -> tuple[Fact, ...]:
     """Excuse one version from one gate, for a time, with a note."""
     known_version(state, command.version)
     policy = state.governance.policy
@@ -113,7 +115,7 @@ def decide_waive(state: State, command: Waive, moment: Moment) -> tuple[Fact, ..
     )
 
 
-def decide_pause(state: State, command: PauseVersion) -> tuple[Fact, ...]:
+def decide_pause(state: LifecycleState, command: PauseVersion) -> tuple[Fact, ...]:
     """Stop a version where it is."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, ("operator", "approver", "system"), "pause")
@@ -127,7 +129,7 @@ def decide_pause(state: State, command: PauseVersion) -> tuple[Fact, ...]:
     return (_paused(state, command),)
 
 
-def decide_resume(state: State, command: ResumeVersion) -> tuple[Fact, ...]:
+def decide_resume(state: LifecycleState, command: ResumeVersion) -> tuple[Fact, ...]:
     """Let a version go on; only a person can, whoever or whatever stopped it."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, ("operator",), "resume")
@@ -137,7 +139,7 @@ def decide_resume(state: State, command: ResumeVersion) -> tuple[Fact, ...]:
     return (_paused(state, command),)
 
 
-def _paused(state: State, command: PauseVersion | ResumeVersion) -> VersionPaused:
+def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> VersionPaused:
     return VersionPaused(
         asset=state.asset.name,
         environment=command.environment,
@@ -147,7 +149,7 @@ def _paused(state: State, command: PauseVersion | ResumeVersion) -> VersionPause
     )
 
 
-def decide_review(state: State, command: ReviewGlass) -> tuple[Fact, ...]:
+def decide_review(state: LifecycleState, command: ReviewGlass) -> tuple[Fact, ...]:
     """A second person looks at what was done behind broken glass."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, APPROVING, "review broken glass")

@@ -301,7 +301,7 @@ def subject_of(fact: Fact) -> str:
     return WORKSPACE_SUBJECT if isinstance(fact, RolesGranted | PolicyAdopted) else fact.asset
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class LifecycleEvent(msgspec.Struct, frozen=True):
     """One ledger event as the lifecycle reads it."""
 
     seq: int

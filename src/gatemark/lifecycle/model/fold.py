@@ -21,8 +21,8 @@ from gatemark.lifecycle.model.events import (
     ExamSet,
     GateOverridden,
     GateWaived,
+    LifecycleEvent,
     PolicyAdopted,
-    Recorded,
     RolesGranted,
     ServiceReported,
     VersionAdded,
@@ -39,31 +39,31 @@ from gatemark.lifecycle.model.stages import CANARY, FALLEN
 from gatemark.lifecycle.model.state import (
     Approval,
     Asset,
+    AssetVersion,
+    CanaryWindow,
+    EnvironmentState,
+    GateWaiver,
     Glass,
     GovernanceState,
+    LifecycleState,
     Pause,
-    Place,
     Rollout,
-    State,
     Track,
-    Version,
-    Waiver,
-    Window,
 )
 
 SERVICE_MEMORY: Final = timedelta(days=1)
 """How much of a service's reports stays in the state; the slowest burn window is shorter."""
 
 
-def fold(name: str, events: Iterable[Recorded]) -> State:
+def fold(name: str, events: Iterable[LifecycleEvent]) -> LifecycleState:
     """The state that some events amount to, in the order of the ledger."""
-    state = State(governance=GovernanceState(), asset=Asset(name=name))
+    state = LifecycleState(governance=GovernanceState(), asset=Asset(name=name))
     for recorded in events:
         advance(state, recorded)
     return state
 
 
-def advance(state: State, recorded: Recorded) -> None:
+def advance(state: LifecycleState, recorded: LifecycleEvent) -> None:
     """Let one more event happen to a state."""
     fact = recorded.fact
     state.governance.rules = max(state.governance.rules, recorded.rules)
@@ -78,7 +78,7 @@ def advance(state: State, recorded: Recorded) -> None:
     _STEPS[type(fact)](state.asset, recorded, fact)
 
 
-def _advance_governance(governance: GovernanceState, recorded: Recorded) -> None:
+def _advance_governance(governance: GovernanceState, recorded: LifecycleEvent) -> None:
     fact = recorded.fact
     if isinstance(fact, RolesGranted):
         governance.looks.setdefault(look_of(fact.actor), fact.actor)
@@ -95,18 +95,18 @@ def _advance_governance(governance: GovernanceState, recorded: Recorded) -> None
     governance.last_at = recorded.at
 
 
-def _place(asset: Asset, environment: str) -> Place:
-    return asset.places.setdefault(environment, Place())
+def _place(asset: Asset, environment: str) -> EnvironmentState:
+    return asset.places.setdefault(environment, EnvironmentState())
 
 
 def _track(asset: Asset, environment: str, version: str) -> Track:
     return _place(asset, environment).tracks.setdefault(version, Track(version=version))
 
 
-def _added(asset: Asset, recorded: Recorded, fact: VersionAdded) -> None:
+def _added(asset: Asset, recorded: LifecycleEvent, fact: VersionAdded) -> None:
     if asset.kind is None:
         asset.kind, asset.risk = fact.kind, fact.risk
-    asset.versions[fact.version] = Version(
+    asset.versions[fact.version] = AssetVersion(
         name=fact.version,
         digest=fact.digest,
         author=fact.author,
@@ -119,17 +119,17 @@ def _added(asset: Asset, recorded: Recorded, fact: VersionAdded) -> None:
     )
 
 
-def _exam_set(asset: Asset, recorded: Recorded, fact: ExamSet) -> None:
+def _exam_set(asset: Asset, recorded: LifecycleEvent, fact: ExamSet) -> None:
     asset.exam, asset.exam_editor = fact.exam, recorded.actor
 
 
-def _approved(asset: Asset, recorded: Recorded, fact: ApprovalGiven) -> None:
+def _approved(asset: Asset, recorded: LifecycleEvent, fact: ApprovalGiven) -> None:
     asset.approvals.append(Approval(recorded.seq, recorded.actor, recorded.at, fact))
 
 
-def _waived(asset: Asset, recorded: Recorded, fact: GateWaived) -> None:
+def _waived(asset: Asset, recorded: LifecycleEvent, fact: GateWaived) -> None:
     asset.waivers.append(
-        Waiver(
+        GateWaiver(
             seq=recorded.seq,
             actor=recorded.actor,
             environment=fact.environment,
@@ -142,11 +142,11 @@ def _waived(asset: Asset, recorded: Recorded, fact: GateWaived) -> None:
     )
 
 
-def _overridden(_asset: Asset, _recorded: Recorded, _fact: GateOverridden) -> None:
+def _overridden(_asset: Asset, _recorded: LifecycleEvent, _fact: GateOverridden) -> None:
     """An override is told by its own event and by the move beside it; nothing else changes."""
 
 
-def _moved(asset: Asset, recorded: Recorded, fact: VersionMoved) -> None:
+def _moved(asset: Asset, recorded: LifecycleEvent, fact: VersionMoved) -> None:
     place = _place(asset, fact.environment)
     track = _track(asset, fact.environment, fact.version)
     track.stage = fact.after
@@ -166,7 +166,7 @@ def _moved(asset: Asset, recorded: Recorded, fact: VersionMoved) -> None:
     _move_enabled(place, fact)
 
 
-def _move_canary(place: Place, recorded: Recorded, fact: VersionMoved) -> None:
+def _move_canary(place: EnvironmentState, recorded: LifecycleEvent, fact: VersionMoved) -> None:
     if fact.after in CANARY:
         place.canary = fact.version
         place.has_fallen = False
@@ -202,7 +202,7 @@ def _move_canary(place: Place, recorded: Recorded, fact: VersionMoved) -> None:
 _ENDS: Final[frozenset[Stage]] = frozenset({"retired", "demoted", "rolled_back", "shadow"})
 
 
-def _move_enabled(place: Place, fact: VersionMoved) -> None:
+def _move_enabled(place: EnvironmentState, fact: VersionMoved) -> None:
     version = fact.version
     if "enabled" in (fact.before, fact.after):
         # What drifted was the version that was live before.
@@ -223,7 +223,7 @@ def _move_enabled(place: Place, fact: VersionMoved) -> None:
         place.has_fallen = fact.after != "superseded"
 
 
-def _paused(asset: Asset, recorded: Recorded, fact: VersionPaused) -> None:
+def _paused(asset: Asset, recorded: LifecycleEvent, fact: VersionPaused) -> None:
     track = _track(asset, fact.environment, fact.version)
     if fact.reason is None:
         track.paused = None
@@ -234,7 +234,7 @@ def _paused(asset: Asset, recorded: Recorded, fact: VersionPaused) -> None:
         track.paused = Pause(fact.reason, recorded.actor, recorded.at, fact.note)
 
 
-def _glass_broken(asset: Asset, recorded: Recorded, fact: BreakGlassUsed) -> None:
+def _glass_broken(asset: Asset, recorded: LifecycleEvent, fact: BreakGlassUsed) -> None:
     _track(asset, fact.environment, fact.version).glass = Glass(
         seq=recorded.seq,
         actor=recorded.actor,
@@ -246,7 +246,7 @@ def _glass_broken(asset: Asset, recorded: Recorded, fact: BreakGlassUsed) -> Non
     )
 
 
-def _glass_reviewed(asset: Asset, recorded: Recorded, fact: BreakGlassReviewed) -> None:
+def _glass_reviewed(asset: Asset, recorded: LifecycleEvent, fact: BreakGlassReviewed) -> None:
     track = _track(asset, fact.environment, fact.version)
     if track.glass is not None:
         track.glass = msgspec.structs.replace(
@@ -254,11 +254,11 @@ def _glass_reviewed(asset: Asset, recorded: Recorded, fact: BreakGlassReviewed) 
         )
 
 
-def _pushed(asset: Asset, _recorded: Recorded, fact: WindowPushed) -> None:
+def _pushed(asset: Asset, _recorded: LifecycleEvent, fact: WindowPushed) -> None:
     rollout = _place(asset, fact.environment).rollout
     if rollout is None or rollout.version != fact.version:
         return
-    window = rollout.pending.setdefault(fact.start, Window(start=fact.start, end=fact.end))
+    window = rollout.pending.setdefault(fact.start, CanaryWindow(start=fact.start, end=fact.end))
     for part in fact.metrics:
         window.moments.setdefault(part.metric, {})[part.arm] = part.moments
         if part.values:
@@ -269,7 +269,7 @@ def _pushed(asset: Asset, _recorded: Recorded, fact: WindowPushed) -> None:
         window.traffic = fact.traffic
 
 
-def _judged(asset: Asset, recorded: Recorded, fact: WindowJudged) -> None:
+def _judged(asset: Asset, recorded: LifecycleEvent, fact: WindowJudged) -> None:
     rollout = _place(asset, fact.environment).rollout
     if rollout is None or rollout.version != fact.version:
         return
@@ -290,24 +290,24 @@ def _judged(asset: Asset, recorded: Recorded, fact: WindowJudged) -> None:
             rollout.held_count += max(1, fact.missing_count)
 
 
-def _watch_closed(asset: Asset, _recorded: Recorded, fact: WatchClosed) -> None:
+def _watch_closed(asset: Asset, _recorded: LifecycleEvent, fact: WatchClosed) -> None:
     place = _place(asset, fact.environment)
     if place.rollout is not None and place.rollout.version == fact.version:
         place.rollout = None
 
 
-def _service(asset: Asset, _recorded: Recorded, fact: ServiceReported) -> None:
+def _service(asset: Asset, _recorded: LifecycleEvent, fact: ServiceReported) -> None:
     place = _place(asset, fact.environment)
     newest = max([fact.end, *(span.end for span in place.service)])
     kept = [span for span in [*place.service, fact] if span.end > newest - SERVICE_MEMORY]
     place.service = sorted(kept, key=lambda span: span.start)
 
 
-def _drift(asset: Asset, recorded: Recorded, fact: DriftNoted) -> None:
+def _drift(asset: Asset, recorded: LifecycleEvent, fact: DriftNoted) -> None:
     _place(asset, fact.environment).drift[fact.metric] = (recorded.seq, fact.level)
 
 
-_STEPS: Final[dict[type, Callable[[Asset, Recorded, Any], None]]] = {
+_STEPS: Final[dict[type, Callable[[Asset, LifecycleEvent, Any], None]]] = {
     VersionAdded: _added,
     ExamSet: _exam_set,
     ApprovalGiven: _approved,

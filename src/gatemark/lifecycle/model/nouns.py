@@ -172,7 +172,7 @@ class GateFinding(Noun, frozen=True, kw_only=True):
     reason: str
 
 
-class Moments(Noun, frozen=True, kw_only=True):
+class SampleMoments(Noun, frozen=True, kw_only=True):
     """A sample in three numbers."""
 
     n: Annotated[int, Meta(ge=0, le=10**12)]
@@ -196,7 +196,7 @@ class ArmMetric(Noun, frozen=True, kw_only=True):
 
     metric: AssetName
     arm: Arm
-    moments: Moments
+    moments: SampleMoments
     values: Annotated[tuple[float, ...], Meta(max_length=2_000)] = ()
 
 

@@ -13,11 +13,11 @@ from gatemark.lifecycle.model.nouns import (
     CANARY_SHARES,
     ExamRef,
     Gate,
-    Moments,
     PauseReason,
     Pins,
     Risk,
     Role,
+    SampleMoments,
     SchemaChange,
     Stage,
     Traffic,
@@ -26,7 +26,7 @@ from gatemark.lifecycle.model.nouns import (
 from gatemark.lifecycle.model.release_policy import ReleasePolicy, recorded_policy
 
 
-class Version(msgspec.Struct, frozen=True):
+class AssetVersion(msgspec.Struct, frozen=True):
     """A version as it was added."""
 
     name: str
@@ -49,7 +49,7 @@ class Approval(msgspec.Struct, frozen=True):
     given: ApprovalGiven
 
 
-class Waiver(msgspec.Struct, frozen=True):
+class GateWaiver(msgspec.Struct, frozen=True):
     """A standing excuse for one gate of one version."""
 
     seq: int
@@ -109,12 +109,12 @@ class Track(msgspec.Struct):
     glass: Glass | None = None
 
 
-class Window(msgspec.Struct):
+class CanaryWindow(msgspec.Struct):
     """What arrived for one canary window and is not judged yet."""
 
     start: datetime
     end: datetime
-    moments: dict[str, dict[str, Moments]] = {}
+    moments: dict[str, dict[str, SampleMoments]] = {}
     values: dict[str, dict[str, tuple[float, ...]]] = {}
     invariants: dict[str, tuple[int, int]] = {}
     traffic: Traffic | None = None
@@ -135,8 +135,8 @@ class Rollout(msgspec.Struct):
     step_since: datetime
     watch_until: datetime | None = None
     judged_until: datetime | None = None
-    pending: dict[datetime, Window] = {}
-    history: list[Window] = []
+    pending: dict[datetime, CanaryWindow] = {}
+    history: list[CanaryWindow] = []
     streak: list[int] = []
     last: tuple[int, WindowState, bool] | None = None
     held_count: int = 0
@@ -144,7 +144,7 @@ class Rollout(msgspec.Struct):
     other_count: int = 0
 
 
-class Place(msgspec.Struct):
+class EnvironmentState(msgspec.Struct):
     """One environment of an asset.
 
     ``lineage`` are the versions that were enabled one after the other and could be again, the
@@ -167,18 +167,18 @@ class Asset(msgspec.Struct):
     name: str
     kind: AssetKind | None = None
     risk: Risk = "normal"
-    versions: dict[str, Version] = {}
+    versions: dict[str, AssetVersion] = {}
     exam: ExamRef | None = None
     exam_editor: str | None = None
-    places: dict[str, Place] = {}
+    places: dict[str, EnvironmentState] = {}
     approvals: list[Approval] = []
-    waivers: list[Waiver] = []
+    waivers: list[GateWaiver] = []
     revision: int = 0
     last_at: datetime | None = None
 
-    def place(self, environment: str) -> Place:
+    def place(self, environment: str) -> EnvironmentState:
         """An environment, empty when nothing happened there yet."""
-        return self.places.get(environment) or Place()
+        return self.places.get(environment) or EnvironmentState()
 
     def track(self, environment: str, version: str) -> Track:
         """Where a version stands; one that never moved there is a draft."""
@@ -209,7 +209,7 @@ class GovernanceState(msgspec.Struct):
     last_at: datetime | None = None
 
 
-class State(msgspec.Struct):
+class LifecycleState(msgspec.Struct):
     """All that a decision about one asset looks at."""
 
     governance: GovernanceState

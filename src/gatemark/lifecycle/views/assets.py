@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import PRODUCTION
-from gatemark.lifecycle.model.state import State
+from gatemark.lifecycle.model.state import LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.lifecycle.views.views import AssetCard, AssetRow, VersionLine
 from gatemark.workspace import Workspace
@@ -19,7 +19,7 @@ def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) 
         return _card(read_state(workspace, asset), asset, environment)
 
 
-def _card(state: State, asset: str, environment: str) -> AssetCard:
+def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
     if not state.asset.versions:
         raise UnknownNameError(f"there is no asset {asset}")
     place = state.asset.place(environment)
@@ -40,7 +40,7 @@ def _card(state: State, asset: str, environment: str) -> AssetCard:
     )
 
 
-def _line(state: State, environment: str, name: str) -> VersionLine:
+def _line(state: LifecycleState, environment: str, name: str) -> VersionLine:
     version = state.asset.versions[name]
     track = state.asset.track(environment, name)
     return VersionLine(
@@ -63,7 +63,7 @@ def asset_rows(workspace: Workspace, names: Sequence[str]) -> tuple[AssetRow, ..
         return tuple(row for name in names for row in _rows(read_state(workspace, name), name))
 
 
-def _rows(state: State, name: str) -> list[AssetRow]:
+def _rows(state: LifecycleState, name: str) -> list[AssetRow]:
     return [
         AssetRow(
             asset=name,

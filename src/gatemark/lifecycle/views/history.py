@@ -18,7 +18,7 @@ from gatemark.lifecycle.model.events import (
     Fact,
     GateOverridden,
     GateWaived,
-    Recorded,
+    LifecycleEvent,
     VersionAdded,
     VersionMoved,
     VersionPaused,
@@ -26,9 +26,9 @@ from gatemark.lifecycle.model.events import (
     WindowJudged,
 )
 from gatemark.lifecycle.model.fold import fold
-from gatemark.lifecycle.model.state import State, share_of
+from gatemark.lifecycle.model.state import LifecycleState, share_of
 from gatemark.lifecycle.state_cache import recorded
-from gatemark.lifecycle.views.views import History, HistoryLine, Live, Segment, Tone
+from gatemark.lifecycle.views.views import History, HistoryLine, Live, StageSpan, Tone
 from gatemark.workspace import Workspace
 
 MAX_LINES: Final = 1_000
@@ -62,7 +62,7 @@ def asset_history(
     )
 
 
-def asset_lines(workspace: Workspace, asset: str) -> list[Recorded]:
+def asset_lines(workspace: Workspace, asset: str) -> list[LifecycleEvent]:
     """The events about an asset in order; measurements are left where they are."""
     store = workspace.existing_store().events
     return [
@@ -73,7 +73,7 @@ def asset_lines(workspace: Workspace, asset: str) -> list[Recorded]:
     ]
 
 
-def workspace_lines(workspace: Workspace) -> list[Recorded]:
+def workspace_lines(workspace: Workspace) -> list[LifecycleEvent]:
     """The events about roles and the release policy, in order."""
     store = workspace.existing_store().events
     return [
@@ -83,13 +83,13 @@ def workspace_lines(workspace: Workspace) -> list[Recorded]:
     ]
 
 
-def approvers(lines: Sequence[Recorded], numbers: Sequence[int]) -> tuple[str, ...]:
+def approvers(lines: Sequence[LifecycleEvent], numbers: Sequence[int]) -> tuple[str, ...]:
     """Who gave the approvals of these event numbers."""
     wanted = set(numbers)
     return tuple(line.actor for line in lines if line.seq in wanted)
 
 
-def live_of(state: State, lines: Sequence[Recorded]) -> tuple[Live, ...]:
+def live_of(state: LifecycleState, lines: Sequence[LifecycleEvent]) -> tuple[Live, ...]:
     """What serves in each environment, and the move that made it so."""
     found = []
     for environment, place in sorted(state.asset.places.items()):
@@ -120,10 +120,10 @@ def live_of(state: State, lines: Sequence[Recorded]) -> tuple[Live, ...]:
     return tuple(found)
 
 
-def segments_of(lines: Sequence[Recorded]) -> tuple[Segment, ...]:
+def segments_of(lines: Sequence[LifecycleEvent]) -> tuple[StageSpan, ...]:
     """Which version was in which stage from when to when."""
     opened: dict[tuple[str, str], tuple[str, datetime]] = {}
-    done: list[Segment] = []
+    done: list[StageSpan] = []
     for line in lines:
         if not isinstance(line.fact, VersionMoved):
             continue
@@ -136,20 +136,20 @@ def segments_of(lines: Sequence[Recorded]) -> tuple[Segment, ...]:
     return tuple(sorted(done, key=lambda one: (one.environment, one.start)))
 
 
-def _segment(key: tuple[str, str], stage: str, start: datetime, end: datetime | None) -> Segment:
+def _segment(key: tuple[str, str], stage: str, start: datetime, end: datetime | None) -> StageSpan:
     environment, version = key
-    return Segment(environment=environment, version=version, stage=stage, start=start, end=end)
+    return StageSpan(environment=environment, version=version, stage=stage, start=start, end=end)
 
 
 def _is_told(fact: Fact) -> bool:
     return not (isinstance(fact, DriftNoted) and fact.level in ("OK", "INFO"))
 
 
-def _teller(lines: Sequence[Recorded]) -> Callable[[Recorded], HistoryLine]:
+def _teller(lines: Sequence[LifecycleEvent]) -> Callable[[LifecycleEvent], HistoryLine]:
     """How to tell an event, given all that happened."""
     actor_of = {line.seq: line.actor for line in lines if isinstance(line.fact, ApprovalGiven)}
 
-    def tell(line: Recorded) -> HistoryLine:
+    def tell(line: LifecycleEvent) -> HistoryLine:
         fact = line.fact
         what, tone = _words(fact)
         numbers = fact.approvals if isinstance(fact, VersionMoved) else ()

@@ -8,10 +8,10 @@ from gatemark.lifecycle.views.views import (
     AssetCard,
     AssetRow,
     Citation,
+    ClimbStep,
     History,
     Live,
-    Step,
-    Vote,
+    ShownVote,
     Why,
 )
 from gatemark.report import words
@@ -163,7 +163,7 @@ def why_text(why: Why) -> str:
     return _text(lines)
 
 
-def _vote_word(vote: Vote) -> str:
+def _vote_word(vote: ShownVote) -> str:
     """What came of a vote."""
     if vote.was_used:
         return "used"
@@ -184,7 +184,7 @@ def _citation(one: Citation) -> str:
     return f"{line}\n    {words.one_line(one.caveat)}" if one.caveat else line
 
 
-def _step(step: Step) -> list[str]:
+def _step(step: ClimbStep) -> list[str]:
     lines = [
         f"  {step.before} → {step.after} ({step.cause}) by {step.actor}, "
         f"{words.moment(step.at)}, event {step.seq}"

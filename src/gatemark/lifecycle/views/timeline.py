@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.lifecycle.views.views import Segment
+from gatemark.lifecycle.views.views import StageSpan
 from gatemark.report import words
 
 WIDTH: Final = 860.0
@@ -33,7 +33,7 @@ _LOOKS: Final = {
 _ENDS: Final = frozenset({"retired", "draft"})
 
 
-class Bar(msgspec.Struct, frozen=True):
+class StageBar(msgspec.Struct, frozen=True):
     """One stage of one version, in pixels; ``title`` says it in words."""
 
     x: float
@@ -42,15 +42,15 @@ class Bar(msgspec.Struct, frozen=True):
     title: str
 
 
-class Lane(msgspec.Struct, frozen=True):
+class VersionLane(msgspec.Struct, frozen=True):
     """All bars of one version."""
 
     name: str
     y: float
-    bars: tuple[Bar, ...]
+    bars: tuple[StageBar, ...]
 
 
-class Mark(msgspec.Struct, frozen=True):
+class TimelineMark(msgspec.Struct, frozen=True):
     """A moment on the scale."""
 
     x: float
@@ -58,19 +58,19 @@ class Mark(msgspec.Struct, frozen=True):
     anchor: str
 
 
-class Timeline(msgspec.Struct, frozen=True):
+class DrawnTimeline(msgspec.Struct, frozen=True):
     """A drawn history; ``description`` is what it shows in words."""
 
     width: float
     height: float
     axis_y: float
-    lanes: tuple[Lane, ...]
-    marks: tuple[Mark, ...]
+    lanes: tuple[VersionLane, ...]
+    marks: tuple[TimelineMark, ...]
     more_lanes: int
     description: str
 
 
-def timeline(segments: Sequence[Segment], until: datetime) -> Timeline | None:
+def timeline(segments: Sequence[StageSpan], until: datetime) -> DrawnTimeline | None:
     """The picture of some segments up to a moment; None when there is nothing to draw."""
     shown = [one for one in segments if one.stage not in _ENDS and one.start <= until]
     if not shown:
@@ -83,17 +83,17 @@ def timeline(segments: Sequence[Segment], until: datetime) -> Timeline | None:
         share = (moment - begin) / span
         return round(LABELS + share * (WIDTH - LABELS), 1)
 
-    names: dict[str, list[Segment]] = {}
+    names: dict[str, list[StageSpan]] = {}
     for one in shown:
         name = f"{one.version} ({one.environment})" if several else one.version
         names.setdefault(name, []).append(one)
     lanes = tuple(
-        Lane(name, TOP + at * LANE, tuple(_bar(one, until, place) for one in parts))
+        VersionLane(name, TOP + at * LANE, tuple(_bar(one, until, place) for one in parts))
         for at, (name, parts) in enumerate(list(names.items())[-LANES_MAX:])
     )
     axis = TOP + len(lanes) * LANE + 4
     live = [one for one in shown if one.stage == "enabled"]
-    return Timeline(
+    return DrawnTimeline(
         width=WIDTH,
         height=axis + 22,
         axis_y=axis,
@@ -109,20 +109,22 @@ def timeline(segments: Sequence[Segment], until: datetime) -> Timeline | None:
     )
 
 
-def _bar(one: Segment, until: datetime, place: Callable[[datetime], float]) -> Bar:
+def _bar(one: StageSpan, until: datetime, place: Callable[[datetime], float]) -> StageBar:
     start = place(one.start)
     end = place(min(one.end or until, until))
     when = f"{words.moment(one.start)} to {words.moment(one.end) if one.end else 'now'}"
-    return Bar(start, max(2.0, round(end - start, 1)), _LOOKS[one.stage], f"{one.stage}, {when}")
+    return StageBar(
+        start, max(2.0, round(end - start, 1)), _LOOKS[one.stage], f"{one.stage}, {when}"
+    )
 
 
 def _marks(
     begin: datetime, span: timedelta, place: Callable[[datetime], float]
-) -> tuple[Mark, ...]:
+) -> tuple[TimelineMark, ...]:
     pattern = "%Y-%m-%d" if span > timedelta(days=4) else "%m-%d %H:%MZ"
     moments = [begin + span * at / (MARKS - 1) for at in range(MARKS)]
     anchors = ["start", *["middle"] * (MARKS - 2), "end"]
     return tuple(
-        Mark(place(moment), moment.strftime(pattern), anchor)
+        TimelineMark(place(moment), moment.strftime(pattern), anchor)
         for moment, anchor in zip(moments, anchors, strict=True)
     )

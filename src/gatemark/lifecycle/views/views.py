@@ -46,7 +46,7 @@ class Live(View, frozen=True, kw_only=True):
     shadow: tuple[str, ...] = ()
 
 
-class Segment(View, frozen=True, kw_only=True):
+class StageSpan(View, frozen=True, kw_only=True):
     """A span of time that a version spent in one stage."""
 
     environment: str
@@ -64,7 +64,7 @@ class History(View, frozen=True, kw_only=True):
     risk: str
     at: datetime
     live: tuple[Live, ...]
-    segments: tuple[Segment, ...]
+    segments: tuple[StageSpan, ...]
     lines: tuple[HistoryLine, ...]
     more_lines: int = 0
 
@@ -86,7 +86,7 @@ class Citation(View, frozen=True, kw_only=True):
     sealed_at: datetime | None = None
 
 
-class Vote(View, frozen=True, kw_only=True):
+class ShownVote(View, frozen=True, kw_only=True):
     """What somebody said about a step."""
 
     seq: int
@@ -101,7 +101,7 @@ class Vote(View, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Step(View, frozen=True, kw_only=True):
+class ClimbStep(View, frozen=True, kw_only=True):
     """One move of the climb to the current stage."""
 
     seq: int
@@ -135,9 +135,9 @@ class Why(View, frozen=True, kw_only=True):
     pins_digest: str
     paused: str | None
     glass: str | None
-    steps: tuple[Step, ...]
+    steps: tuple[ClimbStep, ...]
     citations: tuple[Citation, ...]
-    votes: tuple[Vote, ...]
+    votes: tuple[ShownVote, ...]
     overrides: tuple[str, ...]
     problems: tuple[str, ...]
     next_moves: tuple[str, ...]

@@ -9,14 +9,19 @@ from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.result import Result
 from gatemark.lifecycle.citations import check_blobs, erased_evidence
 from gatemark.lifecycle.decisions.citation import short
-from gatemark.lifecycle.model.events import ApprovalGiven, GateOverridden, Recorded, VersionMoved
+from gatemark.lifecycle.model.events import (
+    ApprovalGiven,
+    GateOverridden,
+    LifecycleEvent,
+    VersionMoved,
+)
 from gatemark.lifecycle.model.fold import fold
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
-from gatemark.lifecycle.model.state import Glass, State, Track
+from gatemark.lifecycle.model.state import Glass, LifecycleState, Track
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
-from gatemark.lifecycle.views.views import Citation, Step, Vote, Why
+from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why
 from gatemark.workspace import Workspace
 
 
@@ -62,9 +67,11 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     )
 
 
-def _climb(lines: Sequence[Recorded], environment: str, version: str) -> tuple[Step, ...]:
+def _climb(
+    lines: Sequence[LifecycleEvent], environment: str, version: str
+) -> tuple[ClimbStep, ...]:
     """The moves since the version last set out to be evaluated."""
-    steps: list[Step] = []
+    steps: list[ClimbStep] = []
     for line in lines:
         fact = line.fact
         if not isinstance(fact, VersionMoved):
@@ -74,7 +81,7 @@ def _climb(lines: Sequence[Recorded], environment: str, version: str) -> tuple[S
         if fact.after == "evaluating":
             steps = []
         steps.append(
-            Step(
+            ClimbStep(
                 seq=line.seq,
                 at=line.at,
                 actor=line.actor,
@@ -92,7 +99,9 @@ def _climb(lines: Sequence[Recorded], environment: str, version: str) -> tuple[S
     return tuple(steps)
 
 
-def _citation(workspace: Workspace, state: State, ref: VersionRef, result_id: str) -> Citation:
+def _citation(
+    workspace: Workspace, state: LifecycleState, ref: VersionRef, result_id: str
+) -> Citation:
     try:
         result = workspace.results.get(result_id)
     except UsageError:
@@ -135,12 +144,12 @@ def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
 
 
 def _votes(
-    lines: Sequence[Recorded],
+    lines: Sequence[LifecycleEvent],
     environment: str,
     version: str,
-    steps: Sequence[Step],
+    steps: Sequence[ClimbStep],
     now: datetime,
-) -> tuple[Vote, ...]:
+) -> tuple[ShownVote, ...]:
     first = steps[0].seq if steps else 0
     last = {
         (line.actor, line.fact.stage): line.seq
@@ -155,7 +164,7 @@ def _votes(
         for number in line.fact.approvals
     }
     return tuple(
-        Vote(
+        ShownVote(
             seq=line.seq,
             actor=line.actor,
             stage=line.fact.stage,
@@ -174,7 +183,7 @@ def _votes(
     )
 
 
-def _overrides(lines: Sequence[Recorded], environment: str, version: str) -> tuple[str, ...]:
+def _overrides(lines: Sequence[LifecycleEvent], environment: str, version: str) -> tuple[str, ...]:
     return tuple(
         f"{line.fact.gate} on the way to {line.fact.stage}: {line.fact.reason} "
         f"(by {line.actor}, event {line.seq})"

@@ -26,11 +26,11 @@ SHOWN_PROBES = 50
 LEVEL = 0.95
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AdversarialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An adversarial suite has nothing to set."""
 
 
-def rules(spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
     """No probe may break that held before; with no baseline, no probe may be broken at all."""
     return (
         Rule(
@@ -43,7 +43,7 @@ def rules(spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
     )
 
 
-def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
+def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
     """Which probes held, which broke, and which broke only now."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
@@ -182,7 +182,7 @@ def _broken(
 SUITE = PackSuite(
     kind="adversarial",
     summary="Attacks with checkable success; a probe that held before and breaks now blocks.",
-    options=Options,
+    options=AdversarialOptions,
     rules=rules,
     examine=examine,
     scorer="probe",

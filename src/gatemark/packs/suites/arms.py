@@ -15,7 +15,7 @@ from gatemark.core.measurement import (
     measured,
     unmeasured,
 )
-from gatemark.packs.answers import ItemScore, Pair
+from gatemark.packs.answers import AnswerPair, ItemScore
 from gatemark.statistics.paired.cluster import mean_estimate
 from gatemark.statistics.paired.mcnemar import detectable_effect, loss_p_value
 from gatemark.statistics.paired.noninferiority import (
@@ -85,7 +85,7 @@ def _cluster_names(clusters: list[str | None]) -> list[str] | None:
     return [name if name is not None else f"\x00{index}" for index, name in enumerate(clusters)]
 
 
-def drop(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Measurement:
+def drop(lane: str, pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> Measurement:
     """How much lower the candidate is than the baseline, with one-sided bounds at ``alpha``."""
     reason = _unpaired(pairs)
     if reason is not None:
@@ -114,14 +114,14 @@ def drop(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Me
     )
 
 
-def _unpaired(pairs: Sequence[Pair]) -> str | None:
+def _unpaired(pairs: Sequence[AnswerPair]) -> str | None:
     """Why there is nothing to compare with."""
     if not pairs:
         return "no item was answered on both arms"
     return None if any(pair.baseline.scored for pair in pairs) else UNKNOWN_BASELINE
 
 
-def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferiority:
+def _judged(pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> NonInferiority:
     candidate = np.array([pair.candidate.mean for pair in pairs])
     baseline = np.array([pair.baseline.mean for pair in pairs])
     clusters = _cluster_names([pair.candidate.cluster for pair in pairs])
@@ -138,7 +138,7 @@ def _judged(pairs: Sequence[Pair], *, margin: float, alpha: float) -> NonInferio
     )
 
 
-def chance_of_drop(lane: str, pairs: Sequence[Pair]) -> Measurement:
+def chance_of_drop(lane: str, pairs: Sequence[AnswerPair]) -> Measurement:
     """The one-sided p-value of a drop: how often equal arms would lose at least as much."""
     name = "drop_p"
     reason = _unpaired(pairs)
@@ -160,14 +160,14 @@ def chance_of_drop(lane: str, pairs: Sequence[Pair]) -> Measurement:
     return measured(name, p_value, n=len(pairs), direction="neutral", lane=lane)
 
 
-def _right_or_wrong(pairs: Sequence[Pair]) -> bool:
+def _right_or_wrong(pairs: Sequence[AnswerPair]) -> bool:
     return {mean for pair in pairs for mean in (pair.candidate.mean, pair.baseline.mean)} <= {
         0.0,
         1.0,
     }
 
 
-def delta_error(pairs: Sequence[Pair]) -> float | None:
+def delta_error(pairs: Sequence[AnswerPair]) -> float | None:
     """The standard error of the mean difference between the arms."""
     if len(pairs) < 2:
         return None
@@ -175,7 +175,7 @@ def delta_error(pairs: Sequence[Pair]) -> float | None:
     return mean_estimate(deltas, _cluster_names([pair.candidate.cluster for pair in pairs])).error
 
 
-def power(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> Measurement:
+def power(lane: str, pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> Measurement:
     """How often a true drop as large as the margin would be seen on this many items."""
     name = "power_at_margin"
     error = delta_error(pairs)
@@ -186,7 +186,7 @@ def power(lane: str, pairs: Sequence[Pair], *, margin: float, alpha: float) -> M
     return measured(name, chance, n=len(pairs), direction="higher_is_better", lane=lane)
 
 
-def smallest_visible_drop(lane: str, pairs: Sequence[Pair], *, alpha: float) -> Measurement:
+def smallest_visible_drop(lane: str, pairs: Sequence[AnswerPair], *, alpha: float) -> Measurement:
     """The smallest true difference that this many items would show with 80 % power."""
     error = delta_error(pairs)
     if error is None or error == 0:

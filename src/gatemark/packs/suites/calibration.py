@@ -31,14 +31,14 @@ SEED = 20_261_119
 RESAMPLES = 999
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CalibrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many bins, and how many judged answers it takes to speak of calibration at all."""
 
     bins: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 15
     min_items: Annotated[int, msgspec.Meta(ge=1)] = 100
 
 
-class Judged(NamedTuple):
+class CalibrationItems(NamedTuple):
     """The answers of one arm that calibration can be measured on."""
 
     ids: list[tuple[str, int]]
@@ -47,7 +47,7 @@ class Judged(NamedTuple):
     left_out: int
 
 
-def rules(spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+def rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
     """Answers must say how sure they are: leaving out the doubtful ones would flatter the rest."""
     return (
         Rule(
@@ -61,7 +61,7 @@ def rules(spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
     )
 
 
-def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
+def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
     """Calibration of both arms, the reliability of the candidate, and the drop between them."""
     lane = evidence.spec.id
     arms = [_judged(evidence.candidate), _judged(evidence.baseline or ())]
@@ -84,9 +84,9 @@ def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
     )
 
 
-def _judged(answers: Sequence[Answer]) -> Judged:
+def _judged(answers: Sequence[Answer]) -> CalibrationItems:
     usable = [a for a in answers if a.confidence is not None and a.score in {0.0, 1.0}]
-    return Judged(
+    return CalibrationItems(
         ids=[(answer.id, answer.epoch) for answer in usable],
         confidence=np.array([answer.confidence for answer in usable], dtype=np.float64),
         correct=np.array([answer.score == 1.0 for answer in usable], dtype=bool),
@@ -94,7 +94,7 @@ def _judged(answers: Sequence[Answer]) -> Judged:
     )
 
 
-def _measured(arm: Judged, options: Options) -> Calibration | None:
+def _measured(arm: CalibrationItems, options: CalibrationOptions) -> Calibration | None:
     if len(arm.ids) < options.min_items:
         return None
     groups = grouped(arm.confidence, arm.correct)
@@ -102,7 +102,11 @@ def _measured(arm: Judged, options: Options) -> Calibration | None:
 
 
 def _score(
-    name: str, lane: str, arm: Judged, found: Calibration | None, options: Options
+    name: str,
+    lane: str,
+    arm: CalibrationItems,
+    found: Calibration | None,
+    options: CalibrationOptions,
 ) -> Measurement:
     excluded = {"without_confidence_or_verdict": arm.left_out} if arm.left_out else None
     if found is None:
@@ -122,7 +126,7 @@ def _score(
     )
 
 
-def _with_left_out(ece: float, arm: Judged, *, worst: bool) -> float:
+def _with_left_out(ece: float, arm: CalibrationItems, *, worst: bool) -> float:
     """The largest or smallest ECE there can be once the answers left out are judged too.
 
     Each of them moves the sum of the bins' gaps by at most one.
@@ -132,7 +136,7 @@ def _with_left_out(ece: float, arm: Judged, *, worst: bool) -> float:
     return min(1.0, max(0.0, (judged * ece + most) / (judged + arm.left_out)))
 
 
-def _unjudged(lane: str, arms: Sequence[Judged]) -> Measurement:
+def _unjudged(lane: str, arms: Sequence[CalibrationItems]) -> Measurement:
     """The share of answers without a confidence or a verdict, in the arm that has more of them."""
     name = "unjudged_rate"
     asked = [arm for arm in arms if arm.ids or arm.left_out]
@@ -144,7 +148,7 @@ def _unjudged(lane: str, arms: Sequence[Judged]) -> Measurement:
     return msgspec.structs.replace(found, lane=lane)
 
 
-def _numbers(lane: str, arm: Judged, found: Calibration | None) -> list[Measurement]:
+def _numbers(lane: str, arm: CalibrationItems, found: Calibration | None) -> list[Measurement]:
     if found is None:
         return []
     values: dict[str, tuple[float | None, Direction]] = {
@@ -167,9 +171,9 @@ def _numbers(lane: str, arm: Judged, found: Calibration | None) -> list[Measurem
 
 def _drop(
     lane: str,
-    arms: Sequence[Judged],
+    arms: Sequence[CalibrationItems],
     scores: Sequence[Measurement],
-    options: Options,
+    options: CalibrationOptions,
     alpha: float,
 ) -> tuple[Measurement, float | None]:
     """How much worse calibrated the candidate is, with a paired bootstrap over the items.
@@ -242,7 +246,7 @@ def _reliability(lane: str, found: Calibration | None) -> tuple[Figure, ...]:
 SUITE = PackSuite(
     kind="calibration",
     summary="Whether stated confidence matches how often answers are right; the score is 1 - ECE.",
-    options=Options,
+    options=CalibrationOptions,
     rules=rules,
     examine=examine,
     scorer=None,

@@ -12,7 +12,7 @@ from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
-from gatemark.packs.answers import ItemScore, Pair, baseline_per_item, paired, per_item
+from gatemark.packs.answers import AnswerPair, ItemScore, baseline_per_item, paired, per_item
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
     baseline_score,
@@ -28,13 +28,13 @@ from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
 
     k: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-def rules(spec: SuiteSpec, options: Options) -> tuple[Rule, ...]:
+def rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:
     """A golden suite has no rules besides those of every suite."""
     if options.k is not None and options.k > spec.repeats:
         raise UsageError(
@@ -43,7 +43,7 @@ def rules(spec: SuiteSpec, options: Options) -> tuple[Rule, ...]:
     return ()
 
 
-def examine(evidence: ArmsEvidence, options: Options) -> ArmsReport:
+def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
     """Accuracy on both arms, the drop between them, and who lost what."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
@@ -89,7 +89,7 @@ def _pass_at(lane: str, items: Sequence[ItemScore], k: int | None) -> list[Measu
     return found
 
 
-def _changes(lane: str, pairs: Sequence[Pair]) -> list[Measurement]:
+def _changes(lane: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
     """Items won and lost, and the exact test between them when scores are right or wrong."""
     if not pairs:
         return []
@@ -139,7 +139,7 @@ def _mean_of(items: dict[str, ItemScore], names: Sequence[str]) -> float | None:
 SUITE = PackSuite(
     kind="golden",
     summary="A frozen labelled set: how many items each arm gets right, and which changed.",
-    options=Options,
+    options=GoldenOptions,
     rules=rules,
     examine=examine,
     scorer="exact",

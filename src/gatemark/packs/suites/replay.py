@@ -14,7 +14,7 @@ import msgspec
 from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.measurement import Measurement, measured, rate
 from gatemark.core.policy import Rule
-from gatemark.packs.answers import Pair, baseline_per_item, paired, per_item
+from gatemark.packs.answers import AnswerPair, baseline_per_item, paired, per_item
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
     baseline_score,
@@ -28,16 +28,16 @@ from gatemark.packs.suites.arms import (
 from gatemark.packs.suites.side_by_side import first_answers, worse_items
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReplayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A replay suite has nothing to set."""
 
 
-def rules(_spec: SuiteSpec, _options: Options) -> tuple[Rule, ...]:
+def rules(_spec: SuiteSpec, _options: ReplayOptions) -> tuple[Rule, ...]:
     """A replay suite has no rules besides those of every suite."""
     return ()
 
 
-def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
+def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
     """Behavioural change of both arms against production, and the change beyond noise."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
@@ -69,7 +69,7 @@ def examine(evidence: ArmsEvidence, _options: Options) -> ArmsReport:
     )
 
 
-def _changes(lane: str, evidence: ArmsEvidence, pairs: Sequence[Pair]) -> list[Measurement]:
+def _changes(lane: str, evidence: ArmsEvidence, pairs: Sequence[AnswerPair]) -> list[Measurement]:
     """How often the arms differ, in verdict and in words, and the baseline from itself.
 
     Change that is no more than the last is noise.
@@ -110,7 +110,7 @@ def _distance(name: str, lane: str, closeness: Measurement) -> Measurement:
 SUITE = PackSuite(
     kind="replay",
     summary="Recent runs again: how far each arm is from what production said, beyond noise.",
-    options=Options,
+    options=ReplayOptions,
     rules=rules,
     examine=examine,
     scorer="normalised",

@@ -8,14 +8,14 @@ import msgspec
 
 from gatemark.core.exam import ArmsEvidence
 from gatemark.core.figure import Figure, Table
-from gatemark.packs.answers import Answer, Pair
+from gatemark.packs.answers import Answer, AnswerPair
 
 SHOWN_ITEMS = 50
 SHOWN_LENGTH = 200
 
 
 def worse_items(
-    evidence: ArmsEvidence, pairs: Sequence[Pair], *, title: str, expected: str
+    evidence: ArmsEvidence, pairs: Sequence[AnswerPair], *, title: str, expected: str
 ) -> tuple[Figure, ...]:
     """The items that got worse, worst first; ``expected`` names what their target is."""
     worse = sorted(

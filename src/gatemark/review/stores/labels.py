@@ -14,7 +14,7 @@ from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
 from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows
-from gatemark.review.labelling import Acceptance, LabelItem, LabelPlan, Mark
+from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan
 from gatemark.review.stores.tables import (
     LABEL_ACCEPTANCES,
     LABEL_ITEMS,
@@ -136,7 +136,7 @@ class SqlLabels:
             accepted=[AcceptanceRow(*row) for row in found_accepted],
         )
 
-    def marks(self, name: str) -> list[Mark]:
+    def marks(self, name: str) -> list[LabelMark]:
         """The newest version of every mark."""
         query = (
             sa.select(
@@ -151,10 +151,10 @@ class SqlLabels:
         )
         with self._database.reading() as connection:
             found = connection.execute(query).all()
-        newest = {(row.number, row.reviewer): Mark(*row) for row in found}
+        newest = {(row.number, row.reviewer): LabelMark(*row) for row in found}
         return list(newest.values())
 
-    def history(self, name: str, numbers: Sequence[int]) -> list[tuple[Mark, datetime]]:
+    def history(self, name: str, numbers: Sequence[int]) -> list[tuple[LabelMark, datetime]]:
         """Every version of the marks of some items, the oldest first."""
         columns = LABEL_MARKS.c
         query = (
@@ -171,11 +171,11 @@ class SqlLabels:
         )
         with self._database.reading() as connection:
             return [
-                (Mark(*row[:5]), datetime.fromisoformat(row.at))
+                (LabelMark(*row[:5]), datetime.fromisoformat(row.at))
                 for row in connection.execute(query)
             ]
 
-    def mark(self, name: str, mark: Mark, at: datetime) -> int:
+    def mark(self, name: str, mark: LabelMark, at: datetime) -> int:
         """Keep a mark and give its version; one that says nothing new keeps its version."""
         here = sa.and_(
             LABEL_MARKS.c.label_set == name,

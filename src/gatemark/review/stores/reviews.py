@@ -13,7 +13,7 @@ from gatemark.core.canonical import digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
-from gatemark.review.plan import Answered, Pair, ReviewPlan, manifest_digest, read_pair
+from gatemark.review.plan import Answered, ReviewPair, ReviewPlan, manifest_digest, read_pair
 from gatemark.review.queue import Standing
 from gatemark.review.sealed_key import Sealed
 from gatemark.review.sealed_rows import (
@@ -33,7 +33,7 @@ Tell = Callable[[sa.Connection], object]
 """Writes events into the ledger, in the transaction it is handed."""
 
 
-class Closing(msgspec.Struct, frozen=True):
+class ReviewClosing(msgspec.Struct, frozen=True):
     """Who ended a review, when and why."""
 
     by: str
@@ -51,7 +51,7 @@ class StoredReview(msgspec.Struct, frozen=True):
     facts: dict[str, Any]
     created_by: str
     created_at: datetime
-    closing: Closing | None
+    closing: ReviewClosing | None
 
 
 class Show(NamedTuple):
@@ -115,7 +115,7 @@ class SqlReviews:
             raise UnknownNameError(f"there is no review {name!r}")
         closing = None
         if row.by is not None:
-            closing = Closing(row.by, datetime.fromisoformat(row.at), row.note)
+            closing = ReviewClosing(row.by, datetime.fromisoformat(row.at), row.note)
         return StoredReview(
             plan=read_stored(row.plan, ReviewPlan),
             plan_digest=digest_document(row.plan),
@@ -150,7 +150,7 @@ class SqlReviews:
         with self._database.reading() as connection:
             return [bytes(document) for document in connection.execute(query).scalars()]
 
-    def pair(self, name: str, number: int) -> Pair:
+    def pair(self, name: str, number: int) -> ReviewPair:
         """One pair."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name, PAIRS.c.number == number)
         with self._database.reading() as connection:
@@ -299,7 +299,10 @@ class SqlReviews:
             return version
 
     def close(
-        self, name: str, closing: Closing, tell: Callable[[sa.Connection, list[CastVote]], object]
+        self,
+        name: str,
+        closing: ReviewClosing,
+        tell: Callable[[sa.Connection, list[CastVote]], object],
     ) -> None:
         """End a review: from here on no vote counts, and the ledger holds the key."""
         with self._database.writing() as connection:

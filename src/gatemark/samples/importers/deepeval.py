@@ -19,11 +19,11 @@ from gatemark.samples.gathering import (
     text_tags,
 )
 from gatemark.samples.importer import (
-    Arm,
     ForeignError,
     ForeignFile,
     Imported,
     Importer,
+    LogExperiment,
     ReadOptions,
     Refusal,
 )
@@ -93,11 +93,13 @@ def sniff(head: bytes, _filename: str) -> bool:
     return any(mark in paths for mark in marks)
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[Arm, ...]:
+def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
     """A file is one run."""
     file = only(files, NAME)
     log = decode(file.data, _Log, file.name)
-    return (Arm(log.identifier or "run", len(log.test_cases + log.conversational_test_cases)),)
+    return (
+        LogExperiment(log.identifier or "run", len(log.test_cases + log.conversational_test_cases)),
+    )
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:

@@ -24,16 +24,24 @@ from gatemark.samples.gathering import (
     text_tags,
 )
 from gatemark.samples.importer import (
-    Arm,
     ForeignError,
     ForeignFile,
     ForeignSample,
     Imported,
     Importer,
+    LogExperiment,
     ReadOptions,
     Refusal,
 )
-from gatemark.samples.inspect_log import ZIP, Log, Output, Results, Sample, Score, load
+from gatemark.samples.inspect_log import (
+    ZIP,
+    InspectSample,
+    InspectScore,
+    Log,
+    Output,
+    Results,
+    load,
+)
 
 NAME: Final = "inspect"
 _MEMBERS: Final = ("_journal/", "samples/", "header.json", "summaries.json", "reductions.json")
@@ -50,14 +58,14 @@ def sniff(head: bytes, filename: str) -> bool:
     return key_paths(head) >= {"status", "eval", "eval.task"}
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
     """One arm per epoch; a log read without naming one keeps them all, told apart by epoch."""
     _, rows_read = load(only(files, NAME), options)
     counts: dict[int, int] = defaultdict(int)
     for _, _, row in rows_read:
-        if isinstance(row, Sample):
+        if isinstance(row, InspectSample):
             counts[row.epoch] += 1
-    return tuple(Arm(f"epoch-{epoch}", counts[epoch]) for epoch in sorted(counts))
+    return tuple(LogExperiment(f"epoch-{epoch}", counts[epoch]) for epoch in sorted(counts))
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
@@ -69,7 +77,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     taken = list(rows_read)
     if not taken:
         raise BadInputError(f"{file.name}: the log holds no samples")
-    scored = any(isinstance(row, Sample) and row.scores for _, _, row in taken)
+    scored = any(isinstance(row, InspectSample) and row.scores for _, _, row in taken)
     if not scored:
         gathering.note("the log holds no scores at all")
     if options.arm is not None:
@@ -108,7 +116,9 @@ def _refuse_unfinished(
         gathering.note(refuse_partial(file.name, reason, options))
 
 
-def _add(gathering: Gathering, place: str, raw: msgspec.Raw, row: Sample, *, scored: bool) -> None:
+def _add(
+    gathering: Gathering, place: str, raw: msgspec.Raw, row: InspectSample, *, scored: bool
+) -> None:
     scores: dict[str, float | None] = {}
     tags = text_tags(row.metadata)
     for name, score in (row.scores or {}).items():
@@ -162,7 +172,9 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _error(row: Sample, scores: dict[str, float | None], *, scored: bool) -> ForeignError | None:
+def _error(
+    row: InspectSample, scores: dict[str, float | None], *, scored: bool
+) -> ForeignError | None:
     if row.error is not None:
         return error_of(row.error.message, "sample_error")
     if row.invalidation is not None:
@@ -173,7 +185,7 @@ def _error(row: Sample, scores: dict[str, float | None], *, scored: bool) -> For
     return None
 
 
-def _edit_tags(gathering: Gathering, name: str, score: Score, place: str) -> dict[str, str]:
+def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str) -> dict[str, str]:
     edits = [edit for edit in score.history if edit.provenance is not None]
     if not edits:
         return {}

@@ -25,10 +25,10 @@ from gatemark.samples.gathering import (
     usable_id,
 )
 from gatemark.samples.importer import (
-    Arm,
     ForeignFile,
     Imported,
     Importer,
+    LogExperiment,
     ReadOptions,
     Refusal,
 )
@@ -91,11 +91,12 @@ def sniff(head: bytes, _filename: str) -> bool:
     return _is_samples(head) or _is_results(head)
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
     """One arm per task."""
     samples, results = _sorted_out(files, options)
     return tuple(
-        Arm(_task(file, results), sum(1 for _ in lines(file, msgspec.Raw))) for file in samples
+        LogExperiment(_task(file, results), sum(1 for _ in lines(file, msgspec.Raw)))
+        for file in samples
     )
 
 
@@ -106,7 +107,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     if len(by_task) != len(samples):
         raise BadInputError(f"{samples[0].name}: two samples files are of the same task")
     place = ", ".join(file.name for file in samples)
-    task = choose_arm([Arm(name, 0) for name in by_task], options.arm, place)
+    task = choose_arm([LogExperiment(name, 0) for name in by_task], options.arm, place)
     gathering = Gathering(NAME, by_task[task].name, options)
     task_hash = None
     if results is None:

@@ -25,11 +25,11 @@ from gatemark.samples.gathering import (
     usable_id,
 )
 from gatemark.samples.importer import (
-    Arm,
     ForeignError,
     ForeignFile,
     Imported,
     Importer,
+    LogExperiment,
     ReadOptions,
     Refusal,
 )
@@ -87,7 +87,7 @@ def sniff(head: bytes, _filename: str) -> bool:
     return False
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
     """One arm per run that the rows name as their source."""
     file = only(files, NAME)
     return _arms(_load(file, Gathering(NAME, file.name, options)))
@@ -152,9 +152,9 @@ def _by_columns(file: ForeignFile) -> bool:
     return any(path.startswith("trace_id.") for path in key_paths(file.head))
 
 
-def _arms(placed: list[_Placed]) -> tuple[Arm, ...]:
+def _arms(placed: list[_Placed]) -> tuple[LogExperiment, ...]:
     counts = Counter(row.run for _, _, row in placed)
-    return tuple(Arm(name, counts[name]) for name in sorted(counts))
+    return tuple(LogExperiment(name, counts[name]) for name in sorted(counts))
 
 
 def _has_case_ids(placed: list[_Placed]) -> bool:

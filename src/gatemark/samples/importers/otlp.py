@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gatemark.samples.foreign_json import key_paths
-from gatemark.samples.importer import Arm, ForeignFile, Imported, Importer, ReadOptions
+from gatemark.samples.importer import ForeignFile, Imported, Importer, LogExperiment, ReadOptions
 from gatemark.samples.otlp import read_spans
 from gatemark.samples.trace_samples import trace_arms, trace_samples
 
@@ -18,7 +18,7 @@ def sniff(head: bytes, _filename: str) -> bool:
     return "resourceSpans" in key_paths(head)
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[Arm, ...]:
+def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
     """All traces together."""
     return trace_arms(files, read_spans)
 

@@ -27,12 +27,12 @@ from gatemark.samples.gathering import (
     usable_id,
 )
 from gatemark.samples.importer import (
-    Arm,
-    Check,
+    ClaimCheck,
     ForeignError,
     ForeignFile,
     Imported,
     Importer,
+    LogExperiment,
     ReadOptions,
     Refusal,
 )
@@ -158,7 +158,7 @@ def sniff(head: bytes, _filename: str) -> bool:
     return paths >= {"promptIdx", "promptId", "gradingResult"}
 
 
-def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[Arm, ...]:
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
     """One arm per column, named by its provider, and by its prompt where that is not enough."""
     gathering = Gathering(NAME, only(files, NAME).name, options)
     _, placed = _load(only(files, NAME), gathering)
@@ -218,9 +218,9 @@ def _line_rows(file: ForeignFile) -> Iterator[tuple[str, msgspec.Raw, _Row | Ref
                 yield place, raw, Refusal(place, row.reason) if isinstance(row, Refusal) else row
 
 
-def _arms(placed: list[_Placed], names: Mapping[int, str]) -> tuple[Arm, ...]:
+def _arms(placed: list[_Placed], names: Mapping[int, str]) -> tuple[LogExperiment, ...]:
     counts = Counter(row.prompt_idx for _, _, row in placed)
-    return tuple(Arm(names[index], counts[index]) for index in sorted(counts))
+    return tuple(LogExperiment(names[index], counts[index]) for index in sorted(counts))
 
 
 def _arm_names(placed: list[_Placed]) -> dict[int, str]:
@@ -366,7 +366,7 @@ def _check_outcomes(
             gathering.check(check_count(f"{label} {name}", count, found[name]))
 
 
-def _check_named(name: str, claimed: float, mine: list[_Placed]) -> Check:
+def _check_named(name: str, claimed: float, mine: list[_Placed]) -> ClaimCheck:
     """A claimed weighted mean beside the rows' values under their own weights."""
     values, weights = [], []
     for _, _, row in mine:

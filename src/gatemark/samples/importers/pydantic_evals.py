@@ -24,11 +24,11 @@ from gatemark.samples.gathering import (
     text_tags,
 )
 from gatemark.samples.importer import (
-    Arm,
     ForeignError,
     ForeignFile,
     Imported,
     Importer,
+    LogExperiment,
     ReadOptions,
     Refusal,
 )
@@ -88,7 +88,7 @@ def sniff(head: bytes, _filename: str) -> bool:
     return paths >= {"cases[].inputs", "cases[].scores"} or paths >= crashed
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[Arm, ...]:
+def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
     """One arm per report, named as the experiment is."""
     return _arms(_load(only(files, NAME)))
 
@@ -132,8 +132,8 @@ def _load(file: ForeignFile) -> list[_Report]:
     return reports
 
 
-def _arms(reports: list[_Report]) -> tuple[Arm, ...]:
-    return tuple(Arm(one.name, len(one.cases) + len(one.failures)) for one in reports)
+def _arms(reports: list[_Report]) -> tuple[LogExperiment, ...]:
+    return tuple(LogExperiment(one.name, len(one.cases) + len(one.failures)) for one in reports)
 
 
 def _key(name: str, source: str | None) -> tuple[str, int]:

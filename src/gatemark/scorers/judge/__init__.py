@@ -18,7 +18,7 @@ from gatemark.scorers.judge.pairwise import (
     ask_for_preference,
     read_rounds,
 )
-from gatemark.scorers.judge.prompt import Ask, Reply
+from gatemark.scorers.judge.prompt import Ask, JudgeReply
 from gatemark.scorers.judge.scorer import SCORER
 
 __all__ = [
@@ -26,9 +26,9 @@ __all__ = [
     "Ask",
     "Grade",
     "JudgeOptions",
+    "JudgeReply",
     "PairwiseOptions",
     "PairwiseOutcome",
-    "Reply",
     "Round",
     "ask_for_grades",
     "ask_for_preference",

@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.scorers.judge.prompt import (
     Ask,
-    Reply,
+    JudgeReply,
     Unread,
     asked,
     check_template,
@@ -121,7 +121,7 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def ask_for_grades(
     ask: Ask, options: JudgeOptions, item: Scorable, nonces: Sequence[str]
-) -> tuple[Reply, ...]:
+) -> tuple[JudgeReply, ...]:
     """One reply per vote, asked side by side; each vote has a nonce of its own."""
     if len(nonces) != options.votes or len(set(nonces)) != options.votes:
         raise InvalidValueError(
@@ -136,7 +136,7 @@ async def ask_for_grades(
     return tuple(task.result() for task in tasks)
 
 
-def grade_replies(options: JudgeOptions, item: Scorable, replies: Sequence[Reply]) -> Score:
+def grade_replies(options: JudgeOptions, item: Scorable, replies: Sequence[JudgeReply]) -> Score:
     """The score that the recorded replies about one item make together."""
     if len(replies) != options.votes:
         return unscored(f"the judge must have {options.votes} votes, got {len(replies)}")

@@ -16,7 +16,7 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.scorers.judge.prompt import (
     Ask,
-    Reply,
+    JudgeReply,
     Unread,
     asked,
     check_template,
@@ -105,8 +105,8 @@ class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Two recorded replies: with the candidate shown first, and shown second."""
 
-    candidate_first: Reply
-    candidate_second: Reply
+    candidate_first: JudgeReply
+    candidate_second: JudgeReply
 
 
 class PairwiseOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,7 +27,7 @@ _NONCE: Final = re.compile(r"[0-9a-f]{16,64}")
 _SLOT: Final = re.compile(r"\{\{(\w+)\}\}")
 
 
-class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JudgeReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One recorded reply of a judge, or why there is none.
 
     ``prompt`` is the digest of the prompt it answers, so that a reply cannot be moved to another
@@ -94,7 +94,7 @@ def rendered(
     return _SLOT.sub(lambda match: filled[match.group(1)], template)
 
 
-def read_label(reply: Reply, prompt: str, labels: tuple[str, ...]) -> str | Unread:
+def read_label(reply: JudgeReply, prompt: str, labels: tuple[str, ...]) -> str | Unread:
     """The label on the last line of a reply to ``prompt``; less than that is unread."""
     if reply.prompt != digest_bytes(prompt.encode(errors="surrogatepass")):
         return Unread("the reply answers another prompt than this item's")
@@ -115,11 +115,11 @@ def read_label(reply: Reply, prompt: str, labels: tuple[str, ...]) -> str | Unre
     return label
 
 
-async def asked(ask: Ask, prompt: str, nonce: str) -> Reply:
+async def asked(ask: Ask, prompt: str, nonce: str) -> JudgeReply:
     """The reply to one prompt; a target's own failure is recorded instead of raised."""
     sent = digest_bytes(prompt.encode(errors="surrogatepass"))
     try:
-        return Reply(nonce=nonce, prompt=sent, text=await ask(prompt))
+        return JudgeReply(nonce=nonce, prompt=sent, text=await ask(prompt))
     except GatemarkError as error:
         why = truncate(str(error)) or type(error).__name__
-        return Reply(nonce=nonce, prompt=sent, text=None, error=why)
+        return JudgeReply(nonce=nonce, prompt=sent, text=None, error=why)

@@ -10,14 +10,14 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
-from gatemark.scorers.judge.prompt import Reply
+from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer
 
 
-class Recorded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JudgeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a run records of a judge."""
 
-    replies: tuple[Reply, ...]
+    replies: tuple[JudgeReply, ...]
 
 
 def _build(options: JudgeOptions) -> ScoreFunction:
@@ -27,11 +27,11 @@ def _build(options: JudgeOptions) -> ScoreFunction:
     return score
 
 
-def _recorded(value: Any) -> Recorded:
+def _recorded(value: Any) -> JudgeRecord:
     if not isinstance(value, Mapping):
         raise BadInputError("the sample has no recorded replies of a judge")
     try:
-        return msgspec.convert(value, Recorded)
+        return msgspec.convert(value, JudgeRecord)
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise BadInputError(f"the sample's judge record is not readable: {error}") from error
 

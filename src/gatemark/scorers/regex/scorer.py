@@ -19,7 +19,7 @@ from gatemark.scorers.scorer import (
 )
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RegexOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; without ``pattern`` the target is the pattern."""
 
     pattern: str | None = None
@@ -29,7 +29,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dotall: bool = False
 
 
-def _build(options: Options) -> ScoreFunction:
+def _build(options: RegexOptions) -> ScoreFunction:
     def pattern_of(source: str) -> LinearPattern:
         return compiled(
             source,
@@ -56,7 +56,7 @@ def _build(options: Options) -> ScoreFunction:
 SCORER = Scorer(
     name="regex",
     summary="1 when the output matches the pattern (from the options or the target), else 0.",
-    options=Options,
+    options=RegexOptions,
     build=_build,
     needs_target=False,
     known=(

@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from gatemark.core.canonical import digest
-from gatemark.web.problems import PROBLEM, Problem
+from gatemark.web.problems import PROBLEM, ProblemResponse
 from gatemark.web.site import Site, site_of, visitor
 
 HEADER: Final = "idempotency-key"
@@ -35,7 +35,7 @@ class KeyedRoute(APIRoute):
             if request.method != "POST" or key is None:
                 return await usual(request)
             if not _KEY.match(key):
-                raise Problem(
+                raise ProblemResponse(
                     HTTPStatus.BAD_REQUEST, "an Idempotency-Key has 1 to 128 visible characters"
                 )
             return await _once(request, key, usual)
@@ -56,11 +56,11 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
     )
     if kept is not None:
         if kept.request != name:
-            raise Problem(
+            raise ProblemResponse(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "this Idempotency-Key was used for another request"
             )
         if kept.status is None:
-            raise Problem(HTTPStatus.CONFLICT, "the same request is still under way")
+            raise ProblemResponse(HTTPStatus.CONFLICT, "the same request is still under way")
         media_type = "application/json" if kept.status < 400 else PROBLEM
         again = {"Idempotency-Replayed": "true"}
         return Response(kept.body, kept.status, media_type=media_type, headers=again)

@@ -18,7 +18,7 @@ from gatemark.web.areas.labels import (
     LabelCard,
     LabelDesk,
     LabelList,
-    LabelRows,
+    LabelPage,
     LabelsMade,
     accept,
     label,
@@ -102,7 +102,7 @@ def post_mark(request: Request, name: ReviewPath, body: MarkBody) -> Response:
     return reply(label(site_of(request).workspace, identity, name, body.item, said))
 
 
-@router.get("/labels/{name}/items", responses=answers(LabelRows))
+@router.get("/labels/{name}/items", responses=answers(LabelPage))
 def list_items(
     request: Request,
     name: ReviewPath,

@@ -62,7 +62,7 @@ class ServiceBody(Body):
     note: Note = ""
 
 
-class ClosingBody(Body):
+class CloseEpisodeBody(Body):
     """Why an episode is closed; a breach needs a fresh result."""
 
     reason: Annotated[Note, StringConstraints(min_length=1)]
@@ -127,7 +127,7 @@ def post_points(request: Request, body: PointsBody) -> Response:
 
 
 @router.post("/drift/episodes/{episode}/closing", responses=answers(Closed))
-def post_closing(request: Request, episode: EpisodePath, body: ClosingBody) -> Response:
+def post_closing(request: Request, episode: EpisodePath, body: CloseEpisodeBody) -> Response:
     """Close an episode, in person; its metric starts a new baseline."""
     identity = caller(request, "act", in_person=True)
     workspace = site_of(request).workspace

@@ -16,7 +16,7 @@ from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
-from gatemark.web.areas.overview import Ballot, asset_etag
+from gatemark.web.areas.overview import ApprovalForm, asset_etag
 from gatemark.web.moves import MoveRequest, acted_document, cast_vote, move
 from gatemark.web.site import caller, site_of
 
@@ -155,7 +155,7 @@ def post_vote(
 ) -> Response:
     """Vote on a step, in person, with a comment. No token can."""
     identity = caller(request, "act", in_person=True)
-    ballot = Ballot(asset=asset, version=version, **_fields(body))
+    ballot = ApprovalForm(asset=asset, version=version, **_fields(body))
     workspace = site_of(request).workspace
     return move_done(request, asset, cast_vote(workspace, identity, ballot, tag))
 

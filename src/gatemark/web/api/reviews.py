@@ -14,7 +14,7 @@ from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import Note, Reference, Words
 from gatemark.web.areas.reviews import (
-    Look,
+    InterimLook,
     QueueView,
     ReviewCard,
     ReviewList,
@@ -87,7 +87,7 @@ class BallotBody(Body):
     reason: Note = ""
 
 
-class ClosingBody(Body):
+class CloseReviewBody(Body):
     """Why a review ends although votes are missing; left out when none are."""
 
     early: Words | None = None
@@ -143,7 +143,7 @@ def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Respons
     return reply(vote(site_of(request).workspace, identity, name, body.token, said))
 
 
-@router.post("/reviews/{name}/looks", responses=answers(Look))
+@router.post("/reviews/{name}/looks", responses=answers(InterimLook))
 def post_look(request: Request, name: ReviewPath) -> Response:
     """Numbers before the end, where an e-process decides; the ledger notes who looked."""
     identity = caller(request, "act", in_person=True)
@@ -151,7 +151,7 @@ def post_look(request: Request, name: ReviewPath) -> Response:
 
 
 @router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome))
-def post_closing(request: Request, name: ReviewPath, body: ClosingBody) -> Response:
+def post_closing(request: Request, name: ReviewPath, body: CloseReviewBody) -> Response:
     """End the voting, put the key into the ledger, and judge."""
     identity = caller(request, "act")
     return reply(end_review(site_of(request).workspace, identity, name, body.early))

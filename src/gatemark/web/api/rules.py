@@ -20,7 +20,7 @@ from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Tag, move_done
 from gatemark.web.moves import acted_document, locked
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["rules"], route_class=KeyedRoute)
@@ -66,10 +66,10 @@ def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response
     found = _TAG.match(tag or "")
     if tag is None:
         told = "say what you looked at: If-Match with the ETag of the policy"
-        raise Problem(HTTPStatus.PRECONDITION_REQUIRED, told)
+        raise ProblemResponse(HTTPStatus.PRECONDITION_REQUIRED, told)
     if found is None or int(found[1]) != before.revision:
         told = "the rules of the workspace changed since you looked; look again and decide anew"
-        raise Problem(HTTPStatus.PRECONDITION_FAILED, told, headers=headers)
+        raise ProblemResponse(HTTPStatus.PRECONDITION_FAILED, told, headers=headers)
     command = AdoptPolicy(
         actor=identity.person,
         policy=release_policy_from(body.policy, "policy"),

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
-from gatemark.review.labelling import Acceptance, LabelItem, Mark, propose
+from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, propose
 from gatemark.review.labels import (
     Accepted,
     AcceptLabels,
@@ -36,7 +36,7 @@ OWNER: Final = "pack_owner"
 SAMPLES: Final = "samples"
 
 
-class LabelLine(msgspec.Struct, frozen=True, kw_only=True):
+class LabelSetLine(msgspec.Struct, frozen=True, kw_only=True):
     """One label set in a list, and what of it waits for whoever looks."""
 
     labels: str
@@ -53,14 +53,14 @@ class LabelLine(msgspec.Struct, frozen=True, kw_only=True):
 class LabelList(msgspec.Struct, frozen=True, kw_only=True):
     """Some label sets, the newest first, and where the next ones begin."""
 
-    items: tuple[LabelLine, ...]
+    items: tuple[LabelSetLine, ...]
     next: str | None
 
 
 class LabelCard(msgspec.Struct, frozen=True, kw_only=True):
     """A label set; how people agree is told to owners alone, who accept and do not guess."""
 
-    line: LabelLine
+    line: LabelSetLine
     choices: tuple[str, ...]
     field: str
     labels_per_item: int
@@ -103,7 +103,7 @@ class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
     accepted: Acceptance | None
 
 
-class LabelRows(msgspec.Struct, frozen=True, kw_only=True):
+class LabelPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some items of a set in order, and where the next ones begin."""
 
     items: tuple[LabelRow, ...]
@@ -138,7 +138,9 @@ def label_list(
     )
 
 
-def waiting_labels(workspace: Workspace, identity: Identity, limit: int) -> tuple[LabelLine, ...]:
+def waiting_labels(
+    workspace: Workspace, identity: Identity, limit: int
+) -> tuple[LabelSetLine, ...]:
     """Of the newest label sets, those that wait for somebody."""
     names = workspace.labels.names()[:limit]
     lines = (_line(workspace, identity, workspace.labels.get(name)) for name in names)
@@ -212,14 +214,14 @@ def accept(workspace: Workspace, identity: Identity, name: str, chosen: dict[str
 
 def label_rows(
     workspace: Workspace, identity: Identity, name: str, *, after: int = 0, limit: int = 50
-) -> LabelRows:
+) -> LabelPage:
     """Items with their versions: an owner sees everybody's, others only their own."""
     plan = workspace.labels.get(name)
     ids = workspace.labels.ids(name)
     numbers = sorted(number for number in ids.values() if number > after)
     shown = numbers[:limit]
     is_owner = OWNER in identity.roles
-    newest: dict[int, list[Mark]] = {}
+    newest: dict[int, list[LabelMark]] = {}
     for mark in workspace.labels.marks(name):
         newest.setdefault(mark.number, []).append(mark)
     history: dict[int, list[MarkLine]] = {}
@@ -244,16 +246,16 @@ def label_rows(
                 accepted=accepted.get(number),
             )
         )
-    return LabelRows(items=tuple(rows), next=shown[-1] if len(numbers) > limit else None)
+    return LabelPage(items=tuple(rows), next=shown[-1] if len(numbers) > limit else None)
 
 
-def _told(mark: Mark, at: datetime) -> MarkLine:
+def _told(mark: LabelMark, at: datetime) -> MarkLine:
     return MarkLine(
         reviewer=mark.reviewer, version=mark.version, label=mark.label, note=mark.note, at=at
     )
 
 
-def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelLine:
+def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSetLine:
     name, person = plan.name, identity.person
     numbers = list(workspace.labels.ids(name).values())
     marks = workspace.labels.marks(name)
@@ -270,7 +272,7 @@ def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelLin
         if mark.reviewer == person:
             own.add(mark.number)
     free = sum(n not in own and given.get(n, 0) < plan.labels_per_item for n in numbers)
-    return LabelLine(
+    return LabelSetLine(
         labels=name,
         question=plan.question,
         source=plan.source,

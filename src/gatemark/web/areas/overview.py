@@ -18,7 +18,7 @@ from gatemark.lifecycle.decisions.people import APPROVING, conflict_of_interest
 from gatemark.lifecycle.journey import Approve, CommandResult, act
 from gatemark.lifecycle.model.events import VersionAdded
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
-from gatemark.lifecycle.model.state import Place, State, Track
+from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, Track
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.lifecycle.views.assets import asset_rows
 from gatemark.lifecycle.views.history import asset_lines
@@ -132,7 +132,7 @@ def _tasks(workspace: Workspace, identity: Identity, asset: str) -> Iterator[Tas
 
 
 def _track_tasks(
-    state: State, person: str, roles: set[Role], environment: str, track: Track
+    state: LifecycleState, person: str, roles: set[Role], environment: str, track: Track
 ) -> Iterator[Task]:
     place = state.asset.place(environment)
     common = {"asset": state.asset.name, "environment": environment, "version": track.version}
@@ -156,14 +156,16 @@ def _track_tasks(
         yield Task(kind="look", what=what, since=track.since, **common)
 
 
-def _next_voted(place: Place, track: Track) -> Stage | None:
+def _next_voted(place: EnvironmentState, track: Track) -> Stage | None:
     """The stage that a vote would be about now."""
     if track.stage == "shadow":
         return "enabled" if place.enabled is None else "canary_1"
     return "enabled" if track.stage == "canary_25" else None
 
 
-def _has_voted(state: State, person: str, environment: str, track: Track, to: Stage) -> bool:
+def _has_voted(
+    state: LifecycleState, person: str, environment: str, track: Track, to: Stage
+) -> bool:
     return any(
         vote.actor == person
         and vote.seq > track.seq
@@ -173,7 +175,7 @@ def _has_voted(state: State, person: str, environment: str, track: Track, to: St
     )
 
 
-def etag_of(state: State) -> str:
+def etag_of(state: LifecycleState) -> str:
     """Names the state of an asset and of the rules around it, for optimistic locks."""
     return f'"{state.asset.revision}.{state.governance.revision}"'
 
@@ -211,7 +213,7 @@ def open_step(workspace: Workspace, identity: Identity, asset: str, version: str
 
 
 def _open_step(
-    workspace: Workspace, identity: Identity, state: State, environment: str, version: str
+    workspace: Workspace, identity: Identity, state: LifecycleState, environment: str, version: str
 ) -> OpenStep:
     asset, now = state.asset, workspace.clock()
     place = asset.place(environment)
@@ -286,7 +288,7 @@ def offered_results(
     return tuple(reversed(found.values()))
 
 
-class Ballot(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalForm(msgspec.Struct, frozen=True, kw_only=True):
     """A vote with everything that its giver saw; it counts for that and nothing else."""
 
     asset: str
@@ -300,7 +302,9 @@ class Ballot(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
-def vote(workspace: Workspace, identity: Identity, ballot: Ballot, expected: int) -> CommandResult:
+def vote(
+    workspace: Workspace, identity: Identity, ballot: ApprovalForm, expected: int
+) -> CommandResult:
     """Vote in person, with a comment, on exactly what was seen."""
     if not ballot.note.strip():
         raise InvalidValueError("a vote needs a comment that says what it rests on")

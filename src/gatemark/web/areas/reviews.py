@@ -109,7 +109,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     previous: str | None
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class InterimLook(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of an open review whose plan allows looking; the look is in the ledger."""
 
     review: str
@@ -238,7 +238,7 @@ def vote(
     return cast_vote(workspace, request)
 
 
-def look(workspace: Workspace, identity: Identity, name: str) -> Look:
+def look(workspace: Workspace, identity: Identity, name: str) -> InterimLook:
     """The numbers so far, where the e-process allows to look; who looks cannot vote any more."""
     workspace.reviews.get(name)
     if not JUDGES & set(identity.roles):
@@ -246,7 +246,7 @@ def look(workspace: Workspace, identity: Identity, name: str) -> Look:
     status = review_status(workspace, name, identity.person)
     if status.numbers is None:
         raise NotAllowedError(f"numbers of {name} are not shown: {status.hidden_because}")
-    return Look(review=name, numbers=status.numbers)
+    return InterimLook(review=name, numbers=status.numbers)
 
 
 def make_review(workspace: Workspace, identity: Identity, wish: ReviewRequest) -> ReviewCreated:

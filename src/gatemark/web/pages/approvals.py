@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.web.areas.overview import Ballot, open_step, open_steps
+from gatemark.web.areas.overview import ApprovalForm, open_step, open_steps
 from gatemark.web.moves import cast_vote
 from gatemark.web.render import back, form, member, one, page
 from gatemark.web.site import site_of
@@ -38,7 +38,7 @@ def step_page(request: Request, asset: str, version: str) -> Response:
 def step_post(request: Request, asset: str, version: str, fields: Fields) -> Response:
     """Vote."""
     identity = member(request)
-    ballot = Ballot(
+    ballot = ApprovalForm(
         asset=asset,
         version=version,
         stage=one(fields, "stage"),  # type: ignore[arg-type]

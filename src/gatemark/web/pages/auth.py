@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse
 from gatemark.accounts.journey import join, link_holder, sign_in, sign_out
 from gatemark.core.errors import GatemarkError, InvalidValueError
 from gatemark.web.areas.overview import overview
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.render import form, member, one, page
 from gatemark.web.site import Site, site_of, visitor
 
@@ -77,7 +77,7 @@ def join_page(request: Request, secret: str) -> Response:
     """The form behind a link that works once."""
     holder = link_holder(site_of(request).workspace, secret)
     if holder is None:
-        raise Problem(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
+        raise ProblemResponse(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
     context = {"title": "Welcome", "name": holder[0], "secret": secret}
     return page(request, "join.html", None, context)
 
@@ -89,7 +89,7 @@ def join_post(request: Request, secret: str, fields: Fields) -> Response:
     check_rate(site, request, "")
     holder = link_holder(site.workspace, secret)
     if holder is None:
-        raise Problem(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
+        raise ProblemResponse(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
     name = holder[0] or one(fields, "name")
     try:
         _check_twice(fields)
@@ -124,7 +124,7 @@ def check_rate(site: Site, request: Request, name: str, what: str = "address") -
     if name:
         waits.append(site.sign_ins.take(f"name {name[:64]}"))
     if max(waits) > 0:
-        raise Problem(
+        raise ProblemResponse(
             HTTPStatus.TOO_MANY_REQUESTS,
             "too many tries; wait a little",
             headers={"Retry-After": str(ceil(max(waits)))},

@@ -11,7 +11,7 @@ from gatemark.accounts.journey import Identity
 from gatemark.core.readable_json import json_text
 from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.web.areas.ledger import event_page, ledger_head, make_checkpoint, may_sign
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.render import back, form, member, page
 from gatemark.web.site import Site, site_of
 
@@ -72,7 +72,7 @@ def checkpoint_post(request: Request) -> Response:
 def verified(site: Site) -> Any:
     """The report of a check; while one runs, no second is started."""
     if not site.verifying.acquire(blocking=False):
-        raise Problem(
+        raise ProblemResponse(
             HTTPStatus.TOO_MANY_REQUESTS,
             "the ledger is being checked right now",
             headers={"Retry-After": "5"},

@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse
 from gatemark.accounts.oidc import Return, SignInWay, begin, finish
 from gatemark.core.errors import GatemarkError, NotAllowedError
 from gatemark.web.pages.auth import address_of, check_rate, inside, let_in, sign_in_again
-from gatemark.web.problems import Problem
+from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import Site, site_of
 
 router = APIRouter()
@@ -52,7 +52,7 @@ def from_provider(request: Request) -> Response:
     check_rate(site, request, "")
     given = request.query_params.multi_items()
     if len(given) > MAX_PARAMETERS or len(dict(given)) != len(given):
-        raise Problem(HTTPStatus.BAD_REQUEST, "the answer of the provider repeats itself")
+        raise ProblemResponse(HTTPStatus.BAD_REQUEST, "the answer of the provider repeats itself")
     back = Return(
         answer=dict(given),
         secret=request.cookies.get(cookie_of(site)),
@@ -73,7 +73,7 @@ def from_provider(request: Request) -> Response:
 
 def _way(site: Site) -> SignInWay:
     if site.sign_in_way is None:
-        raise Problem(HTTPStatus.NOT_FOUND, "this server knows no provider")
+        raise ProblemResponse(HTTPStatus.NOT_FOUND, "this server knows no provider")
     return site.sign_in_way
 
 

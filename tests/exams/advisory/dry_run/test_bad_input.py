@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.advisory.decision import Decision
+from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.decision_rules import BREACHES
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, write_fixtures
@@ -22,13 +22,13 @@ def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_fixtures(tmp_path / "own.jsonl", FIXTURES)
 
 
-def first(fixtures: Path, *services: str, **choices: Any) -> Decision:
+def first(fixtures: Path, *services: str, **choices: Any) -> AdvisoryDecision:
     (dry_run,) = run(fixtures, *services, **choices)
     assert len(dry_run.decisions) == len(FIXTURES)
     return dry_run.decisions[0]
 
 
-def breaches(record: Decision) -> set[str]:
+def breaches(record: AdvisoryDecision) -> set[str]:
     return {problem.path for rule in BREACHES for problem in rule(record)}
 
 

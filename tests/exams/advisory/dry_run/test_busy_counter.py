@@ -5,47 +5,56 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.exams.advisory.dry_run.busy_counter import Count, Delta, busy_delta, read_counter
+from gatemark.exams.advisory.dry_run.busy_counter import (
+    BusyReading,
+    Delta,
+    busy_delta,
+    read_counter,
+)
 
 
 def test_a_counter_is_read_with_or_without_a_line_end(tmp_path: Path) -> None:
     place = tmp_path / "busy"
     for text in ("1200", "1200\n", " 1200 \n"):
         place.write_text(text)
-        assert read_counter(place) == Count(1200)
+        assert read_counter(place) == BusyReading(1200)
 
 
 def test_a_missing_counter_is_said_to_be_missing(tmp_path: Path) -> None:
-    assert read_counter(tmp_path / "none") == Count(None, "counter_missing")
+    assert read_counter(tmp_path / "none") == BusyReading(None, "counter_missing")
 
 
 def test_a_folder_cannot_be_read_as_a_counter(tmp_path: Path) -> None:
-    assert read_counter(tmp_path) == Count(None, "counter_unreadable")
+    assert read_counter(tmp_path) == BusyReading(None, "counter_unreadable")
 
 
 def test_a_pipe_without_a_writer_does_not_keep_anybody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "busy")
-    assert read_counter(tmp_path / "busy") == Count(None, "counter_not_a_number")
+    assert read_counter(tmp_path / "busy") == BusyReading(None, "counter_not_a_number")
 
 
 @pytest.mark.parametrize("text", ["", "busy", "-3", "1.5", "1 2", "9" * 30, "7" * 80, "٣"])
 def test_what_is_not_a_number_is_no_reading(tmp_path: Path, text: str) -> None:
     place = tmp_path / "busy"
     place.write_text(text)
-    assert read_counter(place) == Count(None, "counter_not_a_number")
+    assert read_counter(place) == BusyReading(None, "counter_not_a_number")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (Count(5), Count(9), Delta(4)),
-        (Count(5), Count(5), Delta(0)),
-        (Count(9), Count(5), Delta(None, "counter_went_backwards")),
-        (Count(None, "counter_missing"), Count(5), Delta(None, "counter_missing")),
-        (Count(5), Count(None, "counter_not_a_number"), Delta(None, "counter_not_a_number")),
+        (BusyReading(5), BusyReading(9), Delta(4)),
+        (BusyReading(5), BusyReading(5), Delta(0)),
+        (BusyReading(9), BusyReading(5), Delta(None, "counter_went_backwards")),
+        (BusyReading(None, "counter_missing"), BusyReading(5), Delta(None, "counter_missing")),
+        (
+            BusyReading(5),
+            BusyReading(None, "counter_not_a_number"),
+            Delta(None, "counter_not_a_number"),
+        ),
     ],
 )
 def test_only_two_good_readings_in_order_give_a_delta(
-    before: Count, after: Count, expected: Delta
+    before: BusyReading, after: BusyReading, expected: Delta
 ) -> None:
     assert busy_delta(before, after) == expected

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.advisory.dry_run.journey import Judged, dry_run, overall
+from gatemark.exams.advisory.dry_run.journey import DryRunOutcome, dry_run, overall
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
 from gatemark.workspace import Workspace
 
@@ -59,7 +59,7 @@ def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_fixtures(tmp_path / "own.jsonl", many())
 
 
-def judge(fixtures: Path, *services: str, out: str = "out", **choices: Any) -> Judged:
+def judge(fixtures: Path, *services: str, out: str = "out", **choices: Any) -> DryRunOutcome:
     return dry_run(
         Workspace(clock=ticking(), jobs=1),
         AdvisoryChoices(

@@ -13,7 +13,12 @@ import pytest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.advisory.dry_run.folder import encode_decisions
 from gatemark.exams.advisory.fixtures.files import open_fixtures, read_labels
-from gatemark.exams.advisory.fixtures.fixture import Fixture, Manifest, builtin_fixtures, pin_half
+from gatemark.exams.advisory.fixtures.fixture import (
+    Fixture,
+    FixtureManifest,
+    builtin_fixtures,
+    pin_half,
+)
 from gatemark.exams.advisory.fixtures.lanes import LANES
 from gatemark.exams.advisory.gateway.advisor import Advisor
 from gatemark.exams.advisory.gateway.open import open_gateway
@@ -276,7 +281,7 @@ def test_a_label_given_twice_is_refused(fixtures: Path) -> None:
 
 def pinned_folder(folder: Path) -> Path:
     rows = [msgspec.convert(row, Fixture) for row in FIXTURES]
-    manifest = Manifest(fixture_set="own_set", evaluation=pin_half("own.jsonl", rows))
+    manifest = FixtureManifest(fixture_set="own_set", evaluation=pin_half("own.jsonl", rows))
     (folder / "manifest.json").write_bytes(msgspec.json.encode(manifest))
     return folder
 

@@ -15,10 +15,10 @@ from gatemark.exams.advisory.categories import (
     compared_parts,
     is_stated,
 )
-from gatemark.exams.advisory.decision import CLOSED_FLAGS, Decision
+from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision
 from gatemark.exams.advisory.decision_rules import BREACHES, CONTRADICTIONS
-from gatemark.exams.advisory.dry_run.busy_counter import Count
-from gatemark.exams.advisory.dry_run.question import Asked, Seen, Setting
+from gatemark.exams.advisory.dry_run.busy_counter import BusyReading
+from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import (
     FALLBACK_KINDS,
     HEALTHY,
@@ -29,10 +29,10 @@ from gatemark.exams.advisory.dry_run.reply import (
 )
 from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.fixtures.fixture import Expected, Fixture
-from gatemark.exams.advisory.fixtures.references import Given, LabelLine, reference_for
+from gatemark.exams.advisory.fixtures.references import FixtureLabel, Given, reference_for
 
 SYSFS = "/sys/class/accel/accel0/device/npu_busy_time_us"
-MISSING = Count(None, "counter_missing")
+MISSING = BusyReading(None, "counter_missing")
 FIXTURE = Fixture(
     fixture_id="own_001",
     input_class="cron_n8n_event",
@@ -42,7 +42,7 @@ FIXTURE = Fixture(
     payload={"message": "finished as before, nothing new"},
     expected=Expected("suppress", "info"),
 )
-SETTING = Setting(
+SETTING = LaneSetting(
     run_id="01J00000000000000000000000",
     fixture_set="own",
     service="cron_n8n_advisory",
@@ -53,20 +53,20 @@ SETTING = Setting(
     npu_in_sight=False,
 )
 GOOD = Advice(label="suppress", severity="info", score=0.91, inference_ran=True, device="NPU")
-MOVED = Seen(4.2, Count(100), Count(1300), alone=True)
-UNSEEN = Seen(4.2, MISSING, MISSING, alone=True)
+MOVED = CallObservation(4.2, BusyReading(100), BusyReading(1300), alone=True)
+UNSEEN = CallObservation(4.2, MISSING, MISSING, alone=True)
 
 
 def make(
     told: Advice | NoAdvice = GOOD,
-    seen: Seen = MOVED,
+    seen: CallObservation = MOVED,
     fixture: Fixture | None = FIXTURE,
     reference: Given | None = None,
     **setting: Any,
-) -> Decision:
+) -> AdvisoryDecision:
     if reference is None:
         reference = Given("missing") if fixture is None else reference_for(fixture, {})
-    asked = Asked(
+    asked = DryRunQuestion(
         decision_id="01J00000000000000000000001",
         at=datetime(2026, 6, 6, 1, 2, 3, 45678, tzinfo=UTC),
         input_class="cron_n8n_event",
@@ -80,13 +80,13 @@ def with_advice(**changes: Any) -> Advice:
     return msgspec.structs.replace(GOOD, **changes)
 
 
-def problems(record: Decision) -> list[str]:
-    again = msgspec.json.decode(msgspec.json.encode(record), type=Decision)
+def problems(record: AdvisoryDecision) -> list[str]:
+    again = msgspec.json.decode(msgspec.json.encode(record), type=AdvisoryDecision)
     assert again == record
     return [problem.path for rule in CONTRADICTIONS for problem in rule(again)]
 
 
-def breaches(record: Decision) -> list[str]:
+def breaches(record: AdvisoryDecision) -> list[str]:
     return [problem.path for rule in BREACHES for problem in rule(record)]
 
 
@@ -168,15 +168,15 @@ def test_a_fallback_that_belongs_to_the_case_is_expected() -> None:
     ("before", "after", "why"),
     [
         (MISSING, MISSING, "counter_missing"),
-        (Count(5), MISSING, "counter_missing"),
-        (Count(None, "counter_not_a_number"), Count(5), "counter_not_a_number"),
-        (Count(9), Count(5), "counter_went_backwards"),
+        (BusyReading(5), MISSING, "counter_missing"),
+        (BusyReading(None, "counter_not_a_number"), BusyReading(5), "counter_not_a_number"),
+        (BusyReading(9), BusyReading(5), "counter_went_backwards"),
     ],
 )
 def test_a_counter_that_cannot_be_read_leaves_the_proof_open(
-    before: Count, after: Count, why: str
+    before: BusyReading, after: BusyReading, why: str
 ) -> None:
-    record = make(seen=Seen(1.0, before, after, alone=True))
+    record = make(seen=CallObservation(1.0, before, after, alone=True))
     assert problems(record) == []
     assert (record.npu_proof.proof_mode, record.npu_proof.proof_ok) == ("unavailable", None)
     assert f"proof:{why}" in (record.notes or ())
@@ -194,7 +194,10 @@ def test_the_service_s_own_count_proves_where_ours_cannot() -> None:
 
 
 def test_a_counter_that_did_not_move_outweighs_what_the_service_says() -> None:
-    record = make(with_advice(busy_delta_us=900), Seen(1.0, Count(7), Count(7), alone=True))
+    record = make(
+        with_advice(busy_delta_us=900),
+        CallObservation(1.0, BusyReading(7), BusyReading(7), alone=True),
+    )
     assert record.npu_proof.proof_mode == "sysfs_busy_delta"
     assert record.npu_proof.proof_ok is False
     assert record.outcome.error_type == "npu_proof_missing"
@@ -307,7 +310,7 @@ def test_an_ill_service_is_unavailable() -> None:
 
 
 def test_an_offline_answer_is_an_expected_fallback_without_proof_or_time() -> None:
-    seen = Seen(None, MISSING, MISSING, alone=False)
+    seen = CallObservation(None, MISSING, MISSING, alone=False)
     record = make(with_advice(inference_ran=False), seen, mode="offline_fixture")
     assert problems(record) == []
     assert (record.fallback.kind, record.fallback.expected) == ("offline", True)
@@ -317,8 +320,8 @@ def test_an_offline_answer_is_an_expected_fallback_without_proof_or_time() -> No
 
 
 def test_references_are_taken_in_the_document_s_order() -> None:
-    person = LabelLine("own_001", "human_label", "log", "low", 0.8, "review:7")
-    atlas = LabelLine("own_001", "atlas_shadow", "escalate", "high")
+    person = FixtureLabel("own_001", "human_label", "log", "low", 0.8, "review:7")
+    atlas = FixtureLabel("own_001", "atlas_shadow", "escalate", "high")
     labels = {("own_001", line.source): line for line in (person, atlas)}
     bare = msgspec.structs.replace(FIXTURE, expected=None)
     assert reference_for(FIXTURE, labels).source == "fixture_expected"
@@ -348,8 +351,8 @@ def test_atlas_is_a_signal_and_no_ground_truth(
     assert record.outcome.promotion_blocker is (comparison == "missing_reference")
 
 
-counts = st.builds(Count, st.integers(0, 2**53)) | st.sampled_from(
-    [MISSING, Count(None, "counter_not_a_number")]
+counts = st.builds(BusyReading, st.integers(0, 2**53)) | st.sampled_from(
+    [MISSING, BusyReading(None, "counter_not_a_number")]
 )
 conducts = st.builds(
     Conduct,
@@ -386,13 +389,13 @@ references = st.builds(
 @settings(deadline=None, max_examples=200)
 @given(
     told=advices | silences,
-    seen=st.builds(Seen, st.floats(0, 1e6), counts, counts, st.booleans()),
+    seen=st.builds(CallObservation, st.floats(0, 1e6), counts, counts, st.booleans()),
     reference=references,
     mode=st.sampled_from(["dry_run", "shadow", "offline_fixture"]),
     npu_in_sight=st.booleans(),
 )
 def test_whatever_happens_the_record_does_not_contradict_itself(
-    told: Advice | NoAdvice, seen: Seen, reference: Given, mode: str, npu_in_sight: bool
+    told: Advice | NoAdvice, seen: CallObservation, reference: Given, mode: str, npu_in_sight: bool
 ) -> None:
     record = make(told, seen, reference=reference, mode=mode, npu_in_sight=npu_in_sight)
     assert problems(record) == []

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.exams.advisory.dry_run.rigs import serving
 
 from gatemark.core.errors import UsageError
-from gatemark.exams.advisory.dry_run.envelope import Envelope, EnvelopeRefusedError, admit
+from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
 from gatemark.exams.advisory.dry_run.payload import wire_payload
 from gatemark.exams.advisory.fixtures.fixture import builtin_fixtures
 from gatemark.exams.advisory.fixtures.lanes import LANES
@@ -299,7 +299,7 @@ def test_a_port_that_is_taken_is_a_usage_error(advisor: Advisor, address: str) -
 def test_a_request_under_way_is_finished_before_the_gateway_ends() -> None:
     asked = threading.Event()
 
-    def slow(_: Envelope) -> dict[str, Any]:
+    def slow(_: RequestEnvelope) -> dict[str, Any]:
         asked.set()
         time.sleep(0.3)
         return {"label": "log"}

@@ -14,7 +14,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.exams.overhead.targets.corpus import VOCABULARY, make_tokens
 from gatemark.exams.overhead.targets.numpy_guards import PRESETS, capped, clipped, steadied
 from gatemark.exams.overhead.targets.numpy_lm import build
-from gatemark.exams.overhead.targets.port import OverheadTarget, Seeds
+from gatemark.exams.overhead.targets.port import OverheadTarget, PassSeeds
 
 Run = Callable[..., Any]
 SMALL = "{guard: %s, windows: 60, steps: 300}"
@@ -37,7 +37,7 @@ def test_the_corpus_is_made_of_its_words_and_repeats_with_its_seed() -> None:
 
 
 def test_the_model_learns_far_more_than_how_often_words_come() -> None:
-    target = build({"windows": 60, "steps": 300}, Seeds(numpy=1))
+    target = build({"windows": 60, "steps": 300}, PassSeeds(numpy=1))
     assert isinstance(target, OverheadTarget)
     outcomes = [target.evaluate(window) for window in target.windows()]
     perplexity = math.exp(
@@ -69,7 +69,7 @@ def test_harmless_guards_pass_and_harmful_ones_fail(gatemark: Run, tmp_path: Pat
 
 
 def test_the_state_comes_back_after_the_guards_changed_it() -> None:
-    target = build({"guard": "harmful", "windows": 4, "steps": 20}, Seeds(numpy=1))
+    target = build({"guard": "harmful", "windows": 4, "steps": 20}, PassSeeds(numpy=1))
     first, kept = target.fingerprint(), target.snapshot()
     target.toggle(guarded=True)
     assert target.fingerprint() != first
@@ -95,4 +95,4 @@ def test_each_guard_does_what_it_says() -> None:
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(BadInputError, match="numpy_lm"):
-        build(options, Seeds())
+        build(options, PassSeeds())

@@ -15,7 +15,13 @@ import pytest
 from gatemark.core.errors import BadInputError, IncomparableError, UsageError
 from gatemark.exams.overhead.run import write_run
 from gatemark.exams.overhead.targets.loading import build_target
-from gatemark.exams.overhead.targets.port import Counts, Loss, OverheadTarget, Seeds, Window
+from gatemark.exams.overhead.targets.port import (
+    AccuracyCounts,
+    EvidenceWindow,
+    Loss,
+    OverheadTarget,
+    PassSeeds,
+)
 from gatemark.exams.overhead.targets.runner import (
     ORDER,
     largest_repeat_shift,
@@ -25,7 +31,7 @@ from gatemark.exams.overhead.targets.runner import (
 
 Run = Callable[..., Any]
 
-SEEDS = Seeds(python=5, numpy=6, torch=None, bootstrap=7)
+SEEDS = PassSeeds(python=5, numpy=6, torch=None, bootstrap=7)
 
 
 class Toy:
@@ -41,8 +47,8 @@ class Toy:
         self.calls: list[str] = []
         self.rows = [bytes([place]) * 4 for place in range(count)]
 
-    def windows(self) -> Sequence[Window]:
-        return [Window(row, row) for row in self.rows]
+    def windows(self) -> Sequence[EvidenceWindow]:
+        return [EvidenceWindow(row, row) for row in self.rows]
 
     def snapshot(self) -> float:
         return self.weight
@@ -58,7 +64,7 @@ class Toy:
         if guarded:
             self.weight *= 2
 
-    def evaluate(self, window: Window) -> Any:
+    def evaluate(self, window: EvidenceWindow) -> Any:
         self.calls.append("evaluate")
         return Loss(tokens=3, loss=self.weight + window.data[0])
 
@@ -113,7 +119,7 @@ def test_a_restore_that_does_not_restore_is_noticed() -> None:
 
 def test_every_pass_starts_from_the_same_random_streams() -> None:
     class Dicey(Toy):
-        def evaluate(self, window: Window) -> Loss:
+        def evaluate(self, window: EvidenceWindow) -> Loss:
             return Loss(3, 1 + random.random() + float(np.random.random()))
 
     found = run(Dicey())
@@ -122,10 +128,10 @@ def test_every_pass_starts_from_the_same_random_streams() -> None:
 
 
 def test_a_target_with_streams_of_its_own_is_told_the_seeds() -> None:
-    told: list[Seeds] = []
+    told: list[PassSeeds] = []
 
     class Own(Toy):
-        def reseed(self, seeds: Seeds) -> None:
+        def reseed(self, seeds: PassSeeds) -> None:
             told.append(seeds)
 
     run(Own())
@@ -137,7 +143,7 @@ def test_what_is_left_of_the_noise_is_told() -> None:
     class Drifting(Toy):
         evaluated = 0
 
-        def evaluate(self, window: Window) -> Loss:
+        def evaluate(self, window: EvidenceWindow) -> Loss:
             self.evaluated += 1
             return Loss(3, 1 + self.evaluated / 1000)
 
@@ -160,7 +166,7 @@ def test_names_of_windows_follow_content_place_and_plan() -> None:
 
 def test_memory_of_the_guards_is_seen() -> None:
     class Hungry(Toy):
-        def evaluate(self, window: Window) -> Loss:
+        def evaluate(self, window: EvidenceWindow) -> Loss:
             kept = bytes(4_000_000 if self.weight > 1 else 1_000_000)
             return Loss(3, 1.0 + len(kept) % 7)
 
@@ -178,7 +184,7 @@ def test_memory_of_the_guards_is_seen() -> None:
         ({"fingerprint": lambda self: {}["x"]}, "fingerprint() raised KeyError"),
         ({"toggle": lambda self, *, guarded: 1 / (not guarded)}, "toggle(guarded=True) raised"),
         ({"evaluate": lambda self, window: None}, "must give Loss for kind ppl_causal"),
-        ({"evaluate": lambda self, window: Counts(1, 2)}, "got Counts"),
+        ({"evaluate": lambda self, window: AccuracyCounts(1, 2)}, "got Counts"),
         ({"evaluate": lambda self, window: window.nothing}, "of window w000000-"),
         ({"evaluate": lambda self, window: Loss(3, None)}, "loss must be a number, got None"),
         ({"evaluate": lambda self, window: Loss(3, "2")}, "loss must be a number, got '2'"),
@@ -186,7 +192,10 @@ def test_memory_of_the_guards_is_seen() -> None:
         ({"evaluate": lambda self, window: Loss(2.5, 2)}, "tokens must be a whole number >= 0"),
         ({"evaluate": lambda self, window: Loss(-1, 2)}, "tokens must be a whole number >= 0"),
         ({"evaluate": lambda self, window: Loss(2**64, 2)}, "tokens must be a whole number >= 0"),
-        ({"kind": "accuracy", "evaluate": lambda self, window: Counts(2.7, 4)}, "correct must be"),
+        (
+            {"kind": "accuracy", "evaluate": lambda self, window: AccuracyCounts(2.7, 4)},
+            "correct must be",
+        ),
         ({"kind": "bleu"}, "kind must be one of ppl_causal, ppl_mlm, ppl_seq2seq, accuracy"),
         ({"device": None}, "device must be a text, got None"),
         ({"device": " "}, "device must be a text"),
@@ -196,7 +205,7 @@ def test_memory_of_the_guards_is_seen() -> None:
         ({"guards": None}, "guards must be a tuple of names"),
         ({"fingerprint": lambda self: " "}, "fingerprint() must give a text of 1 to 512"),
         ({"windows": lambda self: [1, 2]}, "must give Window(content=bytes, data=…), got int at 0"),
-        ({"windows": lambda self: [Window("text", 1)]}, "without content in bytes"),
+        ({"windows": lambda self: [EvidenceWindow("text", 1)]}, "without content in bytes"),
         (
             {"start_memory": lambda self: None, "peak_memory": lambda self: -1},
             "peak_memory() must be bytes as a whole number >= 0, or a reason, got -1",
@@ -213,7 +222,7 @@ def test_a_target_that_breaks_is_named_with_what_it_was_asked(broken: Any, words
 
 def test_numbers_of_numpy_become_plain_ones(tmp_path: Path) -> None:
     class Typed(Toy):
-        def evaluate(self, window: Window) -> Loss:
+        def evaluate(self, window: EvidenceWindow) -> Loss:
             loss: Any = 10**400 if window.data[0] == 1 else np.float32(2.5)
             return Loss(int(np.int64(3)) if window.data[0] else np.int64(3), loss)  # type: ignore[arg-type]
 
@@ -228,11 +237,11 @@ def test_counts_and_missing_values_are_written_as_strict_json(tmp_path: Path) ->
     class Counting(Toy):
         kind = "accuracy"
 
-        def evaluate(self, window: Window) -> Counts:
-            return Counts(correct=int(3 - self.weight), total=3)
+        def evaluate(self, window: EvidenceWindow) -> AccuracyCounts:
+            return AccuracyCounts(correct=int(3 - self.weight), total=3)
 
     class Failing(Toy):
-        def evaluate(self, window: Window) -> Loss:
+        def evaluate(self, window: EvidenceWindow) -> Loss:
             return Loss(3, math.nan if window.data[0] == 2 else 1.0)
 
     write_run(run(Counting()), tmp_path / "c")
@@ -252,12 +261,12 @@ def test_a_toy_keeps_the_port() -> None:
 # The command.
 
 OWN = """
-from gatemark.exams.overhead.targets.port import Loss, Window
+from gatemark.exams.overhead.targets.port import Loss, EvidenceWindow
 
 class Own:
     kind, device, seq_len, stride, guards = "ppl_causal", "cpu", 4, 4, ("g",)
     def __init__(self, cost): self.cost, self.on = cost, False
-    def windows(self): return [Window(bytes([i]) * 4, i) for i in range(12)]
+    def windows(self): return [EvidenceWindow(bytes([i]) * 4, i) for i in range(12)]
     def snapshot(self): return None
     def restore(self, snapshot): self.on = False
     def fingerprint(self): return "constant"

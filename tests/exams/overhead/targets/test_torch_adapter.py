@@ -15,7 +15,7 @@ torch = pytest.importorskip(
 
 from gatemark.core.errors import BadInputError, IncomparableError  # noqa: E402
 from gatemark.exams.overhead.run import write_run  # noqa: E402
-from gatemark.exams.overhead.targets.port import MemoryMeter, OverheadTarget, Reseedable, Seeds  # noqa: E402
+from gatemark.exams.overhead.targets.port import MemoryMeter, OverheadTarget, PassSeeds, Reseedable  # noqa: E402
 from gatemark.exams.overhead.targets.runner import run_arms  # noqa: E402
 from gatemark.exams.overhead.targets.torch_adapter import (  # noqa: E402
     ActivationClip,
@@ -25,7 +25,7 @@ from gatemark.exams.overhead.targets.torch_adapter import (  # noqa: E402
 )
 
 WORDS, WIDTH, LENGTH = 40, 32, 16
-SEEDS = Seeds(python=3, numpy=3, torch=3, bootstrap=3)
+SEEDS = PassSeeds(python=3, numpy=3, torch=3, bootstrap=3)
 
 
 class TinyLm(torch.nn.Module):  # type: ignore[name-defined,misc]

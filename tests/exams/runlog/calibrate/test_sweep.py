@@ -11,11 +11,11 @@ from gatemark.exams.runlog.calibrate.choice import OBJECTIVES, choose, pareto_se
 from gatemark.exams.runlog.calibrate.journey import read_sweep_config
 from gatemark.exams.runlog.calibrate.sweep import (
     Constraints,
-    Grid,
-    Policy,
+    GatePolicy,
     PolicySweep,
+    SettingsGrid,
     SweepConfig,
-    Weights,
+    TieBreakWeights,
     at_share,
     case_sweep,
     judged,
@@ -28,7 +28,7 @@ from gatemark.exams.runlog.calibrate.sweep import (
 )
 from gatemark.exams.runlog.replay.token_gate import GateSettings
 
-SMALL = Policy("policy_0000", GateSettings(4, 8, 100, 10_000))
+SMALL = GatePolicy("policy_0000", GateSettings(4, 8, 100, 10_000))
 
 
 def talk():
@@ -46,14 +46,14 @@ def test_the_shipped_grid_has_625_valid_policies_in_nested_order() -> None:
     assert config == SweepConfig()
     valid, invalid = policies(config.grid)
     assert (len(valid), invalid) == (625, [])
-    assert valid[0] == Policy("policy_0000", GateSettings(30, 80, 1000, 4000))
+    assert valid[0] == GatePolicy("policy_0000", GateSettings(30, 80, 1000, 4000))
     assert valid[1].settings.max_wait_ms == 5000
     assert valid[5].settings.silence_ms == 1500
-    assert valid[624] == Policy("policy_0624", GateSettings(70, 160, 3000, 8000))
+    assert valid[624] == GatePolicy("policy_0624", GateSettings(70, 160, 3000, 8000))
 
 
 def test_policies_that_make_no_sense_keep_their_numbers() -> None:
-    grid = Grid(
+    grid = SettingsGrid(
         min_words=(50, 75), max_words=(60, 80), silence_ms=(3000,), max_wait_ms=(2000, 4000)
     )
     valid, invalid = policies(grid)
@@ -124,7 +124,7 @@ def swept(name: str = "policy_0000", **changes) -> PolicySweep:
         "timer_rate": 0.1,
         "timer_under_min_rate": 0.1,
     }
-    return PolicySweep(policy=Policy(name, GateSettings()), **(numbers | changes))
+    return PolicySweep(policy=GatePolicy(name, GateSettings()), **(numbers | changes))
 
 
 CONFIG = SweepConfig()
@@ -205,7 +205,7 @@ def test_the_choice_is_nearest_to_the_best_of_everything() -> None:
         swept("policy_0003", ttff_p50_ms=1000.0, flushes_mean=10.0, chunk_p50=90.0),
         swept("policy_0004", ttff_p50_ms=1000.0, flushes_mean=50.0, chunk_p50=40.0),
     ]
-    found = choose(crowd, Weights())
+    found = choose(crowd, TieBreakWeights())
     assert found is not None
     assert found.method == "pareto_utopia"
     assert found.pareto == ("policy_0001", "policy_0002", "policy_0003")
@@ -220,7 +220,7 @@ def test_objectives_that_hardly_differ_are_left_out() -> None:
         swept("policy_0001", ttff_p50_ms=100.0, flushes_mean=20.0, chunk_p50=60.0),
         swept("policy_0002", ttff_p50_ms=104.9, flushes_mean=21.9, chunk_p50=62.0),
     ]
-    found = choose(crowd, Weights())
+    found = choose(crowd, TieBreakWeights())
     assert found is not None
     assert found.dropped == ("ttff", "flushes")
     assert found.chosen.policy.policy_id == "policy_0002"
@@ -228,21 +228,22 @@ def test_objectives_that_hardly_differ_are_left_out() -> None:
 
 def test_where_no_objective_differs_the_weighted_score_decides_and_then_the_order() -> None:
     alike = [swept("policy_0001"), swept("policy_0002", spam_rate=0.01)]
-    found = choose(alike, Weights())
+    found = choose(alike, TieBreakWeights())
     assert found is not None
     assert (found.method, found.chosen.policy.policy_id) == ("weighted_score", "policy_0002")
     assert found.scores == {"policy_0001": 0.0, "policy_0002": 1.0}
-    same = choose([swept("policy_0002"), swept("policy_0001")], Weights())
+    same = choose([swept("policy_0002"), swept("policy_0001")], TieBreakWeights())
     assert same is not None
     assert (same.method, same.chosen.policy.policy_id) == ("lexicographic", "policy_0001")
-    assert choose([], Weights()) is None
+    assert choose([], TieBreakWeights()) is None
 
 
 def test_ties_go_to_fewer_flushes_then_larger_pieces_then_earlier_ones() -> None:
     base = {"ttff_p50_ms": 900.0, "flushes_mean": 20.0, "chunk_p50": 60.0}
     for better in ({"flushes_mean": 19.5}, {"chunk_p50": 61.0}, {"ttff_p50_ms": 899.0}):
         found = choose(
-            [swept("policy_0001", **base), swept("policy_0002", **(base | better))], Weights()
+            [swept("policy_0001", **base), swept("policy_0002", **(base | better))],
+            TieBreakWeights(),
         )
         assert found is not None
         assert found.chosen.policy.policy_id == "policy_0002"
@@ -259,7 +260,9 @@ def test_ties_go_to_fewer_flushes_then_larger_pieces_then_earlier_ones() -> None
 def test_of_two_that_are_equally_far_from_the_best_the_order_of_ties_decides(
     winner: dict[str, float], loser: dict[str, float]
 ) -> None:
-    found = choose([swept("policy_0001", **loser), swept("policy_0002", **winner)], Weights())
+    found = choose(
+        [swept("policy_0001", **loser), swept("policy_0002", **winner)], TieBreakWeights()
+    )
     assert found is not None
     assert found.chosen.policy.policy_id == "policy_0002"
     if len(loser) == 2:
@@ -268,7 +271,7 @@ def test_of_two_that_are_equally_far_from_the_best_the_order_of_ties_decides(
 
 def test_many_survivors_are_scaled_between_percentiles() -> None:
     crowd = [swept(f"policy_{n:04d}", ttff_p50_ms=float(n), chunk_p50=60.0 + n) for n in range(100)]
-    found = choose(crowd, Weights())
+    found = choose(crowd, TieBreakWeights())
     assert found is not None
     assert (found.bounds["ttff"].low, found.bounds["ttff"].high) == (5.0, 95.0)
 

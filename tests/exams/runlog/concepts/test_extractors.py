@@ -18,8 +18,8 @@ from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
     ConceptExtractor,
+    ConceptSettings,
     Mention,
-    Settings,
     SourceChoices,
     SourceDescription,
     Stoplists,
@@ -63,24 +63,24 @@ def candidates(*scores: float) -> tuple[Candidate, ...]:
 
 
 def test_a_good_candidate_in_eleventh_place_survives_the_cut() -> None:
-    found = ranked(candidates(*[0.71] * 10, 0.99), Settings())
+    found = ranked(candidates(*[0.71] * 10, 0.99), ConceptSettings())
     assert found == ("C10", *(f"C{at:02d}" for at in range(9)))
 
 
 def test_equal_scores_are_ordered_by_id() -> None:
     given = (Candidate("b", 0.8), Candidate("a", 0.8000000001), Candidate("c", 0.9))
-    assert ranked(given, Settings()) == ("C", "A", "B")
+    assert ranked(given, ConceptSettings()) == ("C", "A", "B")
 
 
 @pytest.mark.parametrize(("score", "kept"), [(0.7, True), (0.699999, False)])
 def test_a_score_on_the_threshold_is_kept(score: float, kept: bool) -> None:
-    assert bool(ranked((Candidate("a", score),), Settings())) is kept
+    assert bool(ranked((Candidate("a", score),), ConceptSettings())) is kept
 
 
 def test_stopped_ids_are_dropped_after_the_cut() -> None:
     source = ToySource(Mention("fever", candidates(0.9, 0.8, 0.75)))
     stopped = Stoplists(cuis=frozenset({"C00"}))
-    cut = ConceptExtractor(source, Settings(max_k=2), stopped)
+    cut = ConceptExtractor(source, ConceptSettings(max_k=2), stopped)
     assert cut.concepts("fever") == {"C01"}
 
 
@@ -97,7 +97,7 @@ def test_short_and_stopped_surfaces_are_left_out() -> None:
 
 def test_surface_representation_gives_stripped_small_letters() -> None:
     source = ToySource(Mention(" Chest Pain ", ()))
-    found = ConceptExtractor(source, Settings(concept_representation="surface"))
+    found = ConceptExtractor(source, ConceptSettings(concept_representation="surface"))
     assert found.concepts("text") == {"chest pain"}
 
 
@@ -119,7 +119,7 @@ def test_the_digest_covers_settings_and_stoplists() -> None:
     source = ToySource()
     digests = {
         ConceptExtractor(source).digest,
-        ConceptExtractor(source, Settings(max_k=9)).digest,
+        ConceptExtractor(source, ConceptSettings(max_k=9)).digest,
         ConceptExtractor(source, stoplists=Stoplists(cuis=frozenset({"A"}))).digest,
     }
     assert len(digests) == 3
@@ -154,8 +154,8 @@ def test_a_word_shorter_than_a_trigram_counts_once() -> None:
     assert word_trigrams("a bc") == {" a ": 1, " bc": 1, "bc ": 1}
 
 
-def entries(*given: tuple[str, str, tuple[str, ...]]) -> list[lexicon.Entry]:
-    return [lexicon.Entry(id=name, name=word, aliases=more) for name, word, more in given]
+def entries(*given: tuple[str, str, tuple[str, ...]]) -> list[lexicon.LexiconEntry]:
+    return [lexicon.LexiconEntry(id=name, name=word, aliases=more) for name, word, more in given]
 
 
 @pytest.fixture(scope="module")
@@ -370,7 +370,7 @@ def test_any_bytes_are_a_lexicon_or_refused(data: bytes) -> None:
         found = lexicon.read_lexicon(data, "x.jsonl")
     except BadInputError:
         return
-    assert all(isinstance(entry, lexicon.Entry) for entry in found)
+    assert all(isinstance(entry, lexicon.LexiconEntry) for entry in found)
 
 
 @settings(deadline=None, max_examples=60)

@@ -9,7 +9,7 @@ from tests.exams.runlog.models import TRIGGER, Says
 
 from gatemark.exams.runlog.records.names import ctu
 from gatemark.exams.runlog.replay.buffer_agent import Analysis, BufferAgent, trigger_path
-from gatemark.exams.runlog.replay.model import EMPTY_BLOCK, ModelError, Segment, segment_block
+from gatemark.exams.runlog.replay.model import EMPTY_BLOCK, ModelError, TextSegment, segment_block
 
 CALM = TRIGGER | {"is_complete": False, "is_relevant": False, "is_novel": False}
 
@@ -44,18 +44,22 @@ def test_the_trigger_is_the_written_rule(state, complete, relevant, novel) -> No
 def test_text_is_held_until_it_is_taken() -> None:
     held = agent(lambda _: CALM)
     assert held.is_empty
-    assert not held.look(Segment("a", "one"), [], "max_words").trigger
-    held.park(Segment("b", "late"))
-    held.hold(Segment("a", "two"))
-    assert held.take() == (Segment("b", "late"), Segment("a", "one"), Segment("a", "two"))
+    assert not held.look(TextSegment("a", "one"), [], "max_words").trigger
+    held.park(TextSegment("b", "late"))
+    held.hold(TextSegment("a", "two"))
+    assert held.take() == (
+        TextSegment("b", "late"),
+        TextSegment("a", "one"),
+        TextSegment("a", "two"),
+    )
     assert held.is_empty
 
 
 def test_what_is_asked_holds_context_new_text_and_the_last_summaries() -> None:
     model = Says(lambda _: CALM)
     held = BufferAgent(model, novelty=True, history_k=2)
-    held.look(Segment("a", "first"), ["s1", "s2", "s3"], "boundary_cue")
-    look = held.look(Segment("b", "second"), [], "silence_timer")
+    held.look(TextSegment("a", "first"), ["s1", "s2", "s3"], "boundary_cue")
+    look = held.look(TextSegment("b", "second"), [], "silence_timer")
     first, second = model.asked
     assert "s1" not in first.prompt
     assert first.prompt.index("s2") < first.prompt.index("s3") < first.prompt.index("first")
@@ -70,7 +74,9 @@ def test_what_is_asked_holds_context_new_text_and_the_last_summaries() -> None:
 
 
 def test_filters_say_what_was_found() -> None:
-    look = agent(lambda _: CALM | {"is_relevant": True}).look(Segment("a", "x"), [], "max_words")
+    look = agent(lambda _: CALM | {"is_relevant": True}).look(
+        TextSegment("a", "x"), [], "max_words"
+    )
     found = look.filters()
     assert (found.completeness_passed, found.value_passed, found.novelty_passed) == (
         False,
@@ -82,7 +88,9 @@ def test_filters_say_what_was_found() -> None:
 def test_without_novelty_it_is_not_asked_for_and_stays_null() -> None:
     calm = {k: v for k, v in TRIGGER.items() if k != "is_novel"}
     model = Says(lambda _: calm)
-    look = BufferAgent(model, novelty=False, history_k=3).look(Segment("a", "x"), [], "max_words")
+    look = BufferAgent(model, novelty=False, history_k=3).look(
+        TextSegment("a", "x"), [], "max_words"
+    )
     assert look.trigger
     assert look.filters().novelty_passed is None
     assert "is_novel" not in model.asked[0].system
@@ -109,7 +117,7 @@ def fails(_):
     ],
 )
 def test_a_model_that_fails_triggers_nothing(answer, failure, unanswered) -> None:
-    look = agent(answer).look(Segment("a", "x"), [], "max_words")
+    look = agent(answer).look(TextSegment("a", "x"), [], "max_words")
     assert (look.trigger, look.analysis, look.filters()) == (False, None, UNSET)
     assert failure in look.failure
     assert look.unanswered is unanswered
@@ -118,10 +126,15 @@ def test_a_model_that_fails_triggers_nothing(answer, failure, unanswered) -> Non
 
 def test_a_fence_around_the_answer_is_taken_off() -> None:
     fenced = f"```json\n{json.dumps(TRIGGER)}\n```"
-    assert agent(lambda _: fenced).look(Segment("a", "x"), [], "max_words").trigger
+    assert agent(lambda _: fenced).look(TextSegment("a", "x"), [], "max_words").trigger
 
 
 def test_segments_of_one_agent_stand_under_one_name() -> None:
     assert segment_block(()) == EMPTY_BLOCK
-    segments = [Segment("a", "x"), Segment("a", "y"), Segment("b", "z"), Segment("a", "w")]
+    segments = [
+        TextSegment("a", "x"),
+        TextSegment("a", "y"),
+        TextSegment("b", "z"),
+        TextSegment("a", "w"),
+    ]
     assert segment_block(segments) == "a:\nx y\nb:\nz\na:\nw"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gatemark.exams.runlog.records.run import SUMMARY_LIMITS
 from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
-from gatemark.exams.runlog.replay.model import Question, Segment
+from gatemark.exams.runlog.replay.model import ModelQuestion, TextSegment
 from gatemark.exams.runlog.replay.rules_model import NOTHING, RulesModel, virtual_ms
 from gatemark.exams.runlog.replay.summarizer import Summarizer
 
@@ -15,12 +15,12 @@ MODEL = RulesModel()
 
 
 def analysis(text: str, context: tuple[str, ...] = (), history: tuple[str, ...] = ()):
-    question = Question(
+    question = ModelQuestion(
         task="buffer",
         system="",
         prompt="p",
-        new=(Segment("a", text),),
-        context=tuple(Segment("a", part) for part in context),
+        new=(TextSegment("a", text),),
+        context=tuple(TextSegment("a", part) for part in context),
         history=history,
     )
     return json.loads(MODEL.ask(question).text)
@@ -58,7 +58,7 @@ def test_text_that_shares_no_words_with_what_is_held_shifts_the_topic() -> None:
 
 def test_latency_is_a_stated_function_of_size() -> None:
     reply = MODEL.ask(
-        Question(task="buffer", system="", prompt="p" * 4000, new=(Segment("a", "x"),))
+        ModelQuestion(task="buffer", system="", prompt="p" * 4000, new=(TextSegment("a", "x"),))
     )
     assert (
         reply.latency_ms
@@ -77,7 +77,7 @@ def test_latency_is_a_stated_function_of_size() -> None:
 )
 @settings(deadline=None, max_examples=100)
 def test_rules_answer_every_text_within_limits(texts: list[str]) -> None:
-    segments = tuple(Segment(f"agent{i % 2}", text) for i, text in enumerate(texts))
+    segments = tuple(TextSegment(f"agent{i % 2}", text) for i, text in enumerate(texts))
     summary = Summarizer(MODEL).summarize(segments, [], None)
     assert summary.schema_ok
     assert all(len(text) <= SUMMARY_LIMITS[field] for field, text in summary.fields.items())
@@ -89,6 +89,6 @@ def test_rules_answer_every_text_within_limits(texts: list[str]) -> None:
 
 
 def test_what_has_nothing_to_say_says_so() -> None:
-    summary = Summarizer(MODEL).summarize((Segment("a", "Hm."),), [], None)
+    summary = Summarizer(MODEL).summarize((TextSegment("a", "Hm."),), [], None)
     assert summary.fields["key_findings"] == NOTHING
     assert summary.fields["status_action"] == "Hm."

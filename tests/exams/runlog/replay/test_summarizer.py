@@ -9,10 +9,10 @@ from tests.exams.runlog.models import FIELDS, Says
 
 from gatemark.exams.runlog.records.names import ctu, text_hash
 from gatemark.exams.runlog.records.run import SEMANTIC_FIELDS, SUMMARY_LIMITS
-from gatemark.exams.runlog.replay.model import ModelError, Question, Segment, segment_block
+from gatemark.exams.runlog.replay.model import ModelError, ModelQuestion, TextSegment, segment_block
 from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary, cut_text
 
-SEGMENTS = (Segment("a", "Fever."),)
+SEGMENTS = (TextSegment("a", "Fever."),)
 LONG = "word " * 60
 
 
@@ -41,7 +41,7 @@ def test_the_prompt_shows_earlier_summaries_the_latest_and_the_new_text_in_order
 
 
 def test_a_field_that_is_too_long_is_asked_for_once_more() -> None:
-    def answer(question: Question):
+    def answer(question: ModelQuestion):
         return FIELDS | {"key_findings": "short" if question.task == "rewrite" else LONG}
 
     summary, model = summarize(answer)
@@ -56,7 +56,7 @@ def test_a_field_that_is_too_long_is_asked_for_once_more() -> None:
     "rewrite", [FIELDS | {"key_findings": LONG}, "no", FIELDS | {"extra": 1}, ModelError("gone")]
 )
 def test_what_is_still_too_long_is_cut_and_put_on_record(rewrite) -> None:
-    def answer(question: Question):
+    def answer(question: ModelQuestion):
         if question.task == "summary":
             return FIELDS | {"key_findings": LONG}
         if isinstance(rewrite, ModelError):

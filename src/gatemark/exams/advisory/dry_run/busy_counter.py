@@ -11,7 +11,7 @@ MAX_COUNTER_BYTES: Final = 64
 MAX_COUNT: Final = 2**63 - 1
 
 
-class Count(NamedTuple):
+class BusyReading(NamedTuple):
     """A reading, or the code of why there is none."""
 
     value_us: int | None
@@ -25,27 +25,27 @@ class Delta(NamedTuple):
     problem: str | None = None
 
 
-def read_counter(path: Path) -> Count:
+def read_counter(path: Path) -> BusyReading:
     """The counter as it stands; whatever is wrong with the file becomes a code."""
     try:
         # A pipe without a writer would keep the harness waiting for ever.
         with open(path, "rb", opener=_without_waiting) as stream:
             data = stream.read(MAX_COUNTER_BYTES + 1) or b""
     except FileNotFoundError:
-        return Count(None, "counter_missing")
+        return BusyReading(None, "counter_missing")
     except OSError:
-        return Count(None, "counter_unreadable")
+        return BusyReading(None, "counter_unreadable")
     text = data.strip()
     if len(data) > MAX_COUNTER_BYTES or not text.isdigit() or int(text) > MAX_COUNT:
-        return Count(None, "counter_not_a_number")
-    return Count(int(text))
+        return BusyReading(None, "counter_not_a_number")
+    return BusyReading(int(text))
 
 
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def busy_delta(before: Count, after: Count) -> Delta:
+def busy_delta(before: BusyReading, after: BusyReading) -> Delta:
     """What two readings say; a counter that went backwards says nothing."""
     problem = before.problem or after.problem
     if before.value_us is None or after.value_us is None:

@@ -12,18 +12,18 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.exams.advisory.decision import Decision, Mode
-from gatemark.exams.advisory.dry_run.busy_counter import Count, read_counter
-from gatemark.exams.advisory.dry_run.envelope import PROTOCOL, Envelope
+from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
+from gatemark.exams.advisory.dry_run.busy_counter import BusyReading, read_counter
+from gatemark.exams.advisory.dry_run.envelope import PROTOCOL, RequestEnvelope
 from gatemark.exams.advisory.dry_run.payload import wire_payload
-from gatemark.exams.advisory.dry_run.question import Asked, Seen, Setting
+from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health, read_reply
 from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, CallPart, Reply, Target
-from gatemark.targets.runner import Outcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, Progress, run_calls
 
 REASON_OF_ERROR: Final = {
     "timeout": "timeout",
@@ -33,15 +33,15 @@ REASON_OF_ERROR: Final = {
     "unreachable": "service_unreachable",
     "refused": "service_refused",
 }
-NOT_READ: Final = Count(None, "counter_not_read")
+NOT_READ: Final = BusyReading(None, "counter_not_read")
 
 
-class Question(msgspec.Struct, frozen=True):
+class CallQuestion(msgspec.Struct, frozen=True):
     """What is to be asked under which id; a health probe has no fixture."""
 
     decision_id: str
     input_class: str
-    setting: Setting
+    setting: LaneSetting
     reference: Given
     fixture: Fixture | None = None
 
@@ -61,7 +61,7 @@ class ObservedTarget:
     def __init__(
         self,
         target: Target,
-        questions: Mapping[str, Question],
+        questions: Mapping[str, CallQuestion],
         *,
         counter: Path,
         alone: bool,
@@ -72,7 +72,7 @@ class ObservedTarget:
         self._counter = counter
         self._alone = alone
         self._now = now
-        self.seen: dict[str, tuple[datetime, Seen]] = {}
+        self.seen: dict[str, tuple[datetime, CallObservation]] = {}
 
     async def call(self, call: Call) -> Reply:
         question = self._questions[call.id]
@@ -85,7 +85,7 @@ class ObservedTarget:
         finally:
             total_ms = (time.perf_counter() - started) * 1000
             after = read_counter(self._counter)
-            self.seen[call.id] = (at, Seen(total_ms, before, after, self._alone))
+            self.seen[call.id] = (at, CallObservation(total_ms, before, after, self._alone))
 
     async def close(self) -> None:
         await self._target.close()
@@ -94,10 +94,10 @@ class ObservedTarget:
         return self._target.identity()
 
 
-def _envelope(question: Question) -> Envelope:
+def _envelope(question: CallQuestion) -> RequestEnvelope:
     """The id is the record's: a fixture's name would tell the service which case it is."""
     mode: Mode = question.setting.mode
-    return Envelope(
+    return RequestEnvelope(
         protocol=PROTOCOL,
         operation="advise" if question.fixture is not None else "health",
         request_id=question.decision_id,
@@ -109,13 +109,13 @@ def _envelope(question: Question) -> Envelope:
 
 async def ask_service(
     target: Target,
-    questions: Sequence[Question],
+    questions: Sequence[CallQuestion],
     options: RunOptions,
     *,
     counter: Path,
     now: Callable[[], datetime],
     on_progress: Callable[[Progress], None] | None = None,
-) -> list[Decision]:
+) -> list[AdvisoryDecision]:
     """Ask every question once and record every answer, or the reason for none, in their order."""
     by_id = {question.decision_id: question for question in questions}
     observed = ObservedTarget(
@@ -132,7 +132,7 @@ async def ask_service(
         on_progress=on_progress,
     )
     told = {outcome.id: outcome for outcome in outcomes}
-    unseen = (now(), Seen(None, NOT_READ, NOT_READ, alone=False))
+    unseen = (now(), CallObservation(None, NOT_READ, NOT_READ, alone=False))
     records = []
     for name, question in by_id.items():
         at, seen = observed.seen.get(name, unseen)
@@ -140,7 +140,7 @@ async def ask_service(
     return records
 
 
-def _told(question: Question, outcome: Outcome) -> Advice | NoAdvice:
+def _told(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvice:
     """An answer reduced to what may be recorded; an error's own words may hold a payload."""
     if outcome.reply is None:
         kind = outcome.error.kind if outcome.error is not None else "missing"
@@ -150,9 +150,11 @@ def _told(question: Question, outcome: Outcome) -> Advice | NoAdvice:
     return read_reply(outcome.reply.output, question.payload, question.setting.taxonomy)
 
 
-def record(question: Question, told: Advice | NoAdvice, at: datetime, seen: Seen) -> Decision:
+def record(
+    question: CallQuestion, told: Advice | NoAdvice, at: datetime, seen: CallObservation
+) -> AdvisoryDecision:
     """The record of one question."""
-    asked = Asked(
+    asked = DryRunQuestion(
         decision_id=question.decision_id,
         at=at,
         input_class=question.input_class,

@@ -33,7 +33,7 @@ WANTED_FLAGS: Final[dict[str, bool]] = msgspec.structs.asdict(CLOSED_FLAGS)
 NOT_ADVICE: Final = frozenset({"advisory_only"})
 
 
-class Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RequestEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One request to a service."""
 
     protocol: Literal["gatemark.advisory/1"]
@@ -114,7 +114,7 @@ def _flags_for(actions: Any) -> frozenset[str]:
     )
 
 
-def admit(value: Any) -> Envelope:
+def admit(value: Any) -> RequestEnvelope:
     """The envelope, or the reason why it is turned away."""
     if _is_deep(value):
         raise EnvelopeRefusedError("malformed", f"envelope is nested deeper than {MAX_DEPTH}")
@@ -125,7 +125,7 @@ def admit(value: Any) -> Envelope:
             f"envelope asks for authority that no advisory service has: {', '.join(sorted(flags))}",
         )
     try:
-        return msgspec.convert(value, Envelope)
+        return msgspec.convert(value, RequestEnvelope)
     except msgspec.ValidationError as error:
         raise EnvelopeRefusedError("malformed", f"envelope is malformed: {error}") from error
 

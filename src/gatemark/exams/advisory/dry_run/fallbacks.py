@@ -6,17 +6,17 @@ from typing import Final
 
 from gatemark.exams.advisory.decision import Fallback, FallbackKind, NpuProof
 from gatemark.exams.advisory.dry_run.npu_proof import ran_on_cpu
-from gatemark.exams.advisory.dry_run.question import Asked, Setting
+from gatemark.exams.advisory.dry_run.question import DryRunQuestion, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, NoAdvice
 
 ABSENT_NPU: Final = frozenset({"npu_absent", "cpu_requested"})
 
 
 def fallback_of(
-    asked: Asked,
+    asked: DryRunQuestion,
     told: Advice | NoAdvice,
     proof: tuple[NpuProof, str],
-    setting: Setting,
+    setting: LaneSetting,
 ) -> Fallback:
     """What answered in the NPU's place, by the service's own word or by what is plain to see."""
     kind, reason = _fallback_kind(told, proof, setting)
@@ -36,7 +36,7 @@ def fallback_of(
 
 
 def _fallback_kind(
-    told: Advice | NoAdvice, proof: tuple[NpuProof, str], setting: Setting
+    told: Advice | NoAdvice, proof: tuple[NpuProof, str], setting: LaneSetting
 ) -> tuple[FallbackKind | None, str | None]:
     if isinstance(told, NoAdvice):
         if told.reason == HEALTHY:

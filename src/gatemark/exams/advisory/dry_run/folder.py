@@ -12,7 +12,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.readable_json import json_file
-from gatemark.exams.advisory.decision import Decision, Mode
+from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
 from gatemark.exams.advisory.policy_file import read_history
 
 CARD: Final = "dry-run.card"
@@ -74,7 +74,7 @@ def refuse_other_runs(folder: Path, card: RunCard) -> None:
         )
 
 
-def encode_decisions(decisions: Sequence[Decision]) -> bytes:
+def encode_decisions(decisions: Sequence[AdvisoryDecision]) -> bytes:
     """The file of one run: one line per record."""
     return b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions)
 

@@ -44,7 +44,7 @@ BLOCKED: Final = "blocked"
 WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
 
 
-class Judged(msgspec.Struct, frozen=True):
+class DryRunOutcome(msgspec.Struct, frozen=True):
     """What a dry run came to."""
 
     outcome: Outcome
@@ -58,7 +58,7 @@ def dry_run(
     *,
     random_bytes: RandomBytes,
     on_progress: OnProgress | None = None,
-) -> Judged:
+) -> DryRunOutcome:
     """Ask, record, judge and write; the folder holds everything afterwards."""
     policy = None if choices.policy is None else read_advisory_policy(choices.policy)
     # A recording that is played again was not executed again: it says nothing about stability.
@@ -78,7 +78,7 @@ def dry_run(
     summary = overall(summaries, _caveats(asked))
     write_front(out, files[asked.runs[-1].run_id])
     write_summaries(str(out), summary)
-    return Judged(summary["verdict"], summary)
+    return DryRunOutcome(summary["verdict"], summary)
 
 
 def _judged(

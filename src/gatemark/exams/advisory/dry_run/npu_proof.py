@@ -6,14 +6,16 @@ from typing import Final
 
 from gatemark.exams.advisory.decision import NpuProof
 from gatemark.exams.advisory.dry_run.busy_counter import busy_delta
-from gatemark.exams.advisory.dry_run.question import Seen, Setting
+from gatemark.exams.advisory.dry_run.question import CallObservation, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import Advice
 
 PUBLIC_COUNTERS: Final = "/sys/"
 """Only a counter of the kernel's own may be named in a record."""
 
 
-def proof_of(advice: Advice | None, seen: Seen, setting: Setting) -> tuple[NpuProof, str]:
+def proof_of(
+    advice: Advice | None, seen: CallObservation, setting: LaneSetting
+) -> tuple[NpuProof, str]:
     """What the busy counter proves, and in a word why not when it proves nothing."""
     if setting.mode == "health_only":
         return NpuProof(proof_mode="health_only", inference_ran=False, proof_ok=None), "health_only"

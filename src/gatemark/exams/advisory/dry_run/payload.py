@@ -18,7 +18,7 @@ MAX_TOKENS: Final = 4096
 _INNER_KEYS: Final = frozenset({"operation", "text", "max_tokens", "authority", "actions"})
 
 
-class Ruling(NamedTuple):
+class PayloadRuling(NamedTuple):
     """What a rule says about an input, before and instead of any model."""
 
     label: str
@@ -49,16 +49,16 @@ def row_of(input_class: str, payload: Any) -> Row:
     return audio_features(read_wav(data))
 
 
-def settled_by_rule(input_class: str, payload: Any) -> Ruling | None:
+def settled_by_rule(input_class: str, payload: Any) -> PayloadRuling | None:
     """Inputs that no model gets to see: private roots, broken envelopes, grabs for authority."""
     if input_class == DOCUMENTS and isinstance(payload, dict):
         if payload.get("root_class") == "private":
-            return Ruling("skip_private_root", "low", "private_root", "private_root_blocked")
+            return PayloadRuling("skip_private_root", "low", "private_root", "private_root_blocked")
     elif input_class == ENVELOPES:
         if asks_authority(payload):
-            return Ruling("escalate", "high", "authority_requested")
+            return PayloadRuling("escalate", "high", "authority_requested")
         if not _is_whole(payload):
-            return Ruling("suppress", "low", "malformed_envelope")
+            return PayloadRuling("suppress", "low", "malformed_envelope")
     return None
 
 

@@ -8,12 +8,12 @@ import msgspec
 
 from gatemark.exams.advisory.categories import Taxonomy
 from gatemark.exams.advisory.decision import FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.busy_counter import Count
+from gatemark.exams.advisory.dry_run.busy_counter import BusyReading
 from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
 
 
-class Setting(msgspec.Struct, frozen=True):
+class LaneSetting(msgspec.Struct, frozen=True):
     """What is the same for every record of a lane in a run.
 
     ``expected_fallbacks`` are those the user announced; ``npu_in_sight`` says whether this machine
@@ -32,7 +32,7 @@ class Setting(msgspec.Struct, frozen=True):
     expected_fallbacks: frozenset[FallbackKind] = frozenset()
 
 
-class Seen(msgspec.Struct, frozen=True):
+class CallObservation(msgspec.Struct, frozen=True):
     """What the harness measured around one call.
 
     ``total_ms`` is None when nothing was called. ``alone`` is false when other calls were under
@@ -40,12 +40,12 @@ class Seen(msgspec.Struct, frozen=True):
     """
 
     total_ms: float | None
-    before: Count
-    after: Count
+    before: BusyReading
+    after: BusyReading
     alone: bool
 
 
-class Asked(msgspec.Struct, frozen=True):
+class DryRunQuestion(msgspec.Struct, frozen=True):
     """One question: its id, its moment, its input, what it is compared with.
 
     A health probe has no fixture.

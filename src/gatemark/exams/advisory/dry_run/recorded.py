@@ -12,7 +12,7 @@ from gatemark.evidence.dataset import json_rows
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.advisory.categories import Taxonomy
-from gatemark.exams.advisory.decision import Decision
+from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.decision_rules import privacy_breaches, side_effect_breaches
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply
 from gatemark.exams.advisory.fixtures.references import TaxonomyOf
@@ -37,7 +37,7 @@ def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
             problems.append(f"{place}: must be an object")
             continue
         try:
-            decision = msgspec.convert(value, Decision)
+            decision = msgspec.convert(value, AdvisoryDecision)
         except msgspec.ValidationError:
             problems.append(f"{place}: is not an advisory decision record")
             continue
@@ -66,7 +66,7 @@ def _worse(left: Conduct, right: Conduct) -> Conduct:
     )
 
 
-def _advice(decision: Decision, taxonomy: Taxonomy) -> Advice | NoAdvice:
+def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice:
     """The recommendation as if it were told now; bad conduct stays with it."""
     flags = msgspec.structs.asdict(decision.authority_flags)
     said = {

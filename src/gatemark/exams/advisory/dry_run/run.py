@@ -17,12 +17,12 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.evidence.plugins import suites
 from gatemark.exams.advisory.categories import Taxonomy, lane_name
-from gatemark.exams.advisory.decision import Decision, FallbackKind, Mode
+from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER
-from gatemark.exams.advisory.dry_run.calls import NOT_READ, Question, ask_service, record
+from gatemark.exams.advisory.dry_run.calls import NOT_READ, CallQuestion, ask_service, record
 from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
 from gatemark.exams.advisory.dry_run.ids import RandomBytes, new_ulid
-from gatemark.exams.advisory.dry_run.question import Seen, Setting
+from gatemark.exams.advisory.dry_run.question import CallObservation, LaneSetting
 from gatemark.exams.advisory.dry_run.recorded import NO_ANSWER, Recording, read_recording
 from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice
 from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpec, parse_services
@@ -68,7 +68,7 @@ class DryRun(msgspec.Struct, frozen=True):
     """The records of one run, in the order of the fixtures."""
 
     run_id: str
-    decisions: tuple[Decision, ...]
+    decisions: tuple[AdvisoryDecision, ...]
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -178,14 +178,14 @@ class _Teller:
 
 def _questions(
     workspace: Workspace, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
-) -> tuple[str, list[Question]]:
+) -> tuple[str, list[CallQuestion]]:
     """A fresh run id, and a question per fixture of a served lane, or per lane for health."""
     run_id = new_ulid(workspace.clock(), random_bytes)
     npu_in_sight = Path(choices.busy_counter).exists()
     settings = {}
     for lane, spec in plan.services.items():
         name = lane_name(lane, service_name(lane))
-        settings[lane] = Setting(
+        settings[lane] = LaneSetting(
             run_id=run_id,
             fixture_set=plan.fixtures.name,
             service=service_name(lane),
@@ -203,10 +203,10 @@ def _questions(
 
     if choices.mode == "health_only":
         return run_id, [
-            Question(fresh(), lane, setting, NOTHING) for lane, setting in settings.items()
+            CallQuestion(fresh(), lane, setting, NOTHING) for lane, setting in settings.items()
         ]
     return run_id, [
-        Question(
+        CallQuestion(
             fresh(),
             fixture.input_class,
             settings[fixture.input_class],
@@ -223,15 +223,15 @@ async def _one_run(
     choices: AdvisoryChoices,
     plan: _Plan,
     targets: Mapping[str, Target],
-    work: tuple[Sequence[Question], _Teller],
-) -> tuple[Decision, ...]:
+    work: tuple[Sequence[CallQuestion], _Teller],
+) -> tuple[AdvisoryDecision, ...]:
     questions, told = work
     options = RunOptions(
         concurrency=choices.jobs,
         timeout_s=choices.timeout_s,
         max_reply_bytes=MAX_REPLY_BYTES,
     )
-    found: dict[str, Decision] = {}
+    found: dict[str, AdvisoryDecision] = {}
     for spelled, spec in {spec.spelled: spec for spec in plan.services.values()}.items():
         own = [q for q in questions if plan.services[q.input_class].spelled == spelled]
         if spec.recording is not None:
@@ -251,11 +251,11 @@ async def _one_run(
 
 
 def _from_recording(
-    recording: Recording, questions: Sequence[Question], at: datetime
-) -> list[Decision]:
+    recording: Recording, questions: Sequence[CallQuestion], at: datetime
+) -> list[AdvisoryDecision]:
     """Earlier recommendations under new ids; nothing is called and so nothing is timed."""
-    seen = Seen(None, NOT_READ, NOT_READ, alone=False)
-    answers: list[Decision] = []
+    seen = CallObservation(None, NOT_READ, NOT_READ, alone=False)
+    answers: list[AdvisoryDecision] = []
     for question in questions:
         name = question.fixture.fixture_id if question.fixture is not None else ""
         told: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)

@@ -9,7 +9,7 @@ import msgspec
 from gatemark.exams.advisory.categories import (
     DEFAULT_BUCKET_RULE,
     Category,
-    Compared,
+    CategoryKey,
     bucket_of,
     category_of,
     is_applicable,
@@ -21,24 +21,24 @@ from gatemark.exams.advisory.decision import (
     SCHEMA_NAME,
     Action,
     ActualAction,
+    AdvisoryDecision,
     AuthorityFlags,
-    Confidence,
-    Decision,
+    ComparisonOutcome,
     ErrorType,
     Fallback,
+    InputSource,
     Latency,
     NpuProof,
-    Outcome,
     Privacy,
     Recommendation,
     Reference,
     Service,
-    Source,
     SourceKind,
+    StatedConfidence,
 )
 from gatemark.exams.advisory.dry_run.fallbacks import fallback_of
 from gatemark.exams.advisory.dry_run.npu_proof import proof_of
-from gatemark.exams.advisory.dry_run.question import Asked, Seen, Setting
+from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice
 from gatemark.exams.advisory.fixtures.references import Given
 
@@ -51,7 +51,9 @@ _KIND_OF_REFERENCE: Final[dict[str, SourceKind]] = {
 }
 
 
-def record_of(asked: Asked, told: Advice | NoAdvice, seen: Seen, setting: Setting) -> Decision:
+def record_of(
+    asked: DryRunQuestion, told: Advice | NoAdvice, seen: CallObservation, setting: LaneSetting
+) -> AdvisoryDecision:
     """The record of one question. Whatever went wrong, there is one."""
     advice = told if isinstance(told, Advice) else None
     proof, proof_note = proof_of(advice, seen, setting)
@@ -60,7 +62,7 @@ def record_of(asked: Asked, told: Advice | NoAdvice, seen: Seen, setting: Settin
     label = advice.label if advice else "unknown"
     severity = advice.severity if advice else "none"
     source = _source(asked, setting)
-    parts = Compared(
+    parts = CategoryKey(
         label=label,
         severity=severity,
         bucket=bucket_of(score),
@@ -71,7 +73,7 @@ def record_of(asked: Asked, told: Advice | NoAdvice, seen: Seen, setting: Settin
     )
     lesser = _lesser_error(fallback, proof, too_slow=_is_slow(seen, setting))
     outcome = _outcome(category_of(parts, setting.taxonomy), told.conduct, lesser)
-    return Decision(
+    return AdvisoryDecision(
         schema_version=SCHEMA_NAME,
         decision_id=asked.decision_id,
         timestamp=f"{asked.at:%Y-%m-%dT%H:%M:%S}.{asked.at.microsecond // 1000:03d}Z",
@@ -84,7 +86,7 @@ def record_of(asked: Asked, told: Advice | NoAdvice, seen: Seen, setting: Settin
         ),
         input_class=asked.input_class,
         recommendation=_recommendation(advice, told),
-        confidence=Confidence(
+        confidence=StatedConfidence(
             bucket=parts.bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
         ),
         authority_flags=_flags(told),
@@ -112,13 +114,13 @@ def record_of(asked: Asked, told: Advice | NoAdvice, seen: Seen, setting: Settin
     )
 
 
-def _source(asked: Asked, setting: Setting) -> Source:
+def _source(asked: DryRunQuestion, setting: LaneSetting) -> InputSource:
     fixture = asked.fixture
     if fixture is None:
-        return Source(
+        return InputSource(
             kind="service_health_probe", privacy_class="non_private", artifact_ref=setting.run_id
         )
-    return Source(
+    return InputSource(
         kind=_KIND_OF_REFERENCE.get(asked.reference.source, "fixture"),
         privacy_class=fixture.privacy_class,
         fixture_id=fixture.fixture_id,
@@ -175,7 +177,7 @@ def _action(told: Advice | NoAdvice) -> ActualAction:
     )
 
 
-def _actions(outcome: Outcome) -> tuple[Action, ...]:
+def _actions(outcome: ComparisonOutcome) -> tuple[Action, ...]:
     review: tuple[Action, ...] = ("recommend_human_review",)
     return (*DEFAULT_ACTIONS, *(review if outcome.human_review_required else ()))
 
@@ -191,7 +193,7 @@ def _reference(given: Given) -> Reference:
     )
 
 
-def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> Outcome:
+def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> ComparisonOutcome:
     """One error type has room; what endangers people comes before what is merely wrong."""
     comparison, error = outcome_of(category)
     if conduct.requested or conduct.acted:
@@ -201,7 +203,7 @@ def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> 
     elif error is None:
         error = lesser
     fine = category in ("agree", "not_applicable") and error is None
-    return Outcome(
+    return ComparisonOutcome(
         comparison=comparison,
         error_type=error,
         human_review_required=not fine,
@@ -209,7 +211,7 @@ def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> 
     )
 
 
-def _is_slow(seen: Seen, setting: Setting) -> bool:
+def _is_slow(seen: CallObservation, setting: LaneSetting) -> bool:
     if seen.total_ms is None or setting.slo_ms is None:
         return False
     return seen.total_ms > setting.slo_ms
@@ -223,12 +225,14 @@ def _lesser_error(fallback: Fallback, proof: NpuProof, *, too_slow: bool) -> Err
     return "latency_slo_miss" if too_slow else None
 
 
-def _can_be(told_ms: float | None, seen: Seen) -> bool:
+def _can_be(told_ms: float | None, seen: CallObservation) -> bool:
     """Whether a time that the service tells fits into the time that the whole call took."""
     return told_ms is None or seen.total_ms is None or told_ms <= seen.total_ms
 
 
-def _notes(asked: Asked, told: Advice | NoAdvice, proof_note: str, seen: Seen) -> tuple[str, ...]:
+def _notes(
+    asked: DryRunQuestion, told: Advice | NoAdvice, proof_note: str, seen: CallObservation
+) -> tuple[str, ...]:
     """Short codes that have no field of their own."""
     found = []
     if asked.fixture is not None:

@@ -14,10 +14,10 @@ from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER, busy_d
 from gatemark.exams.advisory.dry_run.envelope import (
     PROTOCOL,
     WANTED_FLAGS,
-    Envelope,
     EnvelopeRefusedError,
+    RequestEnvelope,
 )
-from gatemark.exams.advisory.dry_run.payload import Ruling, row_of, settled_by_rule
+from gatemark.exams.advisory.dry_run.payload import PayloadRuling, row_of, settled_by_rule
 from gatemark.exams.advisory.gateway.models import DeviceChoice, LaneModel, load_cards
 
 MAX_EVIDENCE_REFS: Final = 8
@@ -51,7 +51,7 @@ class Advisor:
             },
         }
 
-    def advise(self, envelope: Envelope) -> dict[str, Any]:
+    def advise(self, envelope: RequestEnvelope) -> dict[str, Any]:
         """A recommendation for one input; refuses lanes it does not have and inputs it cannot read.
 
         Nothing of the payload is in the reply but the names of its fields.
@@ -71,7 +71,7 @@ class Advisor:
             said |= {"authority": WANTED_FLAGS, "actions": sorted(ALLOWED_ACTIONS)}
         return {**said, "service_ms": (time.perf_counter() - started) * 1000}
 
-    def _ruled(self, lane: LaneModel, ruling: Ruling) -> dict[str, Any]:
+    def _ruled(self, lane: LaneModel, ruling: PayloadRuling) -> dict[str, Any]:
         fallback = None
         if ruling.fallback is not None:
             fallback = {"kind": ruling.fallback, "reason": ruling.reason}
@@ -85,7 +85,7 @@ class Advisor:
             "fallback": fallback,
         }
 
-    def _inferred(self, lane: LaneModel, envelope: Envelope) -> dict[str, Any]:
+    def _inferred(self, lane: LaneModel, envelope: RequestEnvelope) -> dict[str, Any]:
         try:
             row = row_of(envelope.input_class, envelope.payload)
         except BadInputError as error:

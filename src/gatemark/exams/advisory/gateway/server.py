@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.exams.advisory.dry_run.envelope import Envelope, EnvelopeRefusedError, admit
+from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
 
 LOOPBACK: Final = "127.0.0.1"
 LOOPBACK_NAMES: Final = frozenset({LOOPBACK, "localhost", "[::1]"})
@@ -35,7 +35,7 @@ STATUS_OF_CODE: Final = {
     "malformed": HTTPStatus.BAD_REQUEST,
 }
 
-Advise = Callable[[Envelope], dict[str, Any]]
+Advise = Callable[[RequestEnvelope], dict[str, Any]]
 Health = Callable[[], dict[str, Any]]
 
 

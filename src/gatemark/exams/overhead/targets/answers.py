@@ -7,7 +7,13 @@ from numbers import Integral, Real
 from typing import Any, Final, get_args
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.overhead.targets.port import MAX_COUNT, Counts, Loss, MetricKind, OverheadTarget
+from gatemark.exams.overhead.targets.port import (
+    MAX_COUNT,
+    AccuracyCounts,
+    Loss,
+    MetricKind,
+    OverheadTarget,
+)
 
 MAX_TEXT: Final = 512
 
@@ -25,20 +31,20 @@ def check_facts(target: OverheadTarget) -> None:
     _must(is_list, "guards", "a tuple of names", guards)
 
 
-def checked_outcome(kind: str, outcome: Any, place: str) -> Loss | Counts:
+def checked_outcome(kind: str, outcome: Any, place: str) -> Loss | AccuracyCounts:
     """An outcome of the right type in plain numbers; ``place`` is its window and arm."""
-    wanted = Counts if kind == "accuracy" else Loss
+    wanted = AccuracyCounts if kind == "accuracy" else Loss
     if not isinstance(outcome, wanted):
         raise BadInputError(
             f"overhead target: evaluate() of window {place} must give {wanted.__name__} for kind "
             f"{kind}, got {type(outcome).__name__}"
         )
     subject = f"evaluate() of window {place}: "
-    if isinstance(outcome, Counts):
+    if isinstance(outcome, AccuracyCounts):
         for name in ("correct", "total"):
             value = getattr(outcome, name)
             _must(_is_count(value), subject + name, "a whole number >= 0", value)
-        return Counts(correct=int(outcome.correct), total=int(outcome.total))
+        return AccuracyCounts(correct=int(outcome.correct), total=int(outcome.total))
     tokens, loss = outcome.tokens, outcome.loss
     _must(_is_count(tokens), subject + "tokens", "a whole number >= 0", tokens)
     _must(_is_number(loss, Real), subject + "loss", "a number", loss)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.overhead.targets.foreign_code import TargetCode
-from gatemark.exams.overhead.targets.port import OverheadTarget, Seeds
+from gatemark.exams.overhead.targets.port import OverheadTarget, PassSeeds
 
 EXAMPLES: Final[Mapping[str, str]] = {"numpy_lm": "gatemark.exams.overhead.targets.numpy_lm:build"}
 _REFERENCE: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", re.ASCII)
@@ -21,11 +21,11 @@ _MEMBERS: Final = (
     *("windows", "snapshot", "restore", "fingerprint", "toggle", "evaluate"),
 )
 
-Builder = Callable[[Mapping[str, Any], Seeds], OverheadTarget]
+Builder = Callable[[Mapping[str, Any], PassSeeds], OverheadTarget]
 
 
 def build_target(
-    spec: Mapping[str, str], options: Mapping[str, Any], seeds: Seeds, folder: Path
+    spec: Mapping[str, str], options: Mapping[str, Any], seeds: PassSeeds, folder: Path
 ) -> OverheadTarget:
     """The target of ``{"example": NAME}`` or ``{"python": "module:function"}``.
 

@@ -25,7 +25,7 @@ from gatemark.exams.overhead.targets.numpy_guards import (
     clipped,
     steadied,
 )
-from gatemark.exams.overhead.targets.port import Loss, MetricKind, Seeds, Window
+from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, MetricKind, PassSeeds
 
 Floats = NDArray[np.float64]
 Tokens = NDArray[np.int64]
@@ -40,7 +40,7 @@ LEARNING_RATE: Final = 0.01
 _DECAYS: Final = (0.9, 0.999)
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NumpyModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a configuration may say about the example."""
 
     guard: Preset | GuardSettings = "harmless"
@@ -50,10 +50,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
 
 
-def build(options: Mapping[str, Any], seeds: Seeds) -> NumpyLm:
+def build(options: Mapping[str, Any], seeds: PassSeeds) -> NumpyLm:
     """Train the model and put its guards around it."""
     try:
-        settings = msgspec.convert(dict(options), Settings)
+        settings = msgspec.convert(dict(options), NumpyModelSettings)
     except msgspec.ValidationError as error:
         raise BadInputError(f"numpy_lm: {error}") from error
     rng = np.random.default_rng(seeds.numpy or 0)
@@ -80,8 +80,8 @@ class NumpyLm:
         spreads = [float(self._hidden(row).std()) for row in windows[:16]]
         self._calibrated = float(np.median(spreads))
 
-    def windows(self) -> Sequence[Window]:
-        return tuple(Window(row.astype("<i8").tobytes(), row) for row in self._windows)
+    def windows(self) -> Sequence[EvidenceWindow]:
+        return tuple(EvidenceWindow(row.astype("<i8").tobytes(), row) for row in self._windows)
 
     def snapshot(self) -> Weights:
         return {name: array.copy() for name, array in self._weights.items()}
@@ -103,7 +103,7 @@ class NumpyLm:
         if guarded and share is not None:
             self._weights["out"] = capped(self._weights["out"], share * self._trained_norm)
 
-    def evaluate(self, window: Window) -> Loss:
+    def evaluate(self, window: EvidenceWindow) -> Loss:
         row: Tokens = window.data
         hidden = self._hidden(row)
         if self._guarded and self._settings.variance is not None:
@@ -130,7 +130,7 @@ def _losses(logits: Floats, wanted: Tokens) -> Floats:
     return np.asarray(total - logits[np.arange(wanted.size), wanted])
 
 
-def _train(settings: Settings, rng: np.random.Generator) -> Weights:
+def _train(settings: NumpyModelSettings, rng: np.random.Generator) -> Weights:
     """Adam with a falling rate; a few hundred small batches are enough for this corpus."""
     words = len(VOCABULARY)
     tokens = make_tokens(settings.train_tokens, rng)

@@ -15,7 +15,7 @@ MAX_COUNT: Final = 2**53 - 1
 Seed = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 
 
-class Window(msgspec.Struct, frozen=True):
+class EvidenceWindow(msgspec.Struct, frozen=True):
     """One piece of evidence: the bytes that say what it is, and whatever the target wants."""
 
     content: bytes
@@ -29,14 +29,14 @@ class Loss(msgspec.Struct, frozen=True):
     loss: float
 
 
-class Counts(msgspec.Struct, frozen=True):
+class AccuracyCounts(msgspec.Struct, frozen=True):
     """What a window of an accuracy kind gave."""
 
     correct: int
     total: int
 
 
-class Seeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PassSeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The seed bundle, set anew before every pass; null seeds nothing."""
 
     python: Seed | None = 0
@@ -59,7 +59,7 @@ class OverheadTarget(Protocol):
     stride: int
     guards: tuple[str, ...]
 
-    def windows(self) -> Sequence[Window]:
+    def windows(self) -> Sequence[EvidenceWindow]:
         """Every window, always in the same order."""
 
     def snapshot(self) -> Any:
@@ -74,7 +74,7 @@ class OverheadTarget(Protocol):
     def toggle(self, *, guarded: bool) -> None:
         """Switch the whole guard chain."""
 
-    def evaluate(self, window: Window) -> Loss | Counts:
+    def evaluate(self, window: EvidenceWindow) -> Loss | AccuracyCounts:
         """Evaluate one window."""
 
 
@@ -82,7 +82,7 @@ class OverheadTarget(Protocol):
 class Reseedable(Protocol):
     """A target with random streams of its own, besides Python's and numpy's."""
 
-    def reseed(self, seeds: Seeds) -> None:
+    def reseed(self, seeds: PassSeeds) -> None:
         """Set every stream that evaluating may draw from."""
 
 

@@ -29,14 +29,14 @@ from gatemark.exams.overhead.targets.answers import (
 )
 from gatemark.exams.overhead.targets.foreign_code import TargetCode
 from gatemark.exams.overhead.targets.port import (
+    AccuracyCounts,
     ArmName,
-    Counts,
+    EvidenceWindow,
     Loss,
     MemoryMeter,
     OverheadTarget,
+    PassSeeds,
     Reseedable,
-    Seeds,
-    Window,
 )
 
 ORDER: Final[tuple[ArmName, ...]] = ("bare", "guarded", "guarded", "bare")
@@ -55,14 +55,14 @@ class NamedWindow(msgspec.Struct, frozen=True):
 
     window_id: str
     content_hash: str
-    window: Window
+    window: EvidenceWindow
 
 
 class PassRun(msgspec.Struct, frozen=True):
     """One pass: an outcome and a time per window, and the hashes around it."""
 
     arm: ArmName
-    outcomes: tuple[Loss | Counts, ...]
+    outcomes: tuple[Loss | AccuracyCounts, ...]
     latency_ms: tuple[float, ...]
     before: str
     after: str
@@ -77,7 +77,7 @@ class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
     seq_len: int
     stride: int
     guards: tuple[str, ...]
-    seeds: Seeds
+    seeds: PassSeeds
     snapshot_hash: str
     windows: tuple[NamedWindow, ...]
     passes: tuple[PassRun, ...]
@@ -86,7 +86,7 @@ class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_arms(
     target: OverheadTarget,
-    seeds: Seeds,
+    seeds: PassSeeds,
     *,
     clock: Clock,
     on_progress: Progress | None = None,
@@ -152,7 +152,7 @@ class _Runner:
     """One target, its snapshot and the hash that every restore must give back."""
 
     def __init__(
-        self, target: OverheadTarget, seeds: Seeds, windows: Sequence[NamedWindow], clock: Clock
+        self, target: OverheadTarget, seeds: PassSeeds, windows: Sequence[NamedWindow], clock: Clock
     ) -> None:
         self._target = target
         self._seeds = seeds
@@ -168,7 +168,7 @@ class _Runner:
         """Evaluate every window once with the guards off or on."""
         before = self._restore(f"the {arm} arm")
         self._prepare(arm)
-        outcomes: list[Loss | Counts] = []
+        outcomes: list[Loss | AccuracyCounts] = []
         times: list[float] = []
         for done, window in enumerate(self._windows, start=1):
             started = self._clock()
@@ -259,7 +259,7 @@ class _Runner:
             with TargetCode("reseed()"):
                 self._target.reseed(seeds)
 
-    def _evaluate(self, arm: Any, window: NamedWindow) -> Loss | Counts:
+    def _evaluate(self, arm: Any, window: NamedWindow) -> Loss | AccuracyCounts:
         with TargetCode(f"evaluate() of window {window.window_id} in the {arm} arm"):
             return self._target.evaluate(window.window)
 
@@ -275,5 +275,5 @@ def largest_repeat_shift(run: OverheadRun, arm: ArmName) -> float | None:
     return largest if math.isfinite(largest) else None
 
 
-def _value(outcome: Loss | Counts) -> float:
+def _value(outcome: Loss | AccuracyCounts) -> float:
     return outcome.loss if isinstance(outcome, Loss) else float(outcome.correct)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.overhead.targets.port import Loss, MetricKind, Seeds, Window
+from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, MetricKind, PassSeeds
 
 try:
     import torch
@@ -122,9 +122,10 @@ class CausalLm:
         self._model = model.to(device).eval()
         self._rows = _cut(token_ids, self.seq_len, self.stride, max_windows)
 
-    def windows(self) -> Sequence[Window]:
+    def windows(self) -> Sequence[EvidenceWindow]:
         return tuple(
-            Window(row.to(torch.int64).numpy().astype("<i8").tobytes(), row) for row in self._rows
+            EvidenceWindow(row.to(torch.int64).numpy().astype("<i8").tobytes(), row)
+            for row in self._rows
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -172,7 +173,7 @@ class CausalLm:
                 guard.remove(self._model)
         self._installed = guarded
 
-    def evaluate(self, window: Window) -> Loss:
+    def evaluate(self, window: EvidenceWindow) -> Loss:
         row = window.data.to(self.device).unsqueeze(0)
         with torch.inference_mode():
             answer = self._model(row)
@@ -180,7 +181,7 @@ class CausalLm:
             loss = torch.nn.functional.cross_entropy(logits, row[0, 1:], reduction="mean")
         return Loss(tokens=row.shape[1] - 1, loss=float(loss))
 
-    def reseed(self, seeds: Seeds) -> None:
+    def reseed(self, seeds: PassSeeds) -> None:
         """Seed the CPU and every GPU."""
         if seeds.torch is not None:
             torch.manual_seed(seeds.torch)

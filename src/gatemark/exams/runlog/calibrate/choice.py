@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from gatemark.exams.runlog.calibrate.sweep import PolicySweep, Weights, at_share
+from gatemark.exams.runlog.calibrate.sweep import PolicySweep, TieBreakWeights, at_share
 
 Method = Literal["pareto_utopia", "weighted_score", "lexicographic"]
 FEW: Final = 5
@@ -46,7 +46,7 @@ class Bounds(Struct, frozen=True):
     high: float
 
 
-class Choice(Struct, frozen=True):
+class ChosenPolicy(Struct, frozen=True):
     """The chosen policy and how it came to be chosen."""
 
     chosen: PolicySweep
@@ -58,7 +58,7 @@ class Choice(Struct, frozen=True):
     scores: Mapping[str, float]
 
 
-def choose(survivors: Sequence[PolicySweep], weights: Weights) -> Choice | None:
+def choose(survivors: Sequence[PolicySweep], weights: TieBreakWeights) -> ChosenPolicy | None:
     """The best of the survivors; None when there are none."""
     if not survivors:
         return None
@@ -81,7 +81,7 @@ def choose(survivors: Sequence[PolicySweep], weights: Weights) -> Choice | None:
     else:
         method = "lexicographic"
         chosen = min(survivors, key=_ties)
-    return Choice(
+    return ChosenPolicy(
         chosen=chosen,
         method=method,
         bounds={name: found for name, found in bounds.items() if found is not None},
@@ -152,7 +152,7 @@ def _distance(
 
 
 def _score(
-    found: PolicySweep, bounds: Mapping[str, Bounds | None], weights: Weights
+    found: PolicySweep, bounds: Mapping[str, Bounds | None], weights: TieBreakWeights
 ) -> float | None:
     """The weighted mean over everything that differs at all; None when nothing does."""
     total = whole = 0.0

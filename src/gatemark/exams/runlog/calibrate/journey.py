@@ -16,13 +16,13 @@ from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.settings_file import parse_settings, read_settings
 from gatemark.exams.runlog.calibrate.choice import choose
 from gatemark.exams.runlog.calibrate.report_files import (
-    Calibration,
+    CalibrationReport,
     calibration_files,
     calibration_id,
 )
 from gatemark.exams.runlog.calibrate.sweep import (
     CaseSweep,
-    Policy,
+    GatePolicy,
     SweepCase,
     SweepConfig,
     at_share,
@@ -34,7 +34,7 @@ from gatemark.exams.runlog.calibrate.sweep import (
     sweep_config,
     time_to_words,
 )
-from gatemark.exams.runlog.records.manifest import Manifest
+from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, json_hash
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest, read_trace
@@ -77,7 +77,7 @@ def calibrate(
     engine: Engine,
     request: CalibrateRequest,
     on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[Path, Calibration]:
+) -> tuple[Path, CalibrationReport]:
     """Sweep, judge, choose, and write what was found into a folder of its own."""
     config = read_sweep_config(request.config, request.compat)
     folder = find_traces(request.traces)[0].parent
@@ -106,18 +106,18 @@ def calibrate(
     return place, calibration
 
 
-def _batches(valid: Sequence[Policy]) -> list[Sequence[Policy]]:
+def _batches(valid: Sequence[GatePolicy]) -> list[Sequence[GatePolicy]]:
     """Many policies at a time, because every batch reads all traces anew."""
     size = max(1, min(BATCH_POLICIES, len(valid) // 4))
     return [valid[start : start + size] for start in range(0, len(valid), size)]
 
 
-def _file(manifest: Manifest, case_id: str) -> str:
+def _file(manifest: RunManifest, case_id: str) -> str:
     return next(Path(one.file).name for one in manifest.entries if one.case_id == case_id)
 
 
 def _read_cases(
-    manifest: Manifest, folder: Path, *, allow_stub: bool
+    manifest: RunManifest, folder: Path, *, allow_stub: bool
 ) -> tuple[list[SweepCase], dict[str, str]]:
     cases: list[SweepCase] = []
     failed: dict[str, str] = {}
@@ -144,7 +144,7 @@ def _refuse_many_failures(failed: dict[str, str], total: int, config: SweepConfi
         )
 
 
-def _sweep(job: _SweepJob, batch: Sequence[Policy]) -> bytes:
+def _sweep(job: _SweepJob, batch: Sequence[GatePolicy]) -> bytes:
     """Some policies on every case; a worker reads the traces anew, which is cheap beside that."""
     cases = [
         sweep_case(read_trace(path, allow_stub=job.allow_stub).trace) for _, path in job.entries
@@ -159,14 +159,14 @@ class _Swept(NamedTuple):
 
     cases: list[SweepCase]
     failed: dict[str, str]
-    valid: list[Policy]
+    valid: list[GatePolicy]
     invalid: list[str]
     found: list[CaseSweep]
 
 
 def _calibration(
-    request: CalibrateRequest, config: SweepConfig, manifest: Manifest, swept: _Swept
-) -> Calibration:
+    request: CalibrateRequest, config: SweepConfig, manifest: RunManifest, swept: _Swept
+) -> CalibrationReport:
     by_policy: dict[str, list[CaseSweep]] = {}
     for one in sorted(swept.found, key=lambda one: (one.policy_id, one.case_id)):
         by_policy.setdefault(one.policy_id, []).append(one)
@@ -181,7 +181,7 @@ def _calibration(
     ]
     dataset_hash = manifest_dataset_hash(manifest)
     config_hash = json_hash(msgspec.to_builtins(config))
-    return Calibration(
+    return CalibrationReport(
         run_id=calibration_id(dataset_hash, config_hash, request.code_commit),
         config=config,
         trace_dataset_hash=dataset_hash,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from gatemark.exams.runlog.calibrate.choice import Choice
+from gatemark.exams.runlog.calibrate.choice import ChosenPolicy
 from gatemark.exams.runlog.calibrate.sweep import CaseSweep, PolicySweep, SweepConfig
 from gatemark.exams.runlog.records.names import SHORT, short_hash
 from gatemark.exams.runlog.writer import json_lines, plain_json
@@ -34,7 +34,7 @@ _COLUMNS: Final = (
 )
 
 
-class Calibration(Struct, frozen=True):
+class CalibrationReport(Struct, frozen=True):
     """Everything that a calibration found, and what it was made from."""
 
     run_id: str
@@ -48,7 +48,7 @@ class Calibration(Struct, frozen=True):
     invalid_policies: Sequence[str]
     policies: Sequence[PolicySweep]
     cases: Sequence[CaseSweep]
-    choice: Choice | None
+    choice: ChosenPolicy | None
 
     @property
     def survivors(self) -> list[PolicySweep]:
@@ -62,7 +62,7 @@ def calibration_id(trace_dataset_hash: str, config_hash: str, commit: str) -> st
     return "_".join(("calib", *parts))
 
 
-def calibration_files(found: Calibration) -> dict[str, bytes]:
+def calibration_files(found: CalibrationReport) -> dict[str, bytes]:
     """Every file of a calibration by its name; settings only when a policy was chosen."""
     files = {
         "calibration_results.csv": _results(found),
@@ -77,7 +77,7 @@ def calibration_files(found: Calibration) -> dict[str, bytes]:
     return files
 
 
-def _results(found: Calibration) -> bytes:
+def _results(found: CalibrationReport) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     settings = ("min_words", "max_words", "silence_ms", "max_wait_ms")
@@ -101,7 +101,7 @@ def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _summary(found: Calibration) -> dict[str, Any]:
+def _summary(found: CalibrationReport) -> dict[str, Any]:
     choice = found.choice
     return {
         "calibration_run_id": found.run_id,
@@ -124,7 +124,7 @@ def _summary(found: Calibration) -> dict[str, Any]:
     }
 
 
-def _violation_counts(found: Calibration) -> dict[str, int]:
+def _violation_counts(found: CalibrationReport) -> dict[str, int]:
     counts: dict[str, int] = {}
     for policy in found.policies:
         for name in {violation.split(" ", maxsplit=1)[0] for violation in policy.violations}:
@@ -132,7 +132,7 @@ def _violation_counts(found: Calibration) -> dict[str, int]:
     return counts
 
 
-def _sensitivity(found: Calibration) -> dict[str, dict[str, float]]:
+def _sensitivity(found: CalibrationReport) -> dict[str, dict[str, float]]:
     """The share of small pieces by where "small" begins, for the best few policies."""
     choice = found.choice
     if choice is None:
@@ -151,7 +151,7 @@ def _sensitivity(found: Calibration) -> dict[str, dict[str, float]]:
     }
 
 
-def _chosen(choice: Choice) -> bytes:
+def _chosen(choice: ChosenPolicy) -> bytes:
     """The settings in the words of a variant's configuration."""
     settings = choice.chosen.policy.settings
     lines = (
@@ -166,11 +166,11 @@ def _chosen(choice: Choice) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _report(found: Calibration) -> str:
+def _report(found: CalibrationReport) -> str:
     return "\n".join(_report_lines(found)) + "\n"
 
 
-def _report_lines(found: Calibration) -> Iterator[str]:
+def _report_lines(found: CalibrationReport) -> Iterator[str]:
     yield f"# Token gate calibration {found.run_id}"
     yield ""
     yield f"- traces: `{found.trace_dataset_hash}`, {found.case_count} cases"

@@ -25,7 +25,7 @@ Positive = Annotated[float, Meta(gt=0)]
 Values = Annotated[tuple[int, ...], Meta(min_length=1)]
 
 
-class Grid(Struct, frozen=True, forbid_unknown_fields=True):
+class SettingsGrid(Struct, frozen=True, forbid_unknown_fields=True):
     """The values to try, for each of the four settings."""
 
     min_words: Values = (30, 40, 50, 60, 70)
@@ -48,7 +48,7 @@ class Constraints(Struct, frozen=True, forbid_unknown_fields=True):
     failed_cases_max_rate: Rate = 0.05
 
 
-class Weights(Struct, frozen=True, forbid_unknown_fields=True):
+class TieBreakWeights(Struct, frozen=True, forbid_unknown_fields=True):
     """How much each measure counts where nothing else decides."""
 
     ttff: Rate = 0.25
@@ -61,11 +61,11 @@ class Weights(Struct, frozen=True, forbid_unknown_fields=True):
 class SweepConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """A whole calibration."""
 
-    grid: Grid = Grid()
+    grid: SettingsGrid = SettingsGrid()
     constraints: Constraints = Constraints()
     spam_alpha: Positive = 0.7
     spam_alphas: tuple[float, ...] = (0.5, 0.6, 0.7, 0.8)
-    weights: Weights = Weights()
+    weights: TieBreakWeights = TieBreakWeights()
     compat: Compat = "gatemark"
 
 
@@ -77,16 +77,16 @@ def sweep_config(raw: object, place: str) -> SweepConfig:
         raise BadInputError(f"{place}: {error}") from error
 
 
-class Policy(Struct, frozen=True):
+class GatePolicy(Struct, frozen=True):
     """One setting of the gate under its number in the grid."""
 
     policy_id: str
     settings: GateSettings
 
 
-def policies(grid: Grid) -> tuple[list[Policy], list[str]]:
+def policies(grid: SettingsGrid) -> tuple[list[GatePolicy], list[str]]:
     """The valid policies of a grid in nested order, and the ids of those that make no sense."""
-    valid: list[Policy] = []
+    valid: list[GatePolicy] = []
     invalid: list[str] = []
     points = product(grid.min_words, grid.max_words, grid.silence_ms, grid.max_wait_ms)
     for number, (low, high, silence_ms, wait_ms) in enumerate(points):
@@ -97,13 +97,13 @@ def policies(grid: Grid) -> tuple[list[Policy], list[str]]:
             invalid.append(policy_id)
             continue
         if low < high and wait_ms >= silence_ms and high >= low + ROOM_WORDS:
-            valid.append(Policy(policy_id, settings))
+            valid.append(GatePolicy(policy_id, settings))
         else:
             invalid.append(policy_id)
     return valid, invalid
 
 
-class Opening(Struct, frozen=True, gc=False):
+class GateOpening(Struct, frozen=True, gc=False):
     """The gate opened: when, for how many words, and why."""
 
     at_ms: int
@@ -166,10 +166,10 @@ def time_to_words(case: SweepCase, words: int) -> int | None:
     return case.word_times_ms[words - 1] - case.word_times_ms[0]
 
 
-def openings(case: SweepCase, policy: Policy, compat: Compat = "gatemark") -> list[Opening]:
+def openings(case: SweepCase, policy: GatePolicy, compat: Compat = "gatemark") -> list[GateOpening]:
     """Every opening of the gate; timers are looked at after each delta, and turns end the rest."""
     gate = TokenGate(policy.settings, compat)
-    found: list[Opening] = []
+    found: list[GateOpening] = []
     now = 0
     for event in case.events:
         now = event.virtual_time_ms
@@ -177,16 +177,18 @@ def openings(case: SweepCase, policy: Policy, compat: Compat = "gatemark") -> li
             if event.delta_text:
                 added = gate.add(event.agent_id, event.delta_text, now, event.seq)
                 timed = gate.check_timers(event.agent_id, now)
-                found += [Opening(now, one.words, one.reason) for one in (added, timed) if one]
+                found += [GateOpening(now, one.words, one.reason) for one in (added, timed) if one]
         elif event.kind == "turn_end":
             rest = gate.flush(event.agent_id, "turn_end")
             if rest is not None:
-                found.append(Opening(now, rest.words, rest.reason))
-    found.extend(Opening(now, rest.words, rest.reason) for rest in gate.flush_all("end_of_trace"))
+                found.append(GateOpening(now, rest.words, rest.reason))
+    found.extend(
+        GateOpening(now, rest.words, rest.reason) for rest in gate.flush_all("end_of_trace")
+    )
     return found
 
 
-def case_sweep(case: SweepCase, policy: Policy, config: SweepConfig) -> CaseSweep:
+def case_sweep(case: SweepCase, policy: GatePolicy, config: SweepConfig) -> CaseSweep:
     """One policy on one case, in numbers."""
     every = openings(case, policy, config.compat)
     regular = [one for one in every if one.reason != "end_of_trace"]
@@ -233,7 +235,7 @@ def at_share(ordered: Sequence[N], share: float) -> N | None:
 class PolicySweep(Struct, frozen=True):
     """One policy over all cases, and which constraints it breaks."""
 
-    policy: Policy
+    policy: GatePolicy
     cases: int
     ttff_p50_ms: float | None
     ttff_p95_ms: float | None
@@ -251,7 +253,7 @@ class PolicySweep(Struct, frozen=True):
     violations: tuple[str, ...] = ()
 
 
-def policy_sweep(policy: Policy, found: Sequence[CaseSweep]) -> PolicySweep:
+def policy_sweep(policy: GatePolicy, found: Sequence[CaseSweep]) -> PolicySweep:
     """A policy over all cases: times and chunk medians at their middle, tails at their worst."""
 
     def column(name: str) -> list[float]:

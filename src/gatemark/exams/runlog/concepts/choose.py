@@ -9,8 +9,8 @@ import msgspec
 
 from gatemark.exams.runlog.concepts.port import (
     ConceptExtractor,
+    ConceptSettings,
     ExtractorPlugin,
-    Settings,
     SourceChoices,
     Stoplists,
     settings_from,
@@ -24,7 +24,7 @@ class ExtractorSpec(msgspec.Struct, frozen=True):
 
     name: str = "lexicon"
     choices: SourceChoices = SourceChoices()
-    settings: Settings = Settings()
+    settings: ConceptSettings = ConceptSettings()
     stoplists: str | None = None
 
 

@@ -42,7 +42,7 @@ class Mention(NamedTuple):
     candidates: tuple[Candidate, ...]
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ConceptSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How mentions become concepts."""
 
     cui_score_threshold: Annotated[float, Meta(ge=0, le=1)] = 0.7
@@ -115,12 +115,12 @@ class ConceptExtractor:
     def __init__(
         self,
         source: MentionSource,
-        settings: Settings | None = None,
+        settings: ConceptSettings | None = None,
         stoplists: Stoplists | None = None,
     ) -> None:
         self.source = source
         self.description = source.describe()
-        self.settings = settings or Settings()
+        self.settings = settings or ConceptSettings()
         self.stoplists = stoplists or Stoplists()
         self._cached = lru_cache(CACHED_TEXTS)(self._concepts)
 
@@ -168,7 +168,7 @@ class ConceptExtractor:
 
 
 def _linked(
-    mentions: dict[str, set[tuple[Candidate, ...]]], settings: Settings, stoplists: Stoplists
+    mentions: dict[str, set[tuple[Candidate, ...]]], settings: ConceptSettings, stoplists: Stoplists
 ) -> frozenset[str]:
     """Per mention: threshold, order by score and then id, cut, and only then the stoplist."""
     return frozenset(
@@ -181,7 +181,7 @@ def _linked(
 
 
 @lru_cache(1 << 16)
-def ranked(candidates: tuple[Candidate, ...], settings: Settings) -> tuple[str, ...]:
+def ranked(candidates: tuple[Candidate, ...], settings: ConceptSettings) -> tuple[str, ...]:
     """The ids that a mention is linked to, best first, each once."""
     normalise = _NORMALISERS[settings.cui_normalization]
     best: dict[str, float] = {}
@@ -248,9 +248,9 @@ def extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
     }
 
 
-def settings_from(given: dict[str, object]) -> Settings:
+def settings_from(given: dict[str, object]) -> ConceptSettings:
     """Typed settings from plain ones."""
     try:
-        return msgspec.convert(given, Settings)
+        return msgspec.convert(given, ConceptSettings)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"concept extractor: {error}") from error

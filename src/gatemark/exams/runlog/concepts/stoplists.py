@@ -31,7 +31,7 @@ FILE_BYTES_MAX: Final = 16 * 1024 * 1024
 ConceptType = Literal["CUI", "SURFACE"]
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class StoplistMetadata(msgspec.Struct, frozen=True):
     """When the lists were made, by which code, from what."""
 
     stoplists_generated_at: str
@@ -90,7 +90,9 @@ def stoplist_files(
     frequencies: Frequencies, *, generated_at: str, commit: str | None
 ) -> dict[str, bytes]:
     """The files of a stoplist folder, by name."""
-    metadata = Metadata(stoplists_generated_at=generated_at, stoplists_generated_by_commit=commit)
+    metadata = StoplistMetadata(
+        stoplists_generated_at=generated_at, stoplists_generated_by_commit=commit
+    )
     packed = msgspec.json.encode(metadata, order="sorted")
     return {
         ENTITIES_FILE: _list_bytes("surfaces", frequencies, "SURFACE"),
@@ -155,11 +157,11 @@ def _entries(data: bytes, name: str) -> list[str]:
     return [line for line in stripped if line and not line.startswith("#")]
 
 
-def _metadata(path: Path) -> Metadata | None:
+def _metadata(path: Path) -> StoplistMetadata | None:
     if not path.is_file():
         return None
     try:
-        return msgspec.json.decode(_bounded(path), type=Metadata)
+        return msgspec.json.decode(_bounded(path), type=StoplistMetadata)
     except msgspec.MsgspecError as error:
         raise BadInputError(f"{path}: {error}") from error
 

@@ -29,7 +29,7 @@ NOTHING: Concepts = frozenset()
 Extract = Callable[[str], Concepts]
 
 
-class TraceText(Protocol):
+class CaseText(Protocol):
     """What the metrics need to know about a trace."""
 
     @property
@@ -54,7 +54,7 @@ class TraceText(Protocol):
 
 def case_metrics(
     log: RunLog,
-    trace: TraceText,
+    trace: CaseText,
     extract: Extract,
     *,
     tokengate_config_hash_match: bool,
@@ -141,7 +141,7 @@ def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[s
 
 
 def _faithfulness(
-    log: RunLog, said: tuple[Concepts, ...], trace: TraceText, extract: Extract
+    log: RunLog, said: tuple[Concepts, ...], trace: CaseText, extract: Extract
 ) -> dict[str, Any]:
     """M6a against the window alone, M6b against the window and the summary before it."""
     by_id = {event.event_id: event for event in log.events}
@@ -220,7 +220,7 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _pace(log: RunLog, trace: TraceText) -> dict[str, Any]:
+def _pace(log: RunLog, trace: CaseText) -> dict[str, Any]:
     """Flushes, throughput in virtual time, and the split of the latency."""
     sizes = tuple(flush.accumulated_ctu for flush in log.flushes)
     intervals, dropped = flush_intervals_ms(log.flushes)

@@ -31,9 +31,9 @@ from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
 from gatemark.exams.runlog.exam import EVENT_COUNT
 from gatemark.exams.runlog.metrics.config_hashes import VariantHashes, variant_hashes
 from gatemark.exams.runlog.metrics.measure_case import (
-    CaseJob,
-    CaseOutcome,
-    CaseTask,
+    MetricsJob,
+    MetricsOutcome,
+    MetricsTask,
     checked_log,
     checked_trace,
     find_logs,
@@ -47,7 +47,7 @@ from gatemark.exams.runlog.metrics.origins import (
 )
 from gatemark.exams.runlog.metrics.outliers import with_outliers
 from gatemark.exams.runlog.metrics.timeline import case_timeline
-from gatemark.exams.runlog.records.manifest import Manifest
+from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.metrics import METRICS_VERSION, PerCaseMetrics
 from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
 from gatemark.exams.runlog.records.run import Compat
@@ -99,9 +99,9 @@ class _Inputs(NamedTuple):
     """Everything that was found before anything is measured."""
 
     manifest_path: Path
-    manifest: Manifest
-    job: CaseJob
-    tasks: list[CaseTask]
+    manifest: RunManifest
+    job: MetricsJob
+    tasks: list[MetricsTask]
     variants: list[str]
     configs: Mapping[str, VariantHashes]
     missing: int
@@ -133,10 +133,10 @@ def examine_runlog(
         )
     exam = build_exam(_exam_job(request, inputs.variants))
     # Step 2.
-    outcomes: list[CaseOutcome] = []
+    outcomes: list[MetricsOutcome] = []
     engine = workspace.engine_for(len(inputs.tasks), FEW_CASES)
     for data in engine.run(partial(measure_case, inputs.job), inputs.tasks):
-        outcomes.append(msgspec.msgpack.decode(data, type=CaseOutcome))
+        outcomes.append(msgspec.msgpack.decode(data, type=MetricsOutcome))
         if on_progress is not None:
             on_progress(len(outcomes), len(inputs.tasks))
     outcomes.sort(key=lambda outcome: outcome.case_id)
@@ -224,7 +224,7 @@ def _find(request: MetricsRequest) -> _Inputs:
     by_case = {case_of_trace_file(path.name): str(path) for path in find_traces(request.traces)}
     logs = find_logs(request.runs, request.variants)
     configs = variant_hashes(request.configs)
-    job = CaseJob(
+    job = MetricsJob(
         extractor=request.extractor,
         compat=request.compat,
         trace_dataset_hash=manifest_dataset_hash(manifest),
@@ -232,7 +232,7 @@ def _find(request: MetricsRequest) -> _Inputs:
     )
     _refuse_strangers(logs, manifest, configs, request)
     tasks = [
-        CaseTask(
+        MetricsTask(
             entry=entry, trace=by_case.get(entry.case_id) or str(folder / entry.file), logs=found
         )
         for entry in manifest.entries
@@ -256,7 +256,7 @@ def _find(request: MetricsRequest) -> _Inputs:
 
 def _refuse_strangers(
     logs: Mapping[str, Mapping[str, str]],
-    manifest: Manifest,
+    manifest: RunManifest,
     configs: Mapping[str, VariantHashes],
     request: MetricsRequest,
 ) -> None:
@@ -276,7 +276,7 @@ def _refuse_strangers(
     refuse(problems, ReadingChoices(max_errors=request.max_errors))
 
 
-def _files(inputs: _Inputs, outcomes: Sequence[CaseOutcome]) -> tuple[EvidenceFile, ...]:
+def _files(inputs: _Inputs, outcomes: Sequence[MetricsOutcome]) -> tuple[EvidenceFile, ...]:
     manifest = digest_source(inspect_source(str(inputs.manifest_path)))
     return (manifest, *(file for outcome in outcomes for file in outcome.files))
 
@@ -322,7 +322,7 @@ def _document(value: Any) -> bytes:
 def _provenance(
     request: MetricsRequest,
     inputs: _Inputs,
-    outcomes: Sequence[CaseOutcome],
+    outcomes: Sequence[MetricsOutcome],
 ) -> dict[str, Any]:
     extractor = outcomes[0].extractor
     manifest = inputs.manifest

@@ -35,7 +35,7 @@ from gatemark.exams.runlog.traces.files import ReadTrace, read_run_log, read_tra
 RUN_LOG_ENDS = (".jsonl.gz", ".jsonl")
 
 
-class CaseJob(msgspec.Struct, frozen=True):
+class MetricsJob(msgspec.Struct, frozen=True):
     """What is the same for every case: how to read, and the hashes that logs must carry."""
 
     extractor: ExtractorSpec
@@ -44,7 +44,7 @@ class CaseJob(msgspec.Struct, frozen=True):
     tokengate_hashes: dict[str, str]
 
 
-class CaseTask(msgspec.Struct, frozen=True):
+class MetricsTask(msgspec.Struct, frozen=True):
     """One case: its entry in the manifest, its trace, and its logs by variant."""
 
     entry: TraceEntry
@@ -52,7 +52,7 @@ class CaseTask(msgspec.Struct, frozen=True):
     logs: dict[str, str]
 
 
-class CaseOutcome(msgspec.Struct, frozen=True):
+class MetricsOutcome(msgspec.Struct, frozen=True):
     """What came of one case. ``refused`` tells, log by log, why it was not measured.
 
     ``extractor`` is the provenance of the one that ran; ``other_extractors`` names per variant the
@@ -70,7 +70,7 @@ class CaseOutcome(msgspec.Struct, frozen=True):
     origins: dict[str, LogOrigin] = {}
 
 
-def measure_case(job: CaseJob, task: CaseTask) -> bytes:
+def measure_case(job: MetricsJob, task: MetricsTask) -> bytes:
     """Read one case and measure it under every variant; the answer travels as bytes."""
     extractor = load_extractor(job.extractor)
     try:
@@ -103,7 +103,7 @@ def measure_case(job: CaseJob, task: CaseTask) -> bytes:
         rows.append(row)
         others[variant] = _differing(log, ran)
         origins[variant] = origin_of(log)
-    outcome = CaseOutcome(
+    outcome = MetricsOutcome(
         case_id=task.entry.case_id,
         rows=rows,
         refused=refused,
@@ -117,9 +117,9 @@ def measure_case(job: CaseJob, task: CaseTask) -> bytes:
     return msgspec.msgpack.encode(outcome)
 
 
-def _lost(task: CaseTask, error: BadInputError, extractor: ConceptExtractor) -> CaseOutcome:
+def _lost(task: MetricsTask, error: BadInputError, extractor: ConceptExtractor) -> MetricsOutcome:
     """A case whose trace cannot be trusted, and with it none of its logs."""
-    return CaseOutcome(
+    return MetricsOutcome(
         case_id=task.entry.case_id,
         rows=[],
         refused=dict.fromkeys(task.logs.values(), error.lines()),
@@ -131,7 +131,7 @@ def _lost(task: CaseTask, error: BadInputError, extractor: ConceptExtractor) -> 
     )
 
 
-def checked_trace(job: CaseJob, task: CaseTask) -> ReadTrace:
+def checked_trace(job: MetricsJob, task: MetricsTask) -> ReadTrace:
     """The trace of a case, if its content is what the manifest says it is."""
     mode: Mode = "inspect" if job.compat == "source" else "strict"
     found = read_trace(task.trace, mode=mode, allow_stub=True)
@@ -148,7 +148,7 @@ def checked_trace(job: CaseJob, task: CaseTask) -> ReadTrace:
     return found
 
 
-def checked_log(job: CaseJob, task: CaseTask, variant: str, trace: ReadTrace) -> RunLog:
+def checked_log(job: MetricsJob, task: MetricsTask, variant: str, trace: ReadTrace) -> RunLog:
     """The log of a case under a variant, if all its hashes and windows fit."""
     path = task.logs[variant]
     log = read_run_log(path, compat=job.compat)
@@ -159,7 +159,7 @@ def checked_log(job: CaseJob, task: CaseTask, variant: str, trace: ReadTrace) ->
 
 
 def _log_problems(
-    job: CaseJob, task: CaseTask, variant: str, log: RunLog, trace: ReadTrace
+    job: MetricsJob, task: MetricsTask, variant: str, log: RunLog, trace: ReadTrace
 ) -> Iterator[str]:
     meta = log.meta
     # Logs of older versions leave out what they do not know.

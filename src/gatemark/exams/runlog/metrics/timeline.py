@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gatemark.core.figure import Span, Timeline
+from gatemark.core.figure import Timeline, TimelineSpan
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.trace import Trace
 
@@ -37,35 +37,37 @@ def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
     )
 
 
-def _turns(trace: Trace, moments: dict[int, float], agents: frozenset[str]) -> Iterator[Span]:
+def _turns(
+    trace: Trace, moments: dict[int, float], agents: frozenset[str]
+) -> Iterator[TimelineSpan]:
     for turn in trace.turns:
         if turn.agent_id in agents:
             kind = "turn" if turn.plane == "content_plane" else "control turn"
             label = " ".join(turn.text.split())[:LABEL_MAX]
             start, end = moments[turn.start_seq], moments[turn.end_seq]
-            yield Span(turn.agent_id, kind, min(start, end), max(start, end), label)
+            yield TimelineSpan(turn.agent_id, kind, min(start, end), max(start, end), label)
 
 
-def _flushes(log: RunLog, moments: dict[int, float]) -> Iterator[Span]:
+def _flushes(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
     for flush in log.flushes:
         at = _at(flush.end_seq, moments)
         reason = flush.trigger_reason if isinstance(flush.trigger_reason, str) else "unknown"
-        yield Span(FLUSHES, f"flush: {reason}", at, at, f"{flush.accumulated_ctu} CTU")
+        yield TimelineSpan(FLUSHES, f"flush: {reason}", at, at, f"{flush.accumulated_ctu} CTU")
 
 
-def _decisions(log: RunLog, moments: dict[int, float]) -> Iterator[Span]:
+def _decisions(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
     for decision in log.decisions:
         if isinstance(decision.end_seq, int):
             at = _at(decision.end_seq, moments)
-            yield Span(DECISIONS, f"decision: {decision.decision}", at, at)
+            yield TimelineSpan(DECISIONS, f"decision: {decision.decision}", at, at)
 
 
-def _summaries(log: RunLog, moments: dict[int, float]) -> Iterator[Span]:
+def _summaries(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]:
     for event in log.events:
         start, end = _at(event.start_seq, moments), _at(event.end_seq, moments)
         label = " ".join(event.summary_semantics_text.split())[:LABEL_MAX]
         kind = "summary" if event.schema_ok else "failed summary"
-        yield Span(SUMMARIES, kind, min(start, end), max(start, end), label)
+        yield TimelineSpan(SUMMARIES, kind, min(start, end), max(start, end), label)
 
 
 def _at(seq: int, moments: dict[int, float]) -> float:

@@ -137,7 +137,7 @@ def moment_ms(text: str) -> int | None:
         return None
 
 
-class Check(NamedTuple):
+class TextCheck(NamedTuple):
     """A field whose text must satisfy something, and what to say when it does not."""
 
     field: str
@@ -145,22 +145,22 @@ class Check(NamedTuple):
     expected: str
 
 
-def must_fit(field: str, pattern: str) -> Check:
+def must_fit(field: str, pattern: str) -> TextCheck:
     """A check of a plain pattern."""
-    return Check(field, lambda text: fits(pattern, text), pattern)
+    return TextCheck(field, lambda text: fits(pattern, text), pattern)
 
 
-def must_be_hash(field: str) -> Check:
+def must_be_hash(field: str) -> TextCheck:
     """A check of a digest's form."""
-    return Check(field, is_digest, HASH_PATTERN)
+    return TextCheck(field, is_digest, HASH_PATTERN)
 
 
-def must_be_moment(field: str) -> Check:
+def must_be_moment(field: str) -> TextCheck:
     """A check of a date and time."""
-    return Check(field, is_moment, "a date and time with an offset")
+    return TextCheck(field, is_moment, "a date and time with an offset")
 
 
-def text_problems(record: Struct, checks: tuple[Check, ...]) -> Iterator[Problem]:
+def text_problems(record: Struct, checks: tuple[TextCheck, ...]) -> Iterator[Problem]:
     """What is wrong with the texts of a record; unset and null fields have none."""
     for field, holds, expected in checks:
         text = getattr(record, field)

@@ -45,7 +45,7 @@ class ManifestMeta(
     stub_mode: bool | UnsetType = UNSET
 
 
-class Provenance(
+class ManifestProvenance(
     Struct,
     frozen=True,
     gc=False,
@@ -101,13 +101,13 @@ class ManifestSummary(
     failed_cases: Count | UnsetType = UNSET
 
 
-ManifestRecord = ManifestMeta | Provenance | TraceEntry | ManifestSummary
+ManifestRecord = ManifestMeta | ManifestProvenance | TraceEntry | ManifestSummary
 
 
-class Manifest(Struct, frozen=True):
+class RunManifest(Struct, frozen=True):
     """A whole manifest."""
 
     meta: ManifestMeta
-    provenance: Provenance
+    provenance: ManifestProvenance
     entries: tuple[TraceEntry, ...]
     summary: ManifestSummary

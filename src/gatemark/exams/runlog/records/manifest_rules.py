@@ -19,11 +19,11 @@ from gatemark.exams.runlog.records.fields import (
     text_problems,
 )
 from gatemark.exams.runlog.records.manifest import (
-    Manifest,
     ManifestMeta,
+    ManifestProvenance,
     ManifestRecord,
     ManifestSummary,
-    Provenance,
+    RunManifest,
     TraceEntry,
 )
 from gatemark.exams.runlog.records.names import trace_dataset_hash
@@ -34,7 +34,7 @@ _TEXTS: Final = {
         must_fit("mas_run_id", MAS_RUN_PATTERN),
         must_be_moment("created_at"),
     ),
-    Provenance: (
+    ManifestProvenance: (
         must_fit("mac_fork_url", URI_PATTERN),
         must_be_hash("case_list_hash"),
         must_be_hash("config_hash"),
@@ -64,7 +64,7 @@ class ManifestRules(FileRules):
         self._cases: dict[str, int] = {}
         self._files: dict[str, int] = {}
         self._meta: ManifestMeta | None = None
-        self._provenance: Provenance | None = None
+        self._provenance: ManifestProvenance | None = None
         self._summary: ManifestSummary | None = None
         self._some_lost = False
 
@@ -85,7 +85,7 @@ class ManifestRules(FileRules):
                 yield Remark(line, "one_of_each", "$.record_type", message)
             elif isinstance(record, ManifestMeta):
                 self._meta = record
-            elif isinstance(record, Provenance):
+            elif isinstance(record, ManifestProvenance):
                 self._provenance = record
             else:
                 self._summary = record
@@ -104,11 +104,11 @@ class ManifestRules(FileRules):
         if self._meta is not None and self._provenance is not None:
             yield from self._dataset_hash(self._meta, self._provenance)
 
-    def manifest(self) -> Manifest | None:
+    def manifest(self) -> RunManifest | None:
         """The whole manifest; None unless all its parts were seen."""
         if self._meta is None or self._provenance is None or self._summary is None:
             return None
-        return Manifest(self._meta, self._provenance, tuple(self._entries), self._summary)
+        return RunManifest(self._meta, self._provenance, tuple(self._entries), self._summary)
 
     def _see_entry(self, line: int, entry: TraceEntry) -> Iterator[Remark]:
         self._entries.append(entry)
@@ -135,7 +135,7 @@ class ManifestRules(FileRules):
                 message = f"must be {expected}, the sum over the entries, got {told}"
                 yield Remark(line, "summary_adds_up", f"$.{field}", message)
 
-    def _dataset_hash(self, meta: ManifestMeta, provenance: Provenance) -> Iterator[Remark]:
+    def _dataset_hash(self, meta: ManifestMeta, provenance: ManifestProvenance) -> Iterator[Remark]:
         told = provenance.trace_dataset_hash
         if told is UNSET:
             return

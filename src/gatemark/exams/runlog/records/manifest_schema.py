@@ -7,8 +7,8 @@ from typing import Any, Final
 from gatemark.core.record import BadExample, BadFile, Form, RecordSchema
 from gatemark.exams.runlog.records.manifest import (
     ManifestMeta,
+    ManifestProvenance,
     ManifestSummary,
-    Provenance,
     TraceEntry,
 )
 from gatemark.exams.runlog.records.manifest_rules import ManifestRules, manifest_problems
@@ -98,7 +98,7 @@ SCHEMA: Final = RecordSchema(
             identity="dataset_id",
         ),
         _form(
-            Provenance,
+            ManifestProvenance,
             (_PROVENANCE, _without(_PROVENANCE, "trace_dataset_hash")),
             BadExample("a short commit", _PROVENANCE | {"mac_commit": "0a1b2c3d"}, "$.mac_commit"),
             BadExample("no address", _PROVENANCE | {"mac_fork_url": "fork"}, "$.mac_fork_url"),

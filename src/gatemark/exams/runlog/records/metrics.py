@@ -124,7 +124,7 @@ class Redundancy(Struct, frozen=True, gc=False):
     threshold_rates: ThresholdRates
 
 
-class Interval(Struct, frozen=True, gc=False):
+class BootstrapInterval(Struct, frozen=True, gc=False):
     """A mean with the ends of its bootstrap interval."""
 
     mean: float
@@ -188,7 +188,7 @@ class VariantMetrics(Struct, frozen=True, gc=False, kw_only=True):
     m1_update_count_mean: float
     m2_output_ctu_mean: float
     m3_redundancy: Redundancy
-    m4_trace_coverage: Interval
+    m4_trace_coverage: BootstrapInterval
     m5_unsupported: Unsupported
     m6a: OpenInterval
     m6b: OpenInterval

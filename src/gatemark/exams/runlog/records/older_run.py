@@ -17,7 +17,7 @@ from gatemark.core.record import FileRules, Problem, Remark
 from gatemark.exams.runlog.records.fields import (
     CASE_PATTERN,
     VERSION_PATTERN,
-    Check,
+    TextCheck,
     must_be_moment,
     must_fit,
     text_problems,
@@ -234,7 +234,7 @@ def single_run_problems(record: Any) -> Sequence[Problem]:
     """What is wrong inside a whole run, with paths into its lists."""
     log = as_run_log(record)
     found = list(text_problems(log.meta, _SINGLE_TEXTS))
-    lists: tuple[tuple[str, Sequence[Any], tuple[Check, ...]], ...] = (
+    lists: tuple[tuple[str, Sequence[Any], tuple[TextCheck, ...]], ...] = (
         ("tokengate_flushes", log.flushes, FLUSH_TEXTS),
         ("buffer_decisions", log.decisions, DECISION_TEXTS),
         ("summary_events", log.events, SUMMARY_TEXTS),

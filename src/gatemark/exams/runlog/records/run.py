@@ -52,7 +52,7 @@ SUMMARY_LIMITS: Final = {
 """The most characters that each field of a summary may have."""
 
 
-class ConceptExtractor(Struct, frozen=True, gc=False, kw_only=True):
+class ExtractorSettings(Struct, frozen=True, gc=False, kw_only=True):
     """Which concept extractor the metrics of this run are meant to use, with its settings."""
 
     spacy_version: str
@@ -148,7 +148,7 @@ class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_typ
     trace_file_hash: Hash
     trace_dataset_hash: Hash
     tokengate_config_hash: Hash
-    concept_extractor: ConceptExtractor
+    concept_extractor: ExtractorSettings
     stoplists_provenance: StoplistsProvenance
     timestamp_derivation: TimestampDerivation
     determinism: Determinism

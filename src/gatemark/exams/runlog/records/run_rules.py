@@ -16,7 +16,7 @@ from gatemark.exams.runlog.records.fields import (
     EVENT_PATTERN,
     MAS_RUN_PATTERN,
     VERSION_PATTERN,
-    Check,
+    TextCheck,
     are_hashes,
     are_moments,
     fits,
@@ -78,7 +78,7 @@ def older_meta_problems(meta: Any) -> Sequence[Problem]:
     return _meta_problems(meta, tuple(check for check in _META if check.field != "eval_run_id"))
 
 
-def _meta_problems(meta: Any, checks: tuple[Check, ...]) -> Sequence[Problem]:
+def _meta_problems(meta: Any, checks: tuple[TextCheck, ...]) -> Sequence[Problem]:
     found = list(text_problems(meta, checks))
     stoplists = meta.stoplists_provenance
     if isinstance(stoplists, Struct):

@@ -18,9 +18,9 @@ from gatemark.exams.runlog.records.run import FilterResults, LlmUsage
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
     ModelError,
-    Question,
-    Reply,
-    Segment,
+    ModelQuestion,
+    ModelReply,
+    TextSegment,
     json_object,
     segment_block,
 )
@@ -40,7 +40,7 @@ class Analysis(Struct, frozen=True, forbid_unknown_fields=True):
     is_novel: bool | UnsetType = UNSET
 
 
-class Look(Struct, frozen=True):
+class SegmentLook(Struct, frozen=True):
     """One look at a segment: whether to summarise, and what a decision record says about it.
 
     ``unanswered`` says that the model itself failed, and not only what it answered.
@@ -91,30 +91,30 @@ class BufferAgent:
         self._novelty = novelty
         self._history_k = history_k
         self._system = buffer_system(novelty=novelty)
-        self._live: list[Segment] = []
-        self._parked: list[Segment] = []
+        self._live: list[TextSegment] = []
+        self._parked: list[TextSegment] = []
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is held."""
         return not self._live and not self._parked
 
-    def hold(self, segment: Segment) -> None:
+    def hold(self, segment: TextSegment) -> None:
         """Take a segment without looking at it."""
         self._live.append(segment)
 
-    def park(self, segment: Segment) -> None:
+    def park(self, segment: TextSegment) -> None:
         """Keep a segment that comes too late to be looked at."""
         self._parked.append(segment)
 
-    def look(self, segment: Segment, history: list[str], reason: str) -> Look:
+    def look(self, segment: TextSegment, history: list[str], reason: str) -> SegmentLook:
         """Take a segment and ask the model about it."""
         context = (*self._parked, *self._live)
         self._live.append(segment)
         held, new = segment_block(context), segment_block((segment,))
         latest = history[-self._history_k :]
         prompt = buffer_prompt(latest, held, new, reason, self._history_k)
-        question = Question(
+        question = ModelQuestion(
             task="buffer",
             system=self._system,
             prompt=prompt,
@@ -123,7 +123,7 @@ class BufferAgent:
             history=tuple(latest),
             novelty=self._novelty,
         )
-        reply: Reply | None = None
+        reply: ModelReply | None = None
         analysis: Analysis | None = None
         failure = None
         unanswered = False
@@ -135,7 +135,7 @@ class BufferAgent:
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             failure = f"analysis_invalid: {error}"
         path = None if analysis is None else trigger_path(analysis)
-        return Look(
+        return SegmentLook(
             trigger=path is not None,
             path=path,
             analysis=analysis,
@@ -146,14 +146,16 @@ class BufferAgent:
             unanswered=unanswered,
         )
 
-    def take(self) -> tuple[Segment, ...]:
+    def take(self) -> tuple[TextSegment, ...]:
         """Everything that is held, parked text first; afterwards nothing is."""
         held = (*self._parked, *self._live)
         self._live, self._parked = [], []
         return held
 
 
-def usage_of(model: LanguageModel, reply: Reply | None, prompt: str, completion: str) -> LlmUsage:
+def usage_of(
+    model: LanguageModel, reply: ModelReply | None, prompt: str, completion: str
+) -> LlmUsage:
     """What a call used up; without a reply the provider told nothing."""
     return LlmUsage(
         prompt_ctu=ctu(prompt),
@@ -167,7 +169,7 @@ def usage_of(model: LanguageModel, reply: Reply | None, prompt: str, completion:
 _decode: Final = msgspec.json.Decoder(Analysis).decode
 
 
-def _analysis(reply: Reply, *, novelty: bool) -> Analysis:
+def _analysis(reply: ModelReply, *, novelty: bool) -> Analysis:
     found = _decode(json_object(reply.text))
     if novelty == (found.is_novel is UNSET):
         word = "is missing" if novelty else "was not asked for"

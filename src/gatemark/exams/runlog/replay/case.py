@@ -39,7 +39,7 @@ def in_batches(tasks: Sequence[T]) -> list[tuple[T, ...]]:
     return [tuple(tasks[start : start + size]) for start in range(0, len(tasks), size)]
 
 
-class CaseOutcome(msgspec.Struct, frozen=True):
+class ReplayOutcome(msgspec.Struct, frozen=True):
     """How one case fared under one variant; ``reason`` is set when it has no log."""
 
     case_id: str
@@ -52,7 +52,7 @@ class CaseOutcome(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-class CaseJob(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayJob(msgspec.Struct, frozen=True, kw_only=True):
     """What is the same for every case."""
 
     variants: tuple[LoadedVariant, ...]
@@ -67,7 +67,7 @@ class CaseJob(msgspec.Struct, frozen=True, kw_only=True):
     recording: bool
 
 
-class CaseTask(msgspec.Struct, frozen=True):
+class ReplayTask(msgspec.Struct, frozen=True):
     """One case of the manifest; ``path`` is None when its trace is not there."""
 
     case_id: str
@@ -78,7 +78,7 @@ class CaseTask(msgspec.Struct, frozen=True):
 class CaseDone(msgspec.Struct, frozen=True):
     """What a worker tells about its case; ``ended_ms`` is when its trace ended."""
 
-    outcomes: list[CaseOutcome]
+    outcomes: list[ReplayOutcome]
     recorded: list[RecordedReply]
     ended_ms: int | None = None
 
@@ -86,13 +86,13 @@ class CaseDone(msgspec.Struct, frozen=True):
 class _Written(NamedTuple):
     """A log on its way to the disk, and what to tell once it is there."""
 
-    task: CaseTask
+    task: ReplayTask
     variant: LoadedVariant
-    outcome: CaseOutcome
+    outcome: ReplayOutcome
     writing: Future[None]
 
 
-def run_some(job: CaseJob, tasks: tuple[CaseTask, ...]) -> bytes:
+def run_some(job: ReplayJob, tasks: tuple[ReplayTask, ...]) -> bytes:
     """Some cases through every variant; what cannot be done is a reason, and leaves no log.
 
     Logs are written by threads of their own: waiting for the disk is most of what that takes.
@@ -105,8 +105,8 @@ def run_some(job: CaseJob, tasks: tuple[CaseTask, ...]) -> bytes:
 
 
 def _run_case(
-    job: CaseJob, task: CaseTask, opened: Models, pool: ThreadPoolExecutor
-) -> tuple[list[_Written | CaseOutcome], list[RecordedReply], int | None]:
+    job: ReplayJob, task: ReplayTask, opened: Models, pool: ThreadPoolExecutor
+) -> tuple[list[_Written | ReplayOutcome], list[RecordedReply], int | None]:
     models = _recording(opened) if job.recording else opened
     try:
         read = _read(job, task)
@@ -121,14 +121,14 @@ def _run_case(
 
 
 def _settled(
-    job: CaseJob,
-    told: list[_Written | CaseOutcome],
+    job: ReplayJob,
+    told: list[_Written | ReplayOutcome],
     recorded: list[RecordedReply],
     ended_ms: int | None,
 ) -> CaseDone:
     outcomes = []
     for one in told:
-        if isinstance(one, CaseOutcome):
+        if isinstance(one, ReplayOutcome):
             outcomes.append(one)
             continue
         error = one.writing.exception()
@@ -141,7 +141,7 @@ def _settled(
     return CaseDone(outcomes, recorded, ended_ms)
 
 
-def _read(job: CaseJob, task: CaseTask) -> ReadTrace:
+def _read(job: ReplayJob, task: ReplayTask) -> ReadTrace:
     """The trace of a case, if it is the one that the manifest pins."""
     if task.path is None:
         raise BadInputError(f"the trace of {task.case_id} is missing")
@@ -159,14 +159,14 @@ def _read(job: CaseJob, task: CaseTask) -> ReadTrace:
 
 
 def _run_variant(
-    job: CaseJob,
-    task: CaseTask,
+    job: ReplayJob,
+    task: ReplayTask,
     variant: LoadedVariant,
     *,
     read: ReadTrace,
     models: Models,
     pool: ThreadPoolExecutor,
-) -> _Written | CaseOutcome:
+) -> _Written | ReplayOutcome:
     facts, chunk_size = job.facts, job.chunks.get(variant.variant_id)
     try:
         done = run_variant(
@@ -195,7 +195,7 @@ def _run_variant(
             f"{task.case_id} {variant.variant_id}: {done.moments.made_up} timestamps are made up, "
             "because their windows do not end with a delta"
         )
-    outcome = CaseOutcome(
+    outcome = ReplayOutcome(
         case_id=task.case_id,
         variant_id=variant.variant_id,
         summaries=len(log.events),
@@ -209,18 +209,18 @@ def _run_variant(
     return _Written(task, variant, outcome, writing)
 
 
-def _failed(job: CaseJob, task: CaseTask, variant: LoadedVariant, reason: str) -> CaseOutcome:
+def _failed(job: ReplayJob, task: ReplayTask, variant: LoadedVariant, reason: str) -> ReplayOutcome:
     """A case without a log; one of an earlier run must not pass for its log."""
     _log_path(job, task, variant).unlink(missing_ok=True)
-    return CaseOutcome(task.case_id, variant.variant_id, reason=reason)
+    return ReplayOutcome(task.case_id, variant.variant_id, reason=reason)
 
 
-def _log_path(job: CaseJob, task: CaseTask, variant: LoadedVariant) -> Path:
+def _log_path(job: ReplayJob, task: ReplayTask, variant: LoadedVariant) -> Path:
     return Path(job.output) / variant.variant_id / run_file_name(task.case_id)
 
 
 @contextmanager
-def _opened(job: CaseJob) -> Iterator[Models]:
+def _opened(job: ReplayJob) -> Iterator[Models]:
     """The models of some cases; one that answers for both agents is opened once."""
     buffer = open_model(job.buffer_model)
     same = job.summarizer_model == job.buffer_model

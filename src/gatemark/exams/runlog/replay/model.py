@@ -17,14 +17,14 @@ from gatemark.exams.runlog.records.names import text_hash
 Task = Literal["buffer", "summary", "rewrite"]
 
 
-class Segment(Struct, frozen=True, gc=False):
+class TextSegment(Struct, frozen=True, gc=False):
     """Some text of one agent."""
 
     agent_id: str
     text: str
 
 
-class Question(Struct, frozen=True):
+class ModelQuestion(Struct, frozen=True):
     """What a model is asked.
 
     ``new`` are the segments that it is about, ``context`` those before, ``history`` the latest
@@ -35,8 +35,8 @@ class Question(Struct, frozen=True):
     task: Task
     system: str
     prompt: str
-    new: tuple[Segment, ...] = ()
-    context: tuple[Segment, ...] = ()
+    new: tuple[TextSegment, ...] = ()
+    context: tuple[TextSegment, ...] = ()
     history: tuple[str, ...] = ()
     novelty: bool = True
     draft: dict[str, str] = {}
@@ -47,7 +47,7 @@ class Question(Struct, frozen=True):
         return text_hash(self.prompt)
 
 
-class Reply(Struct, frozen=True):
+class ModelReply(Struct, frozen=True):
     """What a model answered. Counts that its provider did not tell are None."""
 
     text: str
@@ -72,7 +72,7 @@ class LanguageModel(Protocol):
     def model_id(self) -> str:
         """What the model is called where a reply does not say."""
 
-    def ask(self, question: Question) -> Reply:
+    def ask(self, question: ModelQuestion) -> ModelReply:
         """An answer, or ModelError."""
 
     def identity(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class LanguageModel(Protocol):
         """Let go of connections and processes."""
 
 
-def segment_block(segments: tuple[Segment, ...] | list[Segment]) -> str:
+def segment_block(segments: tuple[TextSegment, ...] | list[TextSegment]) -> str:
     """Segments as text: consecutive ones of an agent under its name, joined by spaces."""
     if not segments:
         return EMPTY_BLOCK
@@ -112,7 +112,7 @@ class RecordedReply(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     task: Task
     input_hash: str
-    reply: Reply | None = None
+    reply: ModelReply | None = None
     error: str | None = None
 
 
@@ -125,7 +125,7 @@ class RecordedModel:
         named = sorted({line.reply.model_id for line in lines if line.reply is not None})
         self.model_id = named[0] if len(named) == 1 else "recorded"
 
-    def ask(self, question: Question) -> Reply:
+    def ask(self, question: ModelQuestion) -> ModelReply:
         found = self._replies.get((question.task, question.input_hash))
         if found is None:
             raise MissingReplyError(
@@ -153,7 +153,7 @@ class RecordingModel:
     def model_id(self) -> str:
         return self._inner.model_id
 
-    def ask(self, question: Question) -> Reply:
+    def ask(self, question: ModelQuestion) -> ModelReply:
         key = (question.task, question.input_hash)
         try:
             reply = self._inner.ask(question)

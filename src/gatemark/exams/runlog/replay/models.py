@@ -21,10 +21,10 @@ from gatemark.evidence.source import inspect_source, split_sources
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
     ModelError,
-    Question,
+    ModelQuestion,
+    ModelReply,
     RecordedModel,
     RecordedReply,
-    Reply,
 )
 from gatemark.exams.runlog.replay.rules_model import RulesModel
 from gatemark.targets.port import Call
@@ -104,7 +104,7 @@ class TargetModel:
         openai = self._spec.openai
         self.model_id = openai.model if openai is not None else self._spec.kind
 
-    def ask(self, question: Question) -> Reply:
+    def ask(self, question: ModelQuestion) -> ModelReply:
         call = Call(
             id=question.input_hash,
             epoch=1,
@@ -126,7 +126,7 @@ class TargetModel:
             error = outcome.error
             raise ModelError("no reply" if error is None else f"{error.kind}: {error.message}")
         usage = found.usage or {}
-        return Reply(
+        return ModelReply(
             text=_text(found.output),
             model_id=found.model or self.model_id,
             latency_ms=None if found.latency_ms is None else round(found.latency_ms),

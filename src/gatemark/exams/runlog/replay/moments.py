@@ -17,7 +17,7 @@ MANY_FALLBACKS: Final = 10
 """More made-up timestamps than this deserve a warning."""
 
 
-class Moments:
+class CaptureMoments:
     """When the record of each ``seq`` was captured, and how often that had to be made up.
 
     Boundaries have a time of their own. ``source`` knows only the times of deltas, so that a

@@ -16,7 +16,7 @@ import msgspec
 
 from gatemark.exams.runlog.records.names import ctu
 from gatemark.exams.runlog.records.run import SUMMARY_LIMITS
-from gatemark.exams.runlog.replay.model import Question, Reply, Segment
+from gatemark.exams.runlog.replay.model import ModelQuestion, ModelReply, TextSegment
 from gatemark.exams.runlog.replay.summarizer import cut_text
 from gatemark.exams.runlog.replay.token_gate import has_boundary_cue
 
@@ -85,7 +85,7 @@ class RulesModel:
 
     model_id = MODEL_ID
 
-    def ask(self, question: Question) -> Reply:
+    def ask(self, question: ModelQuestion) -> ModelReply:
         if question.task == "buffer":
             answer: dict[str, Any] = _analysis(question)
         elif question.task == "summary":
@@ -96,7 +96,9 @@ class RulesModel:
                 for field, text in question.draft.items()
             }
         text = msgspec.json.encode(answer).decode()
-        return Reply(text=text, model_id=MODEL_ID, latency_ms=virtual_ms(question.prompt, text))
+        return ModelReply(
+            text=text, model_id=MODEL_ID, latency_ms=virtual_ms(question.prompt, text)
+        )
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -114,7 +116,7 @@ def virtual_ms(prompt: str, reply: str) -> int:
     return BASE_MS + ctu(prompt) // READ_CTU_PER_MS + ctu(reply) // WRITTEN_CTU_PER_MS
 
 
-def _analysis(question: Question) -> dict[str, Any]:
+def _analysis(question: ModelQuestion) -> dict[str, Any]:
     text = " ".join(segment.text for segment in question.new)
     small = text.lower()
     words, kinds = _reading(text)
@@ -152,7 +154,7 @@ def _reading(text: str) -> tuple[frozenset[bytes], set[str]]:
     return frozenset([word for word in words if len(word) > _SHORT_WORDS]), _kinds(words)
 
 
-def _familiar_share(mine: frozenset[bytes], context: tuple[Segment, ...]) -> float:
+def _familiar_share(mine: frozenset[bytes], context: tuple[TextSegment, ...]) -> float:
     """The share of words that were in the last held segments."""
     if not mine:
         return 1.0
@@ -167,7 +169,7 @@ def _is_novel(mine: frozenset[bytes], history: tuple[str, ...]) -> bool:
     return len(unheard) * 2 > len(telling)
 
 
-def _summary(segments: tuple[Segment, ...]) -> dict[str, str]:
+def _summary(segments: tuple[TextSegment, ...]) -> dict[str, str]:
     sentences: list[str] = []
     counts: dict[str, int] = {}
     for segment in segments:

@@ -16,7 +16,7 @@ from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
 from gatemark.exams.runlog.concepts.registry import extractors
-from gatemark.exams.runlog.records.manifest import Manifest
+from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import (
     UNKNOWN_COMMIT,
     case_of_trace_file,
@@ -28,9 +28,9 @@ from gatemark.exams.runlog.records.run import Compat, StoplistsProvenance
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.case import (
     CaseDone,
-    CaseJob,
-    CaseOutcome,
-    CaseTask,
+    ReplayJob,
+    ReplayOutcome,
+    ReplayTask,
     in_batches,
     run_some,
 )
@@ -117,7 +117,7 @@ def run_cases(
     manifest = read_manifest(_manifest_path(request, paths))
     dataset_hash = manifest_dataset_hash(manifest)
     tasks, warnings = _tasks(paths, manifest, request)
-    job = CaseJob(
+    job = ReplayJob(
         variants=variants,
         chunks=chunk_sizes(
             variants,
@@ -154,8 +154,8 @@ def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
 
 
 def _tasks(
-    paths: Iterable[Path], manifest: Manifest, request: RunRequest
-) -> tuple[list[CaseTask], list[str]]:
+    paths: Iterable[Path], manifest: RunManifest, request: RunRequest
+) -> tuple[list[ReplayTask], list[str]]:
     """One task per case of the manifest; files beside it are told, and are not part of the set."""
     files = {plain_case_id(case_of_trace_file(path.name) or path.stem): path for path in paths}
     entries = [entry for entry in manifest.entries if request.case in entry.case_id]
@@ -176,7 +176,7 @@ def _tasks(
         f"{files[case_id]}: is not in the manifest and was left out" for case_id in strangers
     ]
     tasks = [
-        CaseTask(entry.case_id, _text(by_case[entry.case_id]), entry.sha256) for entry in entries
+        ReplayTask(entry.case_id, _text(by_case[entry.case_id]), entry.sha256) for entry in entries
     ]
     return tasks, warnings
 
@@ -234,7 +234,7 @@ def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | No
 
 
 def _finish(
-    request: RunRequest, job: CaseJob, done: Sequence[CaseDone], warnings: Sequence[str]
+    request: RunRequest, job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]
 ) -> RunDone:
     """The account of everything: a summary per variant, the recording, what is to be told."""
     outcomes = sorted(
@@ -266,7 +266,7 @@ def _finish(
 
 
 def _summary(
-    variant_id: str, run_id: str, generated_at: str, outcomes: Sequence[CaseOutcome]
+    variant_id: str, run_id: str, generated_at: str, outcomes: Sequence[ReplayOutcome]
 ) -> VariantSummary:
     good = [outcome for outcome in outcomes if outcome.reason is None]
     spans = [outcome.model_ms for outcome in good]

@@ -13,8 +13,8 @@ from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import (
     RUN_VERSION,
     Compat,
-    ConceptExtractor,
     Determinism,
+    ExtractorSettings,
     RunLog,
     RunMeta,
     StoplistsProvenance,
@@ -24,7 +24,7 @@ from gatemark.exams.runlog.replay.prompts import PROMPT_VERSION
 from gatemark.exams.runlog.replay.variants import CaseRecords, Models
 from gatemark.exams.runlog.traces.trace import Trace
 
-NO_EXTRACTOR: Final = ConceptExtractor(
+NO_EXTRACTOR: Final = ExtractorSettings(
     spacy_version="none",
     scispacy_version="none",
     scispacy_model="none",
@@ -48,14 +48,14 @@ class RunFacts(Struct, frozen=True):
     trace_dataset_hash: str
     compat: Compat = "gatemark"
     created_at: str | None = None
-    concept_extractor: ConceptExtractor = NO_EXTRACTOR
+    concept_extractor: ExtractorSettings = NO_EXTRACTOR
     stoplists: StoplistsProvenance | None = None
 
 
-def extractor_from(raw: object, place: str) -> ConceptExtractor:
+def extractor_from(raw: object, place: str) -> ExtractorSettings:
     """The extractor that metrics will use, as settings describe it."""
     try:
-        return msgspec.convert(raw, ConceptExtractor)
+        return msgspec.convert(raw, ExtractorSettings)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{place}: {error}") from error
 

@@ -20,9 +20,9 @@ from gatemark.exams.runlog.replay.buffer_agent import usage_of
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
     ModelError,
-    Question,
-    Reply,
-    Segment,
+    ModelQuestion,
+    ModelReply,
+    TextSegment,
     json_object,
     segment_block,
 )
@@ -96,16 +96,16 @@ class Summarizer:
         self._compat: Compat = compat
 
     def summarize(
-        self, segments: tuple[Segment, ...], history: list[str], latest: str | None
+        self, segments: tuple[TextSegment, ...], history: list[str], latest: str | None
     ) -> Summary:
         """A summary of some segments, given the summaries before."""
         block = segment_block(segments)
         prompt = summary_prompt(history, latest, block)
         before = (*history, latest) if latest else tuple(history)
-        question = Question(
+        question = ModelQuestion(
             task="summary", system=SUMMARY_SYSTEM, prompt=prompt, new=segments, history=before
         )
-        replies: list[Reply] = []
+        replies: list[ModelReply] = []
         fields = dict.fromkeys(SUMMARY_LIMITS, "")
         cut: dict[str, int] = {}
         failure: FailureMode | None = None
@@ -141,7 +141,7 @@ class Summarizer:
             for_history=history_text(fields),
         )
 
-    def _ask(self, question: Question, replies: list[Reply]) -> dict[str, str]:
+    def _ask(self, question: ModelQuestion, replies: list[ModelReply]) -> dict[str, str]:
         reply = self._model.ask(question)
         replies.append(reply)
         found = _decode(json_object(reply.text))
@@ -150,14 +150,14 @@ class Summarizer:
 
     def _rewrite(
         self,
-        question: Question,
+        question: ModelQuestion,
         fields: dict[str, str],
         too_long: dict[str, int],
-        replies: list[Reply],
+        replies: list[ModelReply],
     ) -> dict[str, str]:
         """One targeted request; what is no summary again leaves the first one as it was."""
         draft = json.dumps(fields, ensure_ascii=False)
-        again = Question(
+        again = ModelQuestion(
             task="rewrite",
             system=REWRITE_SYSTEM,
             prompt=rewrite_prompt(draft, too_long),
@@ -207,13 +207,13 @@ def _length_words(fields: dict[str, int]) -> str:
     return "; ".join(words)
 
 
-def _total_ms(replies: list[Reply]) -> int | None:
+def _total_ms(replies: list[ModelReply]) -> int | None:
     told = [reply.latency_ms for reply in replies if reply.latency_ms is not None]
     return sum(told) if told else None
 
 
 def _total_usage(
-    model: LanguageModel, replies: list[Reply], prompt: str, completion: str
+    model: LanguageModel, replies: list[ModelReply], prompt: str, completion: str
 ) -> LlmUsage:
     """CTU of the first prompt and of what came out; tokens of all replies that told them."""
     usage = usage_of(model, replies[-1] if replies else None, prompt, completion)

@@ -22,8 +22,8 @@ from gatemark.exams.runlog.records.run import (
 from gatemark.exams.runlog.records.text_span import TextSpan
 from gatemark.exams.runlog.replay.buffer_agent import BufferAgent
 from gatemark.exams.runlog.replay.config import PARTS, VariantConfig
-from gatemark.exams.runlog.replay.model import LanguageModel, Segment
-from gatemark.exams.runlog.replay.moments import Moments
+from gatemark.exams.runlog.replay.model import LanguageModel, TextSegment
+from gatemark.exams.runlog.replay.moments import CaptureMoments
 from gatemark.exams.runlog.replay.summarizer import Summarizer, Summary
 from gatemark.exams.runlog.replay.token_gate import Flushed, TokenGate
 from gatemark.exams.runlog.traces.trace import Trace
@@ -47,11 +47,11 @@ class CaseRecords(Struct, frozen=True):
     flushes: tuple[TokengateFlush, ...]
     decisions: tuple[BufferDecision, ...]
     events: tuple[SummaryEvent, ...]
-    moments: Moments
+    moments: CaptureMoments
     model_failures: int
 
 
-class Recorder:
+class CaseRecorder:
     """Writes down what happens in one case, and hands summaries on to the next ones."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Recorder:
         self._history_k = config.summarizer.history_k
         self._summarizer = Summarizer(models.summarizer, compat)
         self._keep_inputs = keep_inputs
-        self.moments = Moments(trace, compat)
+        self.moments = CaptureMoments(trace, compat)
         self.buffer = BufferAgent(
             models.buffer, novelty=PARTS[config.variant_id].novelty, history_k=self._history_k
         )
@@ -96,7 +96,7 @@ class Recorder:
             )
         )
 
-    def look(self, segments: list[Segment], start_seq: int, end_seq: int, reason: str) -> None:
+    def look(self, segments: list[TextSegment], start_seq: int, end_seq: int, reason: str) -> None:
         """Ask the buffer agent about the last of some segments, and summarise if it says so."""
         self._widen(start_seq, end_seq)
         for segment in segments[:-1]:
@@ -140,10 +140,10 @@ class Recorder:
 
     def park(self, flushed: Flushed) -> None:
         """Keep what came too late for the buffer agent."""
-        self.buffer.park(Segment(flushed.agent_id, flushed.text))
+        self.buffer.park(TextSegment(flushed.agent_id, flushed.text))
 
     def summarise(
-        self, segments: tuple[Segment, ...], start_seq: int, end_seq: int, trigger: TriggerType
+        self, segments: tuple[TextSegment, ...], start_seq: int, end_seq: int, trigger: TriggerType
     ) -> None:
         """Ask for a summary and write down what came of it; a failed one is the latest too."""
         index = len(self.events)
@@ -210,7 +210,7 @@ def run_variant(
     keep_inputs: bool = False,
 ) -> CaseRecords:
     """One case through one variant."""
-    recorder = Recorder(trace, config, models, compat, keep_inputs=keep_inputs)
+    recorder = CaseRecorder(trace, config, models, compat, keep_inputs=keep_inputs)
     parts = PARTS[config.variant_id]
     if parts.gate:
         gate = TokenGate(config.components.token_gate.settings(), compat)
@@ -224,10 +224,12 @@ def run_variant(
     return recorder.records()
 
 
-def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buffer: bool) -> None:
+def _through_gate(
+    trace: Trace, gate: TokenGate, recorder: CaseRecorder, *, with_buffer: bool
+) -> None:
     def pass_on(flushed: Flushed) -> None:
         recorder.flush(flushed)
-        segment = Segment(flushed.agent_id, flushed.text)
+        segment = TextSegment(flushed.agent_id, flushed.text)
         start, end = flushed.start_seq, flushed.end_seq
         if with_buffer:
             recorder.look([segment], start, end, flushed.reason)
@@ -244,7 +246,7 @@ def _through_gate(trace: Trace, gate: TokenGate, recorder: Recorder, *, with_buf
             pass_on(rest)
 
 
-def _through_chunks(trace: Trace, size: int, recorder: Recorder, compat: Compat) -> None:
+def _through_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Compat) -> None:
     """Fixed chunks over all agents; the last segment of a chunk is the one that is looked at."""
     per_delta = compat == "source"
     parts: list[tuple[str, list[str]]] = []
@@ -259,12 +261,12 @@ def _through_chunks(trace: Trace, size: int, recorder: Recorder, compat: Compat)
         length += len(text)
         counted = counted + ctu(text) if per_delta else (length + 3) // 4
         if counted >= size:
-            segments = [Segment(speaker, "".join(texts)) for speaker, texts in parts]
+            segments = [TextSegment(speaker, "".join(texts)) for speaker, texts in parts]
             recorder.look(segments, start, seq, FIXED_CHUNK)
             parts = []
 
 
-def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
+def _through_turns(trace: Trace, recorder: CaseRecorder, compat: Compat) -> None:
     """A summary per turn, over everything between its boundaries.
 
     ``source`` knows one turn at a time: one that starts inside another makes it forget the text.
@@ -275,7 +277,7 @@ def _through_turns(trace: Trace, recorder: Recorder, compat: Compat) -> None:
 
     def summarise(turn: _OpenTurn, end_seq: int) -> None:
         if turn.texts:
-            segment = Segment(turn.agent_id, "".join(turn.texts))
+            segment = TextSegment(turn.agent_id, "".join(turn.texts))
             recorder.summarise((segment,), turn.start_seq, end_seq, "turn_end")
 
     for part in trace.parts:

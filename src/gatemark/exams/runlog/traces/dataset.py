@@ -13,11 +13,11 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.exams.runlog.records.manifest import (
     MANIFEST_VERSION,
-    Manifest,
     ManifestDecoding,
     ManifestMeta,
+    ManifestProvenance,
     ManifestSummary,
-    Provenance,
+    RunManifest,
     TraceEntry,
 )
 from gatemark.exams.runlog.records.names import case_list_bytes, dataset_id, trace_dataset_hash
@@ -87,10 +87,10 @@ def make_manifest(
     config_hash: str,
     fork_url: str,
     stub: bool = False,
-) -> Manifest:
+) -> RunManifest:
     """The manifest of a campaign, in the order of the case list."""
     decoding = msgspec.to_builtins(origin.decoding)
-    return Manifest(
+    return RunManifest(
         meta=ManifestMeta(
             schema_version=MANIFEST_VERSION,
             dataset_id=dataset_id(
@@ -100,7 +100,7 @@ def make_manifest(
             created_at=created_at,
             stub_mode=True if stub else UNSET,
         ),
-        provenance=Provenance(
+        provenance=ManifestProvenance(
             mac_fork_url=fork_url,
             mac_commit=origin.mac_commit,
             exaid_commit=origin.exaid_commit,
@@ -130,12 +130,12 @@ def dataset_hash_of(entries: Iterable[TraceEntry], case_list_hash: str, mas_run:
     )
 
 
-def manifest_records(manifest: Manifest) -> tuple[Any, ...]:
+def manifest_records(manifest: RunManifest) -> tuple[Any, ...]:
     """The records of a manifest in the order of its file."""
     return (manifest.meta, manifest.provenance, *manifest.entries, manifest.summary)
 
 
-def manifest_dataset_hash(manifest: Manifest) -> str:
+def manifest_dataset_hash(manifest: RunManifest) -> str:
     """The hash of what a manifest lists; as told, or made when it tells none."""
     told = manifest.provenance.trace_dataset_hash
     if told is not UNSET:

@@ -16,10 +16,10 @@ from gatemark.core.record import FileRules, Form, RecordSchema, Remark
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.single_json import Opened, open_records
+from gatemark.evidence.single_json import OpenedFile, open_records
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.tagged_union_reader import TaggedReading, read_tagged
-from gatemark.exams.runlog.records.manifest import Manifest
+from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.manifest_rules import ManifestRules
 from gatemark.exams.runlog.records.names import TRACE_FILE_ENDS, TRACE_SUFFIX
 from gatemark.exams.runlog.records.older_run import LENIENT, SingleRunRules, as_run_log, run_log_of
@@ -92,7 +92,7 @@ def read_trace(
     )
 
 
-def read_manifest(path: str, choices: ReadingChoices | None = None) -> Manifest:
+def read_manifest(path: str, choices: ReadingChoices | None = None) -> RunManifest:
     """A manifest that adds up, or every reason why it does not."""
     rules = ManifestRules()
     reading = read_tagged(
@@ -118,7 +118,7 @@ def read_run_log(
         return _run_log(opened, compat, choices)
 
 
-def _run_log(opened: Opened, compat: Compat, choices: ReadingChoices) -> RunLog:
+def _run_log(opened: OpenedFile, compat: Compat, choices: ReadingChoices) -> RunLog:
     source, first, _ = opened
     schema = schemas().get("exaid.run").version_of(first)
     if compat == "source" and str(first.get("case_id", "")).endswith(TRACE_SUFFIX):

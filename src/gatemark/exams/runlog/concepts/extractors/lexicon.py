@@ -35,7 +35,7 @@ PROBLEMS_MAX: Final = 20
 Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\w")]
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LexiconEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One concept: its id, its name and other names for it."""
 
     id: Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
@@ -43,10 +43,10 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aliases: tuple[Name, ...] = ()
 
 
-def read_lexicon(data: bytes, place: str) -> list[Entry]:
+def read_lexicon(data: bytes, place: str) -> list[LexiconEntry]:
     """The entries of a lexicon; everything wrong with it is listed with its line."""
-    decode = msgspec.json.Decoder(Entry).decode
-    entries: list[Entry] = []
+    decode = msgspec.json.Decoder(LexiconEntry).decode
+    entries: list[LexiconEntry] = []
     problems: list[str] = []
     for number, line in enumerate(data.split(b"\n"), start=1):
         if not line.strip():
@@ -68,7 +68,7 @@ def read_lexicon(data: bytes, place: str) -> list[Entry]:
 class LexiconSource:
     """Mentions of the names of a lexicon; each stands for its concepts with score 1."""
 
-    def __init__(self, entries: Sequence[Entry], *, is_bundled: bool) -> None:
+    def __init__(self, entries: Sequence[LexiconEntry], *, is_bundled: bool) -> None:
         import ahocorasick  # noqa: PLC0415 - only this source pays for it
 
         names: dict[str, set[str]] = {}
@@ -135,7 +135,7 @@ def _load(choices: SourceChoices) -> LexiconSource:
             "extractor lexicon needs pyahocorasick, which is not installed: "
             "pip install 'gatemark[concepts]'"
         )
-    entries: list[Entry] = []
+    entries: list[LexiconEntry] = []
     for path in choices.lexicons:
         entries += read_lexicon(_bounded_bytes(path), path)
     if not choices.lexicons:
