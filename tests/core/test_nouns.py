@@ -147,7 +147,7 @@ def test_a_verdict_needs_findings_and_has_blockers_unless_it_passes() -> None:
             Verdict(outcome, findings, blockers)  # type: ignore[arg-type]
 
 
-def test_exhibits_have_the_shape_they_claim() -> None:
+def test_figures_have_the_shape_they_claim() -> None:
     with pytest.raises(InvalidValueError):
         Matrix("m", "r", "c", ("a", "b"), ((1, 2),))
     with pytest.raises(InvalidValueError):

@@ -209,7 +209,7 @@ from gatemark.evidence.rows import Row
 from gatemark.packs.pack import PackAsset, Pack, SuiteSpec
 from gatemark.core.policy import Policy, Rule
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
-rule = Rule("r", "m", ">=", 0.5, instead=(Rule("s", "m", "<", 1),))
+rule = Rule("r", "m", ">=", 0.5, fallback_rules=(Rule("s", "m", "<", 1),))
 suite = SuiteSpec(id="g", kind="golden", weight=1.0, evidence={"a": "b"}, baseline_evidence="none")
 pack = Pack(1, "p", 1, PackAsset("prompt", "a"), 0.5, 0.5, (suite,), rules=(rule,))
 for one in (rule, Policy("p", (rule,)), pack, Row("i", {"x": 1}), ReleasePolicy()):

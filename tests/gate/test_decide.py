@@ -159,7 +159,7 @@ def test_non_inferiority_passes_fails_or_stays_open(
     assert judged(Rule("r", "m", "<=", 0.05, against="non_inferiority"), number).outcome == outcome
 
 
-SUBSTITUTED = Rule("r", "m", ">=", 0.5, instead=(Rule("r/s", "s", ">=", 0.5),))
+SUBSTITUTED = Rule("r", "m", ">=", 0.5, fallback_rules=(Rule("r/s", "s", ">=", 0.5),))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_substitutes_speak_only_for_a_number_that_is_absent_or_says_little(
 
 def test_a_substitute_that_passed_only_softly_is_not_shown_as_a_pass() -> None:
     soft = Rule("r/s", "s", ">=", 0.5, on_unmeasured="soft_pass")
-    verdict = judged(Rule("r", "m", ">=", 0.5, instead=(soft,)), absent(), absent("s"))
+    verdict = judged(Rule("r", "m", ">=", 0.5, fallback_rules=(soft,)), absent(), absent("s"))
     assert {f.rule: f.verdict for f in verdict.findings}["r"] == "soft_pass"
     assert any("soft_pass" in caveat for caveat in verdict.caveats)
 
@@ -277,7 +277,7 @@ def test_where_no_item_is_usable_no_waiver_and_no_soft_pass_lets_it_pass(
 
 def test_a_soft_pass_of_a_substitute_is_not_shown_as_a_pass() -> None:
     soft = Rule("r/s", "s", ">=", 0.5, on_unmeasured="soft_pass")
-    verdict = judged(Rule("r", "m", ">=", 0.5, instead=(soft,)), absent(), absent("s"))
+    verdict = judged(Rule("r", "m", ">=", 0.5, fallback_rules=(soft,)), absent(), absent("s"))
     assert verdict.findings[1].verdict == "soft_pass"
     assert any("soft_pass" in caveat for caveat in verdict.caveats)
 
@@ -323,7 +323,7 @@ RULES = st.lists(
         bound=st.floats(0, 1),
         severity=st.sampled_from(["block", "hold", "warn"]),
         on_unmeasured=st.sampled_from(["inconclusive", "fail"]),
-        instead=st.lists(
+        fallback_rules=st.lists(
             st.builds(
                 Rule,
                 id=st.just("x"),

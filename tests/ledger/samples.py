@@ -54,7 +54,7 @@ def result(
         verdict=verdict,
         blockers=() if passed else ("m must be >= 0.5, got 0.3 (n=1)",),
         caveats=(),
-        exhibits=(),
+        figures=(),
         blobs=(Blob("a.tsv", digest_bytes(ATTACHMENT), "text/tab-separated-values"),)
         if with_blobs
         else (),

@@ -59,7 +59,7 @@ def result(
         verdict=verdict,
         blockers=() if verdict == "pass" else ("score must be >= 0.5, got 0.05 (n=1)",),
         caveats=(),
-        exhibits=(),
+        figures=(),
         blobs=(),
         waivers=(),
         started_at=at,

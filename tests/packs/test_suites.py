@@ -166,7 +166,7 @@ def test_what_got_worse_is_shown_with_question_and_expected_answer() -> None:
         suite = suites().get(kind)
         assert isinstance(suite, PackSuite)
         report = suite.examine(msgspec.structs.replace(spec, rows=rows), suite.options())
-        (table,) = [e for e in report.exhibits if isinstance(e, Table)]
+        (table,) = [e for e in report.figures if isinstance(e, Table)]
         assert table.columns == (
             *("item", "baseline", "candidate", "asked", expected),
             *("baseline said", "candidate said"),
@@ -179,7 +179,7 @@ def test_what_got_worse_is_shown_with_question_and_expected_answer() -> None:
 
 def test_a_newly_broken_probe_is_shown_with_what_the_candidate_said() -> None:
     report = examined("adversarial", answers([1.0, 0.0]), answers([1.0, 1.0]))
-    broken = report.exhibits[-1]
+    broken = report.figures[-1]
     assert isinstance(broken, Table)
     assert broken.rows == (("i0001", None, 1, "0.0"),)
 
@@ -209,13 +209,13 @@ def test_calibration_needs_enough_judged_answers() -> None:
 
 def test_calibration_shows_the_reliability_of_every_bin() -> None:
     report = examined("calibration", answers([1.0] * 90 + [0.0] * 10, confidence=0.9), None)
-    (exhibit,) = report.exhibits
-    assert isinstance(exhibit, Reliability)
-    assert len(exhibit.bins) == 15
-    (filled,) = [bin_ for bin_ in exhibit.bins if bin_.n]
+    (figure,) = report.figures
+    assert isinstance(figure, Reliability)
+    assert len(figure.bins) == 15
+    (filled,) = [bin_ for bin_ in figure.bins if bin_.n]
     assert (filled.n, filled.confidence, filled.accuracy) == (100, pytest.approx(0.9), 0.9)
     assert (filled.interval_low, filled.interval_high) == wilson(90, 100)
-    assert examined("calibration", answers([1.0] * 99, confidence=0.9), None).exhibits == ()
+    assert examined("calibration", answers([1.0] * 99, confidence=0.9), None).figures == ()
 
 
 def test_overconfidence_is_a_drop_with_an_interval_about_it() -> None:

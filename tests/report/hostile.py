@@ -161,7 +161,7 @@ def hostile_results(draw: Any) -> Result:
         verdict=verdict,
         blockers=tuple(draw(st.lists(texts, min_size=1, max_size=3))),
         caveats=(draw(texts),),
-        exhibits=(draw(matrices()), draw(tables()), draw(reliabilities())),
+        figures=(draw(matrices()), draw(tables()), draw(reliabilities())),
         blobs=(Blob(draw(texts), digest, draw(texts)),),
         waivers=(Waiver(draw(filled), draw(filled), draw(filled), STARTED_AT),),
         actor=draw(texts),

@@ -26,7 +26,7 @@ POLICY = Policy(
             op=">=",
             bound=0.75,
             min_n=30,
-            instead=(
+            fallback_rules=(
                 Rule(id="kappa.ac1", metric="agreement.ac1", op=">=", bound=0.75),
                 Rule(
                     id="kappa.pa_lower",
@@ -207,7 +207,7 @@ def result(**fields: Any) -> Result:
         "verdict": "pass",
         "blockers": (),
         "caveats": ("3 records were rejected and 2 are missing",),
-        "exhibits": (MATRIX, TABLE, RELIABILITY),
+        "figures": (MATRIX, TABLE, RELIABILITY),
         "blobs": (Blob("consistency_disagreements.tsv", digest_bytes(b"tsv"), "text/csv"),),
         "waivers": (),
         "started_at": STARTED_AT,
@@ -293,7 +293,7 @@ BARE = result(
     bench=None,
     regression=None,
     caveats=(),
-    exhibits=(),
+    figures=(),
     blobs=(),
     cost=Cost(0),
 )

@@ -113,13 +113,13 @@ def test_sections_stand_in_their_order() -> None:
         "Blockers",
         "Numbers",
         "Findings",
-        "Exhibits",
+        "Figures",
         "Caveats",
         "Evidence",
         "How to verify",
     ]
     assert "Caveats and waivers" in PAGES["waived"].text("h2")
-    assert "Exhibits" not in PAGES["bare"].text("h2")
+    assert "Figures" not in PAGES["bare"].text("h2")
 
 
 def test_tables_have_captions_and_scopes() -> None:
@@ -146,7 +146,7 @@ def counted(count: int) -> tuple[Measurement, ...]:
 
 def test_numbers_that_no_rule_judged_are_folded_away_when_there_are_many() -> None:
     many = (*counted(30), LOW_KAPPA)
-    page = Page(render(result(measurements=many, exhibits=(), caveats=())))
+    page = Page(render(result(measurements=many, figures=(), caveats=())))
     before, _, after = page.source.partition("<details>")
     assert LOW_KAPPA.name in before.partition('<section aria-labelledby="numbers">')[2]
     assert "count_0" not in before
@@ -155,15 +155,15 @@ def test_numbers_that_no_rule_judged_are_folded_away_when_there_are_many() -> No
 
 
 def test_few_numbers_and_numbers_that_nobody_judged_are_shown() -> None:
-    page = Page(render(result(measurements=counted(24), exhibits=())))
+    page = Page(render(result(measurements=counted(24), figures=())))
     assert "details" not in page.tags
-    page = Page(render(result(measurements=counted(40), exhibits=())))
+    page = Page(render(result(measurements=counted(40), figures=())))
     before, _, after = page.source.partition("<details>")
     assert (before.count(">count_"), after.count(">count_")) == (24, 16)
 
 
 def test_judged_numbers_are_never_the_ones_that_are_cut() -> None:
-    page = Page(render(result(measurements=(*counted(500), LOW_KAPPA), exhibits=(), caveats=())))
+    page = Page(render(result(measurements=(*counted(500), LOW_KAPPA), figures=(), caveats=())))
     assert LOW_KAPPA.name in page.source.partition("<details>")[0]
     assert page.source.count(">count_") == 199
     assert "301 more rows" in page.text()
@@ -212,7 +212,7 @@ def test_a_matrix_has_a_picture_for_light_and_dark_and_a_table() -> None:
 
 
 def test_a_reliability_has_a_picture_for_light_and_dark_and_a_table() -> None:
-    page = Page(render(result(exhibits=(RELIABILITY,))))
+    page = Page(render(result(figures=(RELIABILITY,))))
     pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
     decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
     assert decoded == [
@@ -236,7 +236,7 @@ def test_a_reliability_without_answers_or_with_too_many_bins_is_only_listed(bin_
     bins = tuple(
         ReliabilityBin(at / bin_count, (at + 1) / bin_count, *answers) for at in range(bin_count)
     )
-    page = Page(render(result(exhibits=(Reliability("Bare", bins),))))
+    page = Page(render(result(figures=(Reliability("Bare", bins),))))
     assert "img" not in page.tags
     assert page.source.count('<th scope="row">') >= bin_count
 
@@ -245,14 +245,14 @@ def test_a_matrix_too_large_to_draw_is_still_listed() -> None:
     size = charts.CHART_LABELS_MAX + 1
     counts = tuple(tuple(1 for _ in range(size)) for _ in range(size))
     big = Matrix("Big", "r", "c", tuple(f"l{at}" for at in range(size)), counts)
-    page = Page(render(result(exhibits=(big,))))
+    page = Page(render(result(figures=(big,))))
     assert "img" not in page.tags
     assert f"{size * size - 200:,} more rows" in page.text()
 
 
 def test_long_tables_are_cut_with_a_count() -> None:
     rows = tuple((at,) for at in range(300))
-    page = Page(render(result(exhibits=(Table("Long", ("x",), rows, 5000),))))
+    page = Page(render(result(figures=(Table("Long", ("x",), rows, 5000),))))
     assert "4,800 more rows" in page.text()
 
 

@@ -119,14 +119,14 @@ def test_a_wide_matrix_lists_its_largest_cells() -> None:
     size = 30
     counts = tuple(tuple(row * (row == column) for column in range(size)) for row in range(size))
     wide = Matrix("Wide", "was", "is", tuple(f"l{at}" for at in range(size)), counts)
-    text = page(result(exhibits=(wide,)))
+    text = page(result(figures=(wide,)))
     assert tables_of(text)[2][:2] == [["was", "is", "Count"], ["l29", "l29", "29"]]
     assert "\n\n9 more rows\n" in text
 
 
 def test_a_long_table_says_how_many_rows_it_leaves_out() -> None:
     rows = tuple((at,) for at in range(40))
-    text = page(result(exhibits=(Table("Long", ("x",), rows, 1000),)))
+    text = page(result(figures=(Table("Long", ("x",), rows, 1000),)))
     assert len(tables_of(text)[2]) == 21
     assert "\n\n980 more rows\n" in text
 
@@ -187,9 +187,9 @@ def test_any_text_leaves_the_comment_whole(judged: Result) -> None:
     assert "<" not in text
     headings = [token.tag for token in tokens if token.type == "heading_open"]
     assert set(headings) == {"h3"}
-    matrix_count = 1 if isinstance(judged.exhibits[0], Matrix) else 0
+    matrix_count = 1 if isinstance(judged.figures[0], Matrix) else 0
     assert len(tables_of(text)) == 7 + matrix_count
-    table = judged.exhibits[1]
+    table = judged.figures[1]
     assert isinstance(table, Table)
     drawn = tables_of(text)[3]
     expected = [

@@ -81,6 +81,6 @@ def test_a_bench_without_a_value_keeps_its_reason() -> None:
 
 
 def test_columns_of_numbers_are_known_even_with_gaps() -> None:
-    grid = outline.exhibit_grid(TABLE, rows_max=2)
+    grid = outline.figure_grid(TABLE, rows_max=2)
     assert grid.numeric == (False, False, False, True, False, False)
     assert (len(grid.rows), grid.more_rows) == (2, 12)

@@ -114,8 +114,8 @@ def test_one_bin_and_the_most_bins_can_be_drawn() -> None:
 
 @settings(deadline=None, max_examples=12)
 @given(reliabilities())
-def test_any_bins_leave_the_picture_well_formed(exhibit: Reliability) -> None:
-    svg = reliability_svg(exhibit, "dark")
+def test_any_bins_leave_the_picture_well_formed(figure: Reliability) -> None:
+    svg = reliability_svg(figure, "dark")
     root = ET.fromstring(svg)
     assert {element.tag for element in root.iter()} <= TAGS
     assert "NaN" not in svg

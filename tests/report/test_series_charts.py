@@ -72,9 +72,9 @@ DRAWN = {CURVES: curves_svg, STACKS: stacks_svg, FOREST: forest_svg, TIMELINE: t
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("exhibit", DRAWN, ids=lambda exhibit: exhibit.title)
-def test_every_word_stands_inside_the_picture(exhibit: Figure, theme: charts.Theme) -> None:
-    root = ET.fromstring(DRAWN[exhibit](exhibit, theme))
+@pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.title)
+def test_every_word_stands_inside_the_picture(figure: Figure, theme: charts.Theme) -> None:
+    root = ET.fromstring(DRAWN[figure](figure, theme))
     _, _, width, height = (float(side) for side in root.get("viewBox", "").split())
     places = list(words_in(root, 0.0, 0.0))
     assert len(places) >= 5
@@ -111,28 +111,28 @@ def test_series_stand_out_from_the_ground(theme: charts.Theme) -> None:
     assert len(set(charts.SERIES[theme])) == len(charts.SERIES[theme])
 
 
-@pytest.mark.parametrize("exhibit", DRAWN, ids=lambda exhibit: exhibit.title)
-def test_pages_show_the_picture_and_the_numbers(exhibit: Figure) -> None:
-    shown = result(exhibits=(exhibit,))
+@pytest.mark.parametrize("figure", DRAWN, ids=lambda figure: figure.title)
+def test_pages_show_the_picture_and_the_numbers(figure: Figure) -> None:
+    shown = result(figures=(figure,))
     page = render(shown).decode()
     assert page.count("data:image/svg+xml;base64,") >= 2
-    grid = outline.exhibit_grid(exhibit, rows_max=10)
+    grid = outline.figure_grid(figure, rows_max=10)
     assert grid.rows
     assert all(len(row) == len(grid.columns) for row in grid.rows)
     assert all(cell in page for row in grid.rows for cell in row)
-    assert exhibit.title in render_markdown(shown).decode()
+    assert figure.title in render_markdown(shown).decode()
 
 
-def test_an_exhibit_too_large_to_draw_is_still_a_table() -> None:
+def test_an_figure_too_large_to_draw_is_still_a_table() -> None:
     many = Curves("Many", "x", "y", tuple(Line(f"L{at}", ((1.0, 1.0),)) for at in range(9)))
-    page = render(result(exhibits=(many,))).decode()
+    page = render(result(figures=(many,))).decode()
     assert "data:image" not in page
     assert "L8" in page
 
 
 def test_tables_are_cut_and_say_so() -> None:
-    for exhibit in DRAWN:
-        grid = outline.exhibit_grid(exhibit, rows_max=1)
+    for figure in DRAWN:
+        grid = outline.figure_grid(figure, rows_max=1)
         assert len(grid.rows) == 1
         assert grid.more_rows >= 1
 
@@ -161,7 +161,7 @@ def test_tables_are_cut_and_say_so() -> None:
         lambda: Timeline("t", "s", ("a",), (TimelineSpan("a", "k", 0, math.inf),)),
     ],
 )
-def test_an_exhibit_that_could_not_be_drawn_cannot_be_made(make) -> None:
+def test_an_figure_that_could_not_be_drawn_cannot_be_made(make) -> None:
     with pytest.raises(InvalidValueError):
         make()
 
@@ -181,5 +181,5 @@ def test_a_measurement_with_a_lane_is_told_from_its_siblings() -> None:
         measured("m4_trace_coverage", 0.5, n=3, direction="higher_is_better", lane=lane)
         for lane in ("V0", "V1")
     )
-    page = render(result(exhibits=(CURVES,), measurements=numbers)).decode()
+    page = render(result(figures=(CURVES,), measurements=numbers)).decode()
     assert page.count('class="lane"') == 2

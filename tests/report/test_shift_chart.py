@@ -73,7 +73,7 @@ def test_windows_that_never_moved_can_be_drawn() -> None:
 
 
 def test_the_page_shows_the_picture_and_folds_the_table() -> None:
-    page = html.render(result(exhibits=(SHIFTS,))).decode()
+    page = html.render(result(figures=(SHIFTS,))).decode()
     drawn = [
         base64.b64decode(found).decode() for found in re.findall(r"svg\+xml;base64,([^\" ]+)", page)
     ]
@@ -83,9 +83,9 @@ def test_the_page_shows_the_picture_and_folds_the_table() -> None:
     grouped = Shifts("s", "a", (ShiftBin(1, 9, 0.0, 0.1, 0.2),), mean=0.1, bound=None)
     assert (
         "Dot: the middle of neighbouring windows."
-        in html.render(result(exhibits=(grouped,))).decode()
+        in html.render(result(figures=(grouped,))).decode()
     )
-    text = markdown.render(result(exhibits=(grouped,))).decode()
+    text = markdown.render(result(figures=(grouped,))).decode()
     assert "| 1 to 9 | 0.0000 | 0.1000 | 0.2000 |" in text
 
 
@@ -93,27 +93,27 @@ def test_what_cannot_be_drawn_is_only_listed() -> None:
     many = tuple(ShiftBin(at, at, 0.0, 0.0, 0.0) for at in range(1, CHART_BINS_MAX + 2))
     wide = (ShiftBin(1, 1, -1.7e308, 0.0, 1.7e308),)
     for bins in (many, wide):
-        page = html.render(result(exhibits=(Shifts("s", "a", bins, 0.0, None),))).decode()
+        page = html.render(result(figures=(Shifts("s", "a", bins, 0.0, None),))).decode()
         assert "<img" not in page
 
 
 @settings(deadline=None, max_examples=6)
 @given(shifts())
-def test_any_shifts_can_be_drawn_or_are_told_to_be_too_wide(exhibit: Shifts) -> None:
-    low, high = span(exhibit)
+def test_any_shifts_can_be_drawn_or_are_told_to_be_too_wide(figure: Shifts) -> None:
+    low, high = span(figure)
     if math.isfinite(high - low):
-        assert ET.fromstring(shift_svg(exhibit, "light")).tag.endswith("svg")
+        assert ET.fromstring(shift_svg(figure, "light")).tag.endswith("svg")
     else:
-        assert "<img" not in html.render(result(exhibits=(exhibit,))).decode()
+        assert "<img" not in html.render(result(figures=(figure,))).decode()
 
 
 def test_hostile_words_stay_words() -> None:
     nasty = "<script>alert(1)</script> | [a](b) `c`"
-    exhibit = Shifts(nasty, nasty, SHIFTS.bins, 0.0, None)
-    page = html.render(result(exhibits=(exhibit,))).decode()
+    figure = Shifts(nasty, nasty, SHIFTS.bins, 0.0, None)
+    page = html.render(result(figures=(figure,))).decode()
     assert "<script" not in page
-    assert "<script" not in shift_svg(exhibit, "light")
-    text = markdown.render(result(exhibits=(exhibit,))).decode()
+    assert "<script" not in shift_svg(figure, "light")
+    text = markdown.render(result(figures=(figure,))).decode()
     assert "<script" not in text
     assert "[a](b)" not in text
 
@@ -137,9 +137,9 @@ def test_shifts_that_cannot_be_are_refused(make: object) -> None:
 
 
 def test_windows_on_their_own_need_one_number_and_neighbours_three() -> None:
-    grid = outline.exhibit_grid(SHIFTS, rows_max=5)
+    grid = outline.figure_grid(SHIFTS, rows_max=5)
     assert (grid.columns, grid.rows[0], grid.more_rows) == (("Window", "Shift"), ("1", "0.0100"), 3)
     grouped = Shifts("s", "a", (ShiftBin(1, 9, 0.0, 0.1, 0.2),), mean=0.1, bound=None)
-    grid = outline.exhibit_grid(grouped, rows_max=5)
+    grid = outline.figure_grid(grouped, rows_max=5)
     assert grid.columns == ("Windows", "Lowest", "Middle", "Highest")
     assert grid.rows == (("1 to 9", "0.0000", "0.1000", "0.2000"),)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.review.plan import MAX_PAIR_BYTES, ReviewPair, ReviewPlan
 from gatemark.review.positions import PairPosition, is_swapped, places
-from gatemark.review.queue import Standing, next_number
+from gatemark.review.queue import PairProgress, next_number
 from gatemark.review.sealed_key import Sealed, check_key, commitment, token
 from gatemark.review.tells import find_tells
 from gatemark.review.unblind import CastVote, undecided
@@ -76,12 +76,12 @@ def test_tokens_differ_between_reviewers() -> None:
 
 
 def test_pairs_in_other_hands_come_last_but_come() -> None:
-    standings = [Standing(1, is_gold=False, shown_count=1), Standing(2, is_gold=False)]
+    standings = [PairProgress(1, is_gold=False, shown_count=1), PairProgress(2, is_gold=False)]
     assert next_number(KEY, "bob", standings, (), votes_per_pair=1) == 2
     assert next_number(KEY, "bob", standings, (2,), votes_per_pair=1) == 1
-    done = [Standing(1, is_gold=False, shown_count=1, vote_count=1)]
+    done = [PairProgress(1, is_gold=False, shown_count=1, vote_count=1)]
     assert next_number(KEY, "bob", done, (), votes_per_pair=1) is None
-    gold = [Standing(1, is_gold=True, shown_count=9, vote_count=9)]
+    gold = [PairProgress(1, is_gold=True, shown_count=9, vote_count=9)]
     assert next_number(KEY, "bob", gold, (), votes_per_pair=1) == 1
 
 

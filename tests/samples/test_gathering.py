@@ -12,7 +12,7 @@ from gatemark.samples.gathering import (
     error_of,
     refuse_partial,
     score_number,
-    shown,
+    short_text,
     text_tags,
     usable_id,
 )
@@ -53,7 +53,7 @@ def test_ids_are_text_without_blanks_around():
 
 
 def test_deeply_nested_values_are_never_opened_for_a_message():
-    assert shown(deep(5000)) == "a list"
+    assert short_text(deep(5000)) == "a list"
     assert error_of(deep(5000), "odd") == ForeignError("odd", "a list")
     assert text_tags({"a": deep(5000), "b": 1.5, "c": True}) == {"b": "1.5", "c": "true"}
     taken = gathering()

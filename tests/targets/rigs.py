@@ -17,7 +17,7 @@ from gatemark.targets.journal import Journal
 from gatemark.targets.limits import Spending
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, CallPart, Reply
-from gatemark.targets.runner import CallOutcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 
 
 class Time:
@@ -72,7 +72,7 @@ def run(
     *,
     time_source: Time | None = None,
     seed: int = 1,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
     spent: Spending | None = None,
     passes: Callable[[CallOutcome], bool] | None = None,
 ) -> tuple[CallOutcome, ...]:

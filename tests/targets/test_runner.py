@@ -20,7 +20,7 @@ from gatemark.targets.limits import Budget, Prices, Spending
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, Reply, TargetError
 from gatemark.targets.python_callable import PythonTarget
-from gatemark.targets.runner import CallOutcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 
 from .rigs import Answers, Time, questions, run
 
@@ -172,17 +172,17 @@ def test_progress_counts_everything_once(tmp_path: Path) -> None:
             raise TargetError("unreachable", "once", retryable=True)
         return "ok"
 
-    told: list[Progress] = []
+    told: list[RunProgress] = []
     options = RunOptions(retries=1, backoff_base_s=0)
     with _journal(tmp_path / "j") as journal:
         run(Answers(answer), questions(2), options, journal)
         failed.clear()
         run(Answers(answer), questions(5), options, journal, on_progress=told.append)
-    assert told[-1] == Progress(total=5, done=5, ok=4, error=1, retry=0, cached=2)
+    assert told[-1] == RunProgress(total=5, done=5, ok=4, error=1, retry=0, cached=2)
     assert [p.done for p in told] == [1, 2, 3, 4, 5]
     told.clear()
     run(Answers(answer), questions(5), options, on_progress=told.append)
-    assert told[-1] == Progress(total=5, done=5, ok=4, error=1, retry=1, cached=0)
+    assert told[-1] == RunProgress(total=5, done=5, ok=4, error=1, retry=1, cached=0)
 
 
 def test_a_call_budget_turns_the_rest_into_errors() -> None:
@@ -219,7 +219,7 @@ def test_runs_that_share_a_time_budget_share_the_time() -> None:
 
 
 def test_progress_counts_what_passed_where_somebody_scores() -> None:
-    told: list[Progress] = []
+    told: list[RunProgress] = []
 
     def answer(call: Call) -> str:
         if call.id == "q0003":
@@ -232,7 +232,7 @@ def test_progress_counts_what_passed_where_somebody_scores() -> None:
         on_progress=told.append,
         passes=lambda outcome: outcome.id != "q0001",
     )
-    assert told[-1] == Progress(total=5, done=5, ok=4, error=1, passed=3)
+    assert told[-1] == RunProgress(total=5, done=5, ok=4, error=1, passed=3)
 
 
 def test_a_budget_of_nothing_asks_nothing() -> None:
@@ -460,7 +460,7 @@ def test_stopping_gives_an_outcome_for_every_call(tmp_path: Path, early: bool) -
         if early:
             stop.set()
 
-        def watch(progress: Progress) -> None:
+        def watch(progress: RunProgress) -> None:
             if progress.done == 3:
                 stop.set()
 

@@ -184,7 +184,7 @@ def _rule(rule: Rule, in_place_of: str | None = None) -> Iterator[tuple[str, ...
     effects = {"block": "fails", "hold": "holds the verdict open", "warn": "is a warning"}
     effect = f"only in place of `{in_place_of}`" if in_place_of else effects[rule.severity]
     yield f"`{rule.id}`", f"`{rule.metric}` {rule.op} {rule.bound:g}{end}", effect
-    for other in rule.instead:
+    for other in rule.fallback_rules:
         yield from _rule(other, rule.id)
 
 

@@ -15,7 +15,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.strict_json import depth
 from gatemark.samples import langfuse, otlp
-from gatemark.samples.gathering import shown
+from gatemark.samples.gathering import short_text
 from gatemark.samples.import_logs import check_output
 from gatemark.samples.importer import ReadOptions, detect, importers, open_foreign
 from gatemark.samples.prepare import without_private
@@ -69,7 +69,7 @@ def import_decisions(
             redacted += cleaned != exact
         problems = problems or _problems(cleaned)
         if problems:
-            trace = shown(made.id)
+            trace = short_text(made.id)
             refusals.extend(f"{paths[0]}: trace {trace}: {problem}" for problem in problems)
         else:
             kept.append(cleaned)

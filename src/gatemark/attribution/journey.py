@@ -7,7 +7,7 @@ answer, propose, and seal when asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,12 +26,11 @@ from gatemark.attribution.spectrum import spectrum
 from gatemark.attribution.step_replay import LiveSteps, RecordedSteps
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.progress import Progress
 from gatemark.evidence.settings_file import read_settings
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
 from gatemark.workspace import Workspace
-
-Progress = Callable[[int, int], None]
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -33,7 +33,7 @@ class ExamReport(msgspec.Struct, frozen=True):
     """
 
     measurements: tuple[Measurement, ...]
-    exhibits: tuple[Figure, ...]
+    figures: tuple[Figure, ...]
     attachments: dict[str, bytes]
     facts: dict[str, Any]
     score: Measurement | None = None
@@ -43,7 +43,7 @@ class VerdictNotes(NamedTuple):
     """What an exam adds to its report once there is a verdict."""
 
     caveats: tuple[str, ...] = ()
-    exhibits: tuple[Figure, ...] = ()
+    figures: tuple[Figure, ...] = ()
 
 
 class NumberedRecord(NamedTuple):
@@ -98,9 +98,9 @@ class Exam(ABC, Generic[S]):
 
     @abstractmethod
     def finish(self, state: S) -> ExamReport:
-        """The measurements and exhibits that the state holds."""
+        """The measurements and figures that the state holds."""
 
-    def parting(self, state: S) -> S:
+    def finalize_shard(self, state: S) -> S:
         """The state as it leaves the process that folded it."""
         return state
 
@@ -114,12 +114,12 @@ class Exam(ABC, Generic[S]):
         """Names all that a state depends on besides the records; None when it must not be kept."""
         return None
 
-    def moved(self, state: S, shard: int) -> S:
+    def rebase_shard(self, state: S, shard: int) -> S:
         """A kept state as if its records had begun at this shard."""
         del state
         raise UsageError(f"a state cannot be moved to shard {shard}")
 
-    def doubts(self, state: S) -> bool:
+    def needs_strict_pass(self, state: S) -> bool:
         """Whether some record that was counted must first be asked by ``problems``."""
         del state
         return False
@@ -177,7 +177,7 @@ class ArmsReport(msgspec.Struct, frozen=True):
     score: Measurement
     baseline_score: Measurement
     measurements: tuple[Measurement, ...]
-    exhibits: tuple[Figure, ...]
+    figures: tuple[Figure, ...]
     delta_error: float | None
 
 

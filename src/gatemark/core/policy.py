@@ -19,7 +19,9 @@ Setting = str | float | int | bool | None
 
 
 @original_fields("id metric op bound lane against min_n on_unmeasured severity instead")
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Rule(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"fallback_rules": "instead"}
+):
     """One line in the sand.
 
     ``against`` names what is compared: the value, an end of its interval, or the whole interval,
@@ -27,7 +29,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``non_inferiority`` is for drops: it holds when the whole interval stays within the bound, and
     fails when the drop is beyond it and surely a drop.
     ``severity`` says what a violation does: block fails, hold leaves the verdict open, warn is
-    only printed. ``instead`` holds the rules that judge in this one's place when its metric is
+    only printed. ``fallback_rules`` judge in this one's place when its metric is
     unmeasured, or is flagged ``low_information`` and does not reach the bound.
     """
 
@@ -40,7 +42,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_n: int = 1
     on_unmeasured: OnUnmeasured = "inconclusive"
     severity: Severity = "block"
-    instead: tuple[Rule, ...] = ()
+    fallback_rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id:

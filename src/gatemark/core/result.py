@@ -60,7 +60,14 @@ OCCASION = ("started_at", "finished_at", "actor", "cost")
 _DOCUMENT: Final = "stored_document"
 
 
-class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
+class Result(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    dict=True,
+    rename={"figures": "exhibits"},
+):
     """One finished judgement.
 
     ``id`` is the digest of what was judged, by what, and how it came out: the same evidence under
@@ -87,7 +94,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     verdict: Outcome
     blockers: tuple[str, ...]
     caveats: tuple[str, ...]
-    exhibits: tuple[Figure, ...]
+    figures: tuple[Figure, ...]
     blobs: tuple[Blob, ...]
     waivers: tuple[Waiver, ...]
     started_at: datetime

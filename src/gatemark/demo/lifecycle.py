@@ -95,7 +95,7 @@ class Stagehand:
                 return LifecycleAct(title, told, was_refused=True, planned=refuse)
         return LifecycleAct(title, tuple(lines), planned=not refuse)
 
-    def told(self, title: str, *done: CommandResult) -> LifecycleAct:
+    def tell(self, title: str, *done: CommandResult) -> LifecycleAct:
         """What was done already, as an act."""
         return LifecycleAct(title, tuple(line for acted in done for line in lines_of(acted)))
 
@@ -168,7 +168,7 @@ def _first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     result = hand.examine("sorter:baseline")
     added = hand.add("1.0.0", result, "model=sorter-1")
     exam = set_exam(hand.workspace, ASSET, str(hand.pack / "pack.yaml"), actor=ANN)
-    yield hand.told("Ann adds version 1.0.0 and names its full pack", added, exam)
+    yield hand.tell("Ann adds version 1.0.0 and names its full pack", added, exam)
     yield hand.play(
         "It passed the pack, so that it may go to shadow",
         hand.promote("1.0.0", "evaluating"),
@@ -186,7 +186,7 @@ def _first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
 def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     result = hand.examine("sorter:candidate")
     added = hand.add("1.1.0", result, "model=sorter-2")
-    yield hand.told("Ann adds version 1.1.0", added)
+    yield hand.tell("Ann adds version 1.1.0", added)
     yield hand.play(
         "It passed too, and runs in shadow beside 1.0.0",
         hand.promote("1.1.0", "evaluating"),
@@ -207,7 +207,7 @@ def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
     )
     for share in ("1 %", "5 %", "25 %"):
         done = [acted for _ in range(2) for acted in hand.window()]
-        yield hand.told(f"Two clean windows at {share}", *done)
+        yield hand.tell(f"Two clean windows at {share}", *done)
     yield hand.play(
         "Bob approves again, and 1.1.0 takes the place of 1.0.0",
         hand.approve(BOB, "1.1.0", "enabled"),

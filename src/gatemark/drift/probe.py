@@ -66,7 +66,7 @@ class Evaluation(NamedTuple):
     kinds: Mapping[str, AssetKind | None]
     ticked: TickFindings
     signals: tuple[DriftSignal, ...]
-    again: tuple[Series, ...]
+    changed_series: tuple[Series, ...]
 
 
 def evaluate(
@@ -82,7 +82,7 @@ def evaluate(
     if changed:
         recalled |= changed
         gathered = gather(workspace, policy, now, kinds, series, kept=recalled)
-    again = {series_id for series_id, _ in changed}
+    changed_series = {series_id for series_id, _ in changed}
     over = _over(workspace, recalled)
     memories = tuple(
         Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts
@@ -99,7 +99,7 @@ def evaluate(
         kinds=kinds,
         ticked=ticked,
         signals=tuple(ordered),
-        again=tuple(one for one in series if one.id in again),
+        changed_series=tuple(one for one in series if one.id in changed_series),
     )
 
 
@@ -263,7 +263,7 @@ def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
             for row, (series, signal) in pairs
             if memory.is_touched[row] or _is_news(found, series, detector, signal)
         ]
-        told = memory.told(np.asarray(rows, dtype=np.int64))
+        told = memory.remembered(np.asarray(rows, dtype=np.int64))
         for row, kept in zip(rows, told, strict=True):
             level = signals[row].level
             yield MemoryRow(cohort.series[row].id, detector, policy_digest, level, kept)
@@ -289,11 +289,13 @@ def _notes(found: Evaluation, seen: LastTick, now: datetime) -> tuple[str, ...]:
         if not found.ticked.judged_windows:
             rest = "nothing is recorded or acted on"
         notes.append(f"the clock went back: the last probe was at {_text(seen.at)}; {rest}")
-    if found.again:
-        names = ", ".join(f"{one.asset} {one.metric}" for one in found.again[:MOST_NAMED])
-        more = len(found.again) - MOST_NAMED
+    if found.changed_series:
+        names = ", ".join(f"{one.asset} {one.metric}" for one in found.changed_series[:MOST_NAMED])
+        more = len(found.changed_series) - MOST_NAMED
         names += f" and {more} more" if more > 0 else ""
-        notes.append(f"windows that were judged before have changed and are judged again: {names}")
+        notes.append(
+            f"windows that were judged before have changed and are judged changed_series: {names}"
+        )
     notes.extend(
         f"{one.asset} {one.metric} ({one.form}) has no watch that reads it"
         for one in found.gathered.unwatched

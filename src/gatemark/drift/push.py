@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from gatemark.core.durations import words_of
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.progress import Progress
 from gatemark.drift.judging.parts import SCALARS, FormName
 from gatemark.drift.judging.series import Series
 from gatemark.drift.ledger import open_push
@@ -25,7 +26,7 @@ from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import Source
-from gatemark.evidence.whole_file import Progress, whole_file
+from gatemark.evidence.whole_file import whole_file
 from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60

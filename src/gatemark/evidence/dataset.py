@@ -15,7 +15,7 @@ from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.rows import Row, Snapshot, freeze
 from gatemark.evidence.source import Source, inspect_source, split_sources
-from gatemark.evidence.strict_json import parse_strictly, shown
+from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.packs.pack import Sampling
 
 MAX_PROBLEMS = 20
@@ -97,10 +97,10 @@ def _frozen(name: str, places: Iterable[tuple[str, Any]]) -> Snapshot:
 def _row(value: Any) -> Row | str:
     """A typed row, or what is wrong with it."""
     if not isinstance(value, dict):
-        return value if isinstance(value, str) else f"got {shown(value)}, expected an object"
+        return value if isinstance(value, str) else f"got {quoted(value)}, expected an object"
     identity = value.get("id")
     if not isinstance(identity, str) or not identity or not is_one_line(identity):
-        return f"id must be one line of text, got {shown(identity)}"
+        return f"id must be one line of text, got {quoted(identity)}"
     if "input" not in value:
         return 'key "input" is missing'
     tags = value.get("tags", {})
@@ -108,13 +108,13 @@ def _row(value: Any) -> Row | str:
         return "tags must map names to texts"
     cluster, confidence = value.get("cluster"), value.get("confidence")
     if cluster is not None and not isinstance(cluster, str):
-        return f"cluster must be a text, got {shown(cluster)}"
+        return f"cluster must be a text, got {quoted(cluster)}"
     if confidence is not None and not (
         isinstance(confidence, int | float)
         and not isinstance(confidence, bool)
         and 0 <= confidence <= 1
     ):
-        return f"confidence must be in [0, 1], got {shown(confidence)}"
+        return f"confidence must be in [0, 1], got {quoted(confidence)}"
     return Row(
         id=identity,
         input=value["input"],

@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.identity import is_one_line
 from gatemark.core.record import Form, Problem
 from gatemark.evidence.json_schema import form_document
-from gatemark.evidence.strict_json import parse_strictly, shown
+from gatemark.evidence.strict_json import parse_strictly, quoted
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _validators: dict[tuple[type[msgspec.Struct], str], Any] = {}
@@ -47,7 +47,7 @@ def record_problems(record: Any, form: Form) -> list[Problem]:
     if form.identity:
         name = getattr(record, form.identity)
         if not is_one_line(name):
-            seen = f"{shown(name)} " if form.shows_values else ""
+            seen = f"{quoted(name)} " if form.shows_values else ""
             found.append(Problem(f"$.{form.identity}", f"{seen}has a control character"))
     for rule in form.rules:
         found.extend(rule(record))
@@ -99,15 +99,15 @@ def _depth_of_branch(branch: list[Any]) -> int:
 
 def _words(error: Any) -> str:
     kind = error.kind
-    seen = shown(error.instance)
+    seen = quoted(error.instance)
     match kind.name:
         case "required":
-            return f"key {shown(kind.property)} is missing"
+            return f"key {quoted(kind.property)} is missing"
         case "additionalProperties":
-            names = ", ".join(shown(name) for name in kind.unexpected)
+            names = ", ".join(quoted(name) for name in kind.unexpected)
             return f"unknown key {names}"
         case "enum":
-            return f"got {seen}, allowed: {', '.join(shown(option) for option in kind.options)}"
+            return f"got {seen}, allowed: {', '.join(quoted(option) for option in kind.options)}"
         case "type":
             allowed = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
             return f"got {seen}, expected {allowed}"
@@ -122,11 +122,11 @@ def _discreet_words(error: Any) -> str:
     kind = error.kind
     match kind.name:
         case "required":
-            return f"key {shown(kind.property)} is missing"
+            return f"key {quoted(kind.property)} is missing"
         case "additionalProperties":
             return "has a key that is not allowed"
         case "enum":
-            return f"must be one of: {', '.join(shown(option) for option in kind.options)}"
+            return f"must be one of: {', '.join(quoted(option) for option in kind.options)}"
         case "type":
             allowed = " or ".join(kind.types) if isinstance(kind.types, list) else kind.types
             return f"expected {allowed}"

@@ -13,7 +13,7 @@ import msgspec.inspect
 from gatemark.core.identity import is_one_line
 from gatemark.core.record import Form, Problem, RecordSchema, by_kind
 from gatemark.evidence.diagnose import diagnose, record_problems
-from gatemark.evidence.strict_json import parse_strictly, shown
+from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.evidence.whole_keys import KeyTotals
 
 Kinds = Mapping[type, Sequence[Any]]
@@ -100,16 +100,16 @@ class TaggedForms:
         if value is None and problems:
             return problems
         if not isinstance(value, dict):
-            return (*problems, Problem("$", f"got {shown(value)}, expected object"))
+            return (*problems, Problem("$", f"got {quoted(value)}, expected object"))
         form = self._schema.form_of(value)
         return diagnose(line, form, max_depth=max_depth) if form else self._untagged(value)
 
     def _untagged(self, value: dict[str, Any]) -> tuple[Problem, ...]:
         tag = self._schema.tag
         if tag not in value:
-            return (Problem("$", f"key {shown(tag)} is missing"),)
-        allowed = ", ".join(shown(form.name) for form in self._schema.forms)
-        return (Problem(f"$.{tag}", f"got {shown(value[tag])}, allowed: {allowed}"),)
+            return (Problem("$", f"key {quoted(tag)} is missing"),)
+        allowed = ", ".join(quoted(form.name) for form in self._schema.forms)
+        return (Problem(f"$.{tag}", f"got {quoted(value[tag])}, allowed: {allowed}"),)
 
 
 class _Look:

@@ -9,7 +9,7 @@ from gatemark.core.record import Problem
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import Source, inspect_source
-from gatemark.evidence.strict_json import parse_strictly, shown
+from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.evidence.whole_file import whole_file
 
 
@@ -64,5 +64,5 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opene
 def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: int) -> OpenedFile:
     if isinstance(value, dict):
         return OpenedFile(source, value)
-    why = problems[0].message if problems else f"got {shown(value)}, expected object"
+    why = problems[0].message if problems else f"got {quoted(value)}, expected object"
     return OpenedFile(source, {}, f"{number}: {why}")

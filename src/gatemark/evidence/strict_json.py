@@ -54,7 +54,7 @@ def parse_strictly(
     if "\\u" in text and _has_lone_surrogate(value):
         return None, (Problem("$", "not JSON: half of a surrogate pair stands alone"),)
     problems = [
-        Problem("$", f"{f'key {shown(name)}' if show else 'a key'} appears more than once")
+        Problem("$", f"{f'key {quoted(name)}' if show else 'a key'} appears more than once")
         for name in repeated
     ]
     if depth(value) > max_depth:
@@ -69,7 +69,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise _BadJSONError(f"{shown(digits)} is too large for a number")
+        raise _BadJSONError(f"{quoted(digits)} is too large for a number")
     return number
 
 
@@ -101,7 +101,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, int]]:
         pending.extend((child, level + 1) for child in children)
 
 
-def shown(value: Any, limit: int = 60) -> str:
+def quoted(value: Any, limit: int = 60) -> str:
     """A value as it looks in JSON, cut to a length that fits a message."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.exam import NumberedRecord
+from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.lines import Block, read_blocks
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import Shard, Source, split_sources
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes done, bytes in all)."""
 
 
 def admitted_batches(

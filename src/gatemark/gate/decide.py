@@ -89,11 +89,11 @@ def refuse_strays(waivers: Sequence[Waiver], policy: Policy) -> None:
 
 
 def _ids(rules: Sequence[Rule]) -> set[str]:
-    return {rule.id for rule in rules} | {name for r in rules for name in _ids(r.instead)}
+    return {rule.id for rule in rules} | {name for r in rules for name in _ids(r.fallback_rules)}
 
 
 def _refuse_unknown(policy: Policy, waivers: Sequence[Waiver], known: set[str]) -> None:
-    stands_in_for = {other.id: rule.id for rule in policy.rules for other in rule.instead}
+    stands_in_for = {other.id: rule.id for rule in policy.rules for other in rule.fallback_rules}
     strays = sorted({waiver.rule for waiver in waivers} - (known - stands_in_for.keys()))
     if strays:
         raise BadInputError(tuple(_stray_words(rule, stands_in_for) for rule in strays))
@@ -152,7 +152,7 @@ def _stray_words(rule: str, stands_in_for: Mapping[str, str]) -> str:
 
 
 def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) -> Verdict:
-    substitutes = {other.id for rule in policy.rules for other in rule.instead}
+    substitutes = {other.id for rule in policy.rules for other in rule.fallback_rules}
     judged = {finding.rule for finding in findings}
     deciding = [finding for finding in findings if finding.rule not in substitutes]
     failed = [f for f in deciding if f.verdict == "fail" and f.severity == "block"]
@@ -162,7 +162,7 @@ def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) ->
     ]
     outcome: Outcome = "fail" if failed else "inconclusive" if held or open_questions else "pass"
     blockers = tuple(finding.reason for finding in (*failed, *held, *open_questions))
-    replaced = {rule.id for rule in policy.rules if {o.id for o in rule.instead} & judged}
+    replaced = {rule.id for rule in policy.rules if {o.id for o in rule.fallback_rules} & judged}
     for finding in deciding:
         if finding.verdict in {"waived", "soft_pass"}:
             caveats.append(f"{finding.rule} ({finding.verdict}): {finding.reason}")

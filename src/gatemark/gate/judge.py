@@ -30,15 +30,15 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
     """The finding for one rule, followed by those of the rules that judged in its place."""
     finding, yields = _judge_alone(rule, measurements)
-    if not (yields and rule.instead):
+    if not (yields and rule.fallback_rules):
         return (finding,)
-    substitutes = tuple(f for other in rule.instead for f in judge(other, measurements))
+    substitutes = tuple(f for other in rule.fallback_rules for f in judge(other, measurements))
     verdicts = {substitute.verdict for substitute in substitutes}
     combined: FindingVerdict = "pass"
     for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
-    names = " and ".join(other.id for other in rule.instead)
+    names = " and ".join(other.id for other in rule.fallback_rules)
     reason = f"{finding.reason}; judged by {names} instead"
     judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
     return (judged, *substitutes)

@@ -75,7 +75,7 @@ def judge_exam(
         verdict=verdict.outcome,
         blockers=verdict.blockers,
         caveats=(*verdict.caveats, *closing.caveats),
-        exhibits=(*closing.exhibits, *report.exhibits),
+        figures=(*closing.figures, *report.figures),
         blobs=blobs,
         waivers=tuple(waivers),
         started_at=started_at,

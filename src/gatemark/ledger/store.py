@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ import sqlalchemy as sa
 
 from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
+from gatemark.core.progress import Advance
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.backup import BackupManifest, BackupReader, write_backup
@@ -33,8 +33,6 @@ from gatemark.workspace import Workspace
 
 ARCHIVE: Final = ".tar.zst"
 _DATABASE_NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
-
-Progress = Callable[[int], None] | None
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +134,7 @@ def _database_bytes(place: StorePlace, connection: sa.Connection) -> int:
 
 
 def upgrade_store(
-    workspace: Workspace, request: UpgradeRequest, on_progress: Progress = None
+    workspace: Workspace, request: UpgradeRequest, on_progress: Advance | None = None
 ) -> StoreUpgrade:
     """Bring a store to the newest layout, with a backup of what it was."""
     if request.backup is not None and request.no_backup:
@@ -209,7 +207,7 @@ def _make_backup(place: StorePlace, target: Path, now: datetime) -> None:
 
 
 def _write_archive(
-    place: StorePlace, target: Path, now: datetime, on_progress: Progress = None
+    place: StorePlace, target: Path, now: datetime, on_progress: Advance | None = None
 ) -> tuple[str, BackupManifest]:
     """Write a backup, read it back whole, and only then give it its name."""
     with secret_file(target) as temporary:
@@ -221,7 +219,7 @@ def _write_archive(
     return reader.about.layout, manifest
 
 
-def back_up_store(workspace: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
+def back_up_store(workspace: Workspace, file: str, on_progress: Advance | None = None) -> StoreCopy:
     """Write a whole store, of any layout that this build knows, into a new file."""
     target = Path(file)
     _require_archive_name(target)
@@ -230,7 +228,7 @@ def back_up_store(workspace: Workspace, file: str, on_progress: Progress = None)
     return _copy_of(place, file, layout, manifest)
 
 
-def restore_store(workspace: Workspace, file: str, on_progress: Progress = None) -> StoreCopy:
+def restore_store(workspace: Workspace, file: str, on_progress: Advance | None = None) -> StoreCopy:
     """Make the store that a backup holds, in a place that holds none."""
     try:
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below, once it is known to be there
@@ -246,7 +244,7 @@ def restore_store(workspace: Workspace, file: str, on_progress: Progress = None)
 
 
 def _restore_folder(
-    workspace: Workspace, folder: Path, backup: BackupReader, on_progress: Progress
+    workspace: Workspace, folder: Path, backup: BackupReader, on_progress: Advance | None
 ) -> BackupManifest:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder}: is not empty; name another place with --store")

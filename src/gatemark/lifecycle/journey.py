@@ -1,8 +1,8 @@
 """The way from a command to the ledger: read, decide, append, and again when somebody was faster.
 
-``act(workspace, command)`` is the one door. It returns the new events, none when what was asked for is
-already so, and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal
-ones. Commands are in ``gatemark.lifecycle.decisions.commands`` and can be imported from here.
+``act(workspace, command)`` is the only way in. It returns the new events (none when nothing
+changes) and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal ones.
+Commands are in ``gatemark.lifecycle.decisions.commands`` and can be imported from here.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
 from gatemark.targets.port import Call
-from gatemark.targets.runner import CallOutcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 
-OnProgress = Callable[[str, Progress], None]
+OnProgress = Callable[[str, RunProgress], None]
 
 
 class ArmAnswers(msgspec.Struct, frozen=True):
@@ -172,7 +172,7 @@ def _keeping(
     return passes
 
 
-def _named(on_progress: OnProgress, suite_id: str) -> Callable[[Progress], None]:
+def _named(on_progress: OnProgress, suite_id: str) -> Callable[[RunProgress], None]:
     return lambda progress: on_progress(suite_id, progress)
 
 

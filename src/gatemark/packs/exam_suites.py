@@ -220,7 +220,7 @@ def _in_suite(suite: str, rule: Rule) -> Rule:
         rule,
         id=f"{suite}.{rule.id}",
         lane=_lane(suite, rule.lane),
-        instead=tuple(_in_suite(suite, other) for other in rule.instead),
+        fallback_rules=tuple(_in_suite(suite, other) for other in rule.fallback_rules),
     )
 
 
@@ -250,7 +250,7 @@ def _report(suite: SuiteSpec, candidate: ExamReport, baseline: ExamReport | None
         score=score,
         baseline_score=before,
         measurements=tuple(numbers),
-        exhibits=tuple(_titled(suite.id, exhibit) for exhibit in candidate.exhibits),
+        figures=tuple(_titled(suite.id, figure) for figure in candidate.figures),
         delta_error=None,
     )
 
@@ -270,5 +270,5 @@ def _drop(lane: str, score: Measurement, before: Measurement) -> Measurement:
     return measured("regression", drop, n=score.n, direction="lower_is_better", lane=lane)
 
 
-def _titled(suite: str, exhibit: Figure) -> Figure:
-    return msgspec.structs.replace(exhibit, title=f"{suite}: {exhibit.title}")
+def _titled(suite: str, figure: Figure) -> Figure:
+    return msgspec.structs.replace(figure, title=f"{suite}: {figure.title}")

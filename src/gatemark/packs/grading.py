@@ -28,7 +28,7 @@ from gatemark.scorers.scorer import Scorable
 from gatemark.targets.journal import Reuse
 from gatemark.targets.limits import Spending
 from gatemark.targets.port import Call, Target
-from gatemark.targets.runner import CallOutcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
 
 JUDGE_SCORER = "judge"
@@ -117,7 +117,7 @@ class LiveGraders:
         jobs: int,
         journals: Journals | None,
         open_recording: Callable[[Path], tuple[Any, str]],
-        on_progress: Callable[[str, Progress], None] | None = None,
+        on_progress: Callable[[str, RunProgress], None] | None = None,
     ) -> None:
         self._jobs = jobs
         self._journals = journals

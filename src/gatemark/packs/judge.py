@@ -43,7 +43,7 @@ from gatemark.packs.policy import (
     refuse_waived_limit,
     regression_mode,
 )
-from gatemark.packs.qualification import SuiteQualification, licence_rule, with_licence
+from gatemark.packs.qualification import SuiteQualification, qualification_rule, with_qualification
 from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.proportion import two_sided_z
 from gatemark.workspace import Workspace
@@ -56,7 +56,7 @@ class PackDecision(msgspec.Struct, frozen=True):
 
     policy: Policy
     measurements: tuple[Measurement, ...]
-    exhibits: tuple[Figure, ...]
+    figures: tuple[Figure, ...]
     verdict: Verdict
     evidence: tuple[Evidence, ...]
 
@@ -107,10 +107,10 @@ def judge_pack(
     return PackDecision(
         policy=policy,
         measurements=numbers,
-        exhibits=(
+        figures=(
             _gate_steps(pack, verdict),
             _suite_table(pack, reports),
-            *(exhibit for suite in pack.suites for exhibit in reports[suite.id].exhibits),
+            *(figure for suite in pack.suites for figure in reports[suite.id].figures),
         ),
         verdict=verdict,
         evidence=accounts,
@@ -173,7 +173,7 @@ def _compared(pack: Pack, gathered: PackEvidence) -> frozenset[str]:
 
 
 def _judge_rules(pack: Pack, suite: SuiteSpec) -> tuple[Rule, ...]:
-    return () if suite.judge is None else (licence_rule(suite, pack.judges[suite.judge]),)
+    return () if suite.judge is None else (qualification_rule(suite, pack.judges[suite.judge]),)
 
 
 def _examined(opened: OpenPack, suite: SuiteSpec, gathered: PackEvidence) -> ArmsReport:
@@ -190,7 +190,9 @@ def _examined(opened: OpenPack, suite: SuiteSpec, gathered: PackEvidence) -> Arm
     graded_in = suite.source or suite.id
     if graded_in not in gathered.licences:
         return report
-    return with_licence(report, suite.id, gathered.licences[graded_in], gathered.graded[graded_in])
+    return with_qualification(
+        report, suite.id, gathered.licences[graded_in], gathered.graded[graded_in]
+    )
 
 
 def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
@@ -371,7 +373,7 @@ def result_of(
         verdict=verdict.outcome,
         blockers=verdict.blockers,
         caveats=verdict.caveats,
-        exhibits=judged.exhibits,
+        figures=judged.figures,
         blobs=tuple(blobs),
         waivers=tuple(waivers),
         started_at=started_at,

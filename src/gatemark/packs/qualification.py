@@ -34,11 +34,11 @@ class LabelledSet(msgspec.Struct, frozen=True):
 
 
 class SuiteQualification(msgspec.Struct, frozen=True):
-    """A judge's licence in one suite, with the replies it rests on."""
+    """A judge's qualification in one suite, with the replies it rests on."""
 
     suite: str
     labels: str
-    licence: JudgeQualification
+    qualification: JudgeQualification
     graded: Graded
 
 
@@ -85,7 +85,7 @@ def _problem(row: Row, known: set[str]) -> str | None:
 async def license_judges(
     pack: Pack, graders: Graders, labels: Labels
 ) -> dict[str, SuiteQualification]:
-    """The licence of every suite's judge."""
+    """The qualification of every suite's judge."""
     found = {}
     for suite in pack.suites:
         if suite.judge is not None:
@@ -102,14 +102,14 @@ async def _license(
     options = judge_options(suite)
     labelled = labels(str(suite.judge), judge, options)
     graded = await graders.grade(suite, LICENCE, labelled.items)
-    licence = judge_agreement(
+    qualification = judge_agreement(
         _labels_given(options, labelled.items, graded),
         labelled.labels,
         judge=graded.judge,
         gate=judge.licence_min,
         min_items=judge.min_items,
     )
-    return SuiteQualification(suite.id, labelled.reference, licence, graded)
+    return SuiteQualification(suite.id, labelled.reference, qualification, graded)
 
 
 def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[str, str | None]:
@@ -121,8 +121,8 @@ def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[s
     return given
 
 
-def licence_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
-    """The rule that holds a verdict open while a judge has no licence."""
+def qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
+    """The rule that holds a verdict open while a judge has no qualification."""
     return Rule(
         id=f"{suite.id}.judge",
         metric=METRIC,
@@ -134,20 +134,20 @@ def licence_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
     )
 
 
-def with_licence(
+def with_qualification(
     report: ArmsReport, suite: str, found: SuiteQualification, graded: Graded
 ) -> ArmsReport:
-    """A report by a judge: without numbers that need a licence it has not.
+    """A report by a judge: without numbers that need a qualification it lacks.
 
-    A suite that looks at another's answers stands or falls with the other's judge, whose licence
+    A suite that looks at another's answers stands or falls with the other's judge, whose qualification
     is shown there.
     """
-    if found.licence.covers(graded.judge):
+    if found.qualification.covers(graded.judge):
         objection = None
-    elif found.licence.judge != graded.judge:
+    elif found.qualification.judge != graded.judge:
         objection = "another judge graded than the one that was compared with people"
     else:
-        objection = f"the judge may not gate: {found.licence.reason}"
+        objection = f"the judge may not gate: {found.qualification.reason}"
     own = suite == found.suite
     numbers = (*report.measurements, *((_measurement(found, objection),) if own else ()))
     return ArmsReport(
@@ -156,7 +156,7 @@ def with_licence(
         measurements=tuple(
             _held(number, objection) if number.name in GATING else number for number in numbers
         ),
-        exhibits=(*report.exhibits, *((_table(found),) if own else ())),
+        figures=(*report.figures, *((_table(found),) if own else ())),
         delta_error=None if objection else report.delta_error,
     )
 
@@ -170,28 +170,30 @@ def _held(number: Measurement, objection: str | None) -> Measurement:
 
 
 def _measurement(found: SuiteQualification, objection: str | None) -> Measurement:
-    licence = found.licence
-    lows = [low for low in (licence.kappa_low, licence.ac1_low) if low is not None]
-    reached = len(lows) == 2 and min(lows) >= licence.gate
+    qualification = found.qualification
+    lows = [low for low in (qualification.kappa_low, qualification.ac1_low) if low is not None]
+    reached = len(lows) == 2 and min(lows) >= qualification.gate
     if len(lows) < 2 or (objection is not None and reached):
-        reason = objection or f"no lower bound of the judge's agreement (n={licence.n})"
+        reason = objection or f"no lower bound of the judge's agreement (n={qualification.n})"
         return unmeasured(
-            METRIC, reason, direction="higher_is_better", n=licence.n, lane=found.suite
+            METRIC, reason, direction="higher_is_better", n=qualification.n, lane=found.suite
         )
-    return measured(METRIC, min(lows), n=licence.n, direction="higher_is_better", lane=found.suite)
+    return measured(
+        METRIC, min(lows), n=qualification.n, direction="higher_is_better", lane=found.suite
+    )
 
 
 def _table(found: SuiteQualification) -> Table:
-    licence = found.licence
+    qualification = found.qualification
     rows = (
-        ("may gate", "yes" if licence.allowed else f"no: {licence.reason}"),
-        ("answers graded by people", licence.n),
-        ("kappa", _rounded(licence.kappa)),
-        ("kappa, lower bound", _rounded(licence.kappa_low)),
-        ("AC1", _rounded(licence.ac1)),
-        ("AC1, lower bound", _rounded(licence.ac1_low)),
-        ("needed", licence.gate),
-        ("judge", licence.judge),
+        ("may gate", "yes" if qualification.allowed else f"no: {qualification.reason}"),
+        ("answers graded by people", qualification.n),
+        ("kappa", _rounded(qualification.kappa)),
+        ("kappa, lower bound", _rounded(qualification.kappa_low)),
+        ("AC1", _rounded(qualification.ac1)),
+        ("AC1, lower bound", _rounded(qualification.ac1_low)),
+        ("needed", qualification.gate),
+        ("judge", qualification.judge),
         ("labels", found.labels),
     )
     return Table(f"{found.suite}: the judge and people", ("fact", "value"), rows, len(rows))

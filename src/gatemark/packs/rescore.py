@@ -295,7 +295,7 @@ def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator
     tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
     before = {number.key: number for number in result.measurements}
     after = {number.key: number for number in anew}
-    ruled = {one.metric for rule in result.policy.rules for one in (rule, *rule.instead)}
+    ruled = {one.metric for rule in result.policy.rules for one in (rule, *rule.fallback_rules)}
     for key in sorted(before.keys() | after.keys(), key=str):
         old, new = before.get(key), after.get(key)
         name = key[0] if key[1] is None else f"{key[1]}.{key[0]}"

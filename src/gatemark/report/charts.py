@@ -1,4 +1,4 @@
-"""Pictures of exhibits: Vega-Lite specifications turned into SVG, offline and repeatable.
+"""Pictures of figures: Vega-Lite specifications turned into SVG, offline and repeatable.
 
 Sizes, places and colours are all fixed here rather than measured, so that the fonts of a machine
 cannot change a single byte.

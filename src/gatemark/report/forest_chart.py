@@ -25,18 +25,18 @@ _NAME_MAX: Final = 14
 _LETTER_PX: Final = 6.9
 
 
-def forest_svg(exhibit: Forest, theme: charts.Theme) -> str:
+def forest_svg(figure: Forest, theme: charts.Theme) -> str:
     """Dots on lines; the name of a group and how to read it stand above its rows."""
     palette = charts.PALETTES[theme]
     ends = [
         end
-        for group in exhibit.groups
+        for group in figure.groups
         for row in group.rows
         for end in (row.low, row.high, row.value)
     ]
     ticks = charts.round_ticks(min(0.0, *ends), max(ends))
-    rows, heads, names, height = _places(exhibit, theme)
-    x = number_axis("x", exhibit.axis, ticks, (ticks[0], ticks[-1]), (_WIDTH / 2, 40))
+    rows, heads, names, height = _places(figure, theme)
+    x = number_axis("x", figure.axis, ticks, (ticks[0], ticks[-1]), (_WIDTH / 2, 40))
     y = pixel_place()["y"]
     stroke = alt.Stroke("colour:N", scale=None)
     plane = charts.plane(rows)
@@ -57,14 +57,14 @@ def forest_svg(exhibit: Forest, theme: charts.Theme) -> str:
 
 
 def _places(
-    exhibit: Forest, theme: charts.Theme
+    figure: Forest, theme: charts.Theme
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], float]:
     """Every row, head and name with its height; a name has one colour in all groups."""
     series = charts.SERIES[theme]
-    known = list(dict.fromkeys(row.name for group in exhibit.groups for row in group.rows))
+    known = list(dict.fromkeys(row.name for group in figure.groups for row in group.rows))
     rows, heads, names = [], [], []
     height = 0.0
-    for group in exhibit.groups:
+    for group in figure.groups:
         note = f" ({group.note})" if group.note else ""
         text = words.shortened(words.one_line(f"{group.name}{note}"), 70)
         heads.append({"y": height + _HEAD_PX / 2 + 4, "text": text})

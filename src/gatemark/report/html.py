@@ -48,7 +48,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 class ExhibitBlock(msgspec.Struct, frozen=True):
-    """An exhibit's table and, where it can be drawn, its picture."""
+    """A figure's table and, where it can be drawn, its picture."""
 
     grid: outline.Grid
     picture: Picture | None
@@ -88,7 +88,7 @@ def result_context(result: Result) -> dict[str, Any]:
         "more_numbers": len(result.measurements) - ROWS_MAX,
         "findings": outline.finding_lines(result)[:ROWS_MAX],
         "more_findings": len(result.findings) - ROWS_MAX,
-        "exhibits": [_exhibit(exhibit) for exhibit in result.exhibits],
+        "figures": [_figure(figure) for figure in result.figures],
         "caveats": outline.caveats(result),
         "waivers": outline.waiver_lines(result),
         "account": outline.account(result.evidence),
@@ -127,25 +127,25 @@ def _row(result: Result, line: outline.MeasurementLine) -> NumberRow:
     )
 
 
-def _exhibit(exhibit: Figure) -> ExhibitBlock:
-    return ExhibitBlock(outline.exhibit_grid(exhibit, rows_max=ROWS_MAX), _picture(exhibit))
+def _figure(figure: Figure) -> ExhibitBlock:
+    return ExhibitBlock(outline.figure_grid(figure, rows_max=ROWS_MAX), _picture(figure))
 
 
-def _picture(exhibit: Figure) -> Picture | None:
-    if isinstance(exhibit, Matrix):
-        return _matrix_picture(exhibit)
-    if isinstance(exhibit, Reliability):
-        return _reliability_picture(exhibit)
-    if isinstance(exhibit, Curves):
-        return _curves_picture(exhibit)
-    if isinstance(exhibit, Stacks):
-        return _stacks_picture(exhibit)
-    if isinstance(exhibit, Forest):
-        return _forest_picture(exhibit)
-    if isinstance(exhibit, Timeline):
-        return _timeline_picture(exhibit)
-    if isinstance(exhibit, Shifts):
-        return _shift_picture(exhibit)
+def _picture(figure: Figure) -> Picture | None:
+    if isinstance(figure, Matrix):
+        return _matrix_picture(figure)
+    if isinstance(figure, Reliability):
+        return _reliability_picture(figure)
+    if isinstance(figure, Curves):
+        return _curves_picture(figure)
+    if isinstance(figure, Stacks):
+        return _stacks_picture(figure)
+    if isinstance(figure, Forest):
+        return _forest_picture(figure)
+    if isinstance(figure, Timeline):
+        return _timeline_picture(figure)
+    if isinstance(figure, Shifts):
+        return _shift_picture(figure)
     return None
 
 
@@ -165,19 +165,19 @@ def _matrix_picture(matrix: Matrix) -> Picture | None:
     )
 
 
-def _reliability_picture(exhibit: Reliability) -> Picture | None:
-    total = sum(bin_.n for bin_ in exhibit.bins)
-    if total == 0 or len(exhibit.bins) > reliability_chart.CHART_BINS_MAX:
+def _reliability_picture(figure: Reliability) -> Picture | None:
+    total = sum(bin_.n for bin_ in figure.bins)
+    if total == 0 or len(figure.bins) > reliability_chart.CHART_BINS_MAX:
         return None
     gaps = [
         bin_.accuracy - bin_.confidence
-        for bin_ in exhibit.bins
+        for bin_ in figure.bins
         if bin_.accuracy is not None and bin_.confidence is not None
     ]
     over, under = sum(gap < 0 for gap in gaps), sum(gap > 0 for gap in gaps)
     return Picture(
-        light=_data_address(reliability_chart.reliability_svg(exhibit, "light")),
-        dark=_data_address(reliability_chart.reliability_svg(exhibit, "dark")),
+        light=_data_address(reliability_chart.reliability_svg(figure, "light")),
+        dark=_data_address(reliability_chart.reliability_svg(figure, "dark")),
         description=(
             f"Reliability diagram of {words.counted(total, 'answer')}: accuracy by stated "
             f"confidence. Of {words.counted(len(gaps), 'bin')} with answers, {over} were right "
@@ -194,48 +194,48 @@ def _reliability_picture(exhibit: Reliability) -> Picture | None:
     )
 
 
-def _curves_picture(exhibit: Curves) -> Picture | None:
-    if len(exhibit.lines) > series_charts.LINES_MAX:
+def _curves_picture(figure: Curves) -> Picture | None:
+    if len(figure.lines) > series_charts.LINES_MAX:
         return None
-    ends = ", ".join(f"{line.name} {words.number(line.points[-1][1])}" for line in exhibit.lines)
+    ends = ", ".join(f"{line.name} {words.number(line.points[-1][1])}" for line in figure.lines)
     return Picture(
-        light=_data_address(series_charts.curves_svg(exhibit, "light")),
-        dark=_data_address(series_charts.curves_svg(exhibit, "dark")),
+        light=_data_address(series_charts.curves_svg(figure, "light")),
+        dark=_data_address(series_charts.curves_svg(figure, "dark")),
         description=(
-            f"Lines of {exhibit.y_axis} over {exhibit.x_axis}, ending at: {ends}. "
+            f"Lines of {figure.y_axis} over {figure.x_axis}, ending at: {ends}. "
             "The numbers are in the table below."
         ),
         table_name="Points as a table",
     )
 
 
-def _stacks_picture(exhibit: Stacks) -> Picture | None:
-    fits = len(exhibit.bars) <= series_charts.BARS_MAX
-    if not fits or len(exhibit.parts) > series_charts.LINES_MAX:
+def _stacks_picture(figure: Stacks) -> Picture | None:
+    fits = len(figure.bars) <= series_charts.BARS_MAX
+    if not fits or len(figure.parts) > series_charts.LINES_MAX:
         return None
-    totals = ", ".join(f"{bar.name} {words.number(sum(bar.amounts))}" for bar in exhibit.bars)
+    totals = ", ".join(f"{bar.name} {words.number(sum(bar.amounts))}" for bar in figure.bars)
     return Picture(
-        light=_data_address(series_charts.stacks_svg(exhibit, "light")),
-        dark=_data_address(series_charts.stacks_svg(exhibit, "dark")),
+        light=_data_address(series_charts.stacks_svg(figure, "light")),
+        dark=_data_address(series_charts.stacks_svg(figure, "dark")),
         description=(
-            f"Bars of {exhibit.axis}, cut into {', '.join(exhibit.parts)}. In all: {totals}. "
+            f"Bars of {figure.axis}, cut into {', '.join(figure.parts)}. In all: {totals}. "
             "The numbers are in the table below."
         ),
         table_name="Parts as a table",
     )
 
 
-def _forest_picture(exhibit: Forest) -> Picture | None:
-    count = sum(len(group.rows) for group in exhibit.groups)
+def _forest_picture(figure: Forest) -> Picture | None:
+    count = sum(len(group.rows) for group in figure.groups)
     if count > forest_chart.ROWS_MAX:
         return None
     return Picture(
-        light=_data_address(forest_chart.forest_svg(exhibit, "light")),
-        dark=_data_address(forest_chart.forest_svg(exhibit, "dark")),
+        light=_data_address(forest_chart.forest_svg(figure, "light")),
+        dark=_data_address(forest_chart.forest_svg(figure, "dark")),
         description=(
             f"{words.counted(count, 'value')} with intervals in "
-            f"{words.counted(len(exhibit.groups), 'group')}: "
-            f"{', '.join(group.name for group in exhibit.groups)}. "
+            f"{words.counted(len(figure.groups), 'group')}: "
+            f"{', '.join(group.name for group in figure.groups)}. "
             "The numbers are in the table below."
         ),
         table_name="Values as a table",
@@ -243,16 +243,16 @@ def _forest_picture(exhibit: Forest) -> Picture | None:
     )
 
 
-def _timeline_picture(exhibit: Timeline) -> Picture | None:
-    fits = len(exhibit.lanes) <= timeline_chart.LANES_MAX
-    if not fits or len(exhibit.spans) > timeline_chart.SPANS_MAX:
+def _timeline_picture(figure: Timeline) -> Picture | None:
+    fits = len(figure.lanes) <= timeline_chart.LANES_MAX
+    if not fits or len(figure.spans) > timeline_chart.SPANS_MAX:
         return None
     return Picture(
-        light=_data_address(timeline_chart.timeline_svg(exhibit, "light")),
-        dark=_data_address(timeline_chart.timeline_svg(exhibit, "dark")),
+        light=_data_address(timeline_chart.timeline_svg(figure, "light")),
+        dark=_data_address(timeline_chart.timeline_svg(figure, "dark")),
         description=(
-            f"Timeline of {len(exhibit.spans):,} entries in "
-            f"{words.counted(len(exhibit.lanes), 'lane')}: {', '.join(exhibit.lanes)}. "
+            f"Timeline of {len(figure.spans):,} entries in "
+            f"{words.counted(len(figure.lanes), 'lane')}: {', '.join(figure.lanes)}. "
             "The entries are in the table below."
         ),
         table_name="Entries as a table",
@@ -260,20 +260,20 @@ def _timeline_picture(exhibit: Timeline) -> Picture | None:
     )
 
 
-def _shift_picture(exhibit: Shifts) -> Picture | None:
-    low, high = shift_chart.span(exhibit)
-    if len(exhibit.bins) > shift_chart.CHART_BINS_MAX or not math.isfinite(high - low):
+def _shift_picture(figure: Shifts) -> Picture | None:
+    low, high = shift_chart.span(figure)
+    if len(figure.bins) > shift_chart.CHART_BINS_MAX or not math.isfinite(high - low):
         return None
-    windows = exhibit.bins[-1].last
-    highest = max(bin_.high for bin_ in exhibit.bins)
-    bound = "" if exhibit.bound is None else f", the budget {words.number(exhibit.bound)}"
-    grouped = len(exhibit.bins) < windows
+    windows = figure.bins[-1].last
+    highest = max(bin_.high for bin_ in figure.bins)
+    bound = "" if figure.bound is None else f", the budget {words.number(figure.bound)}"
+    grouped = len(figure.bins) < windows
     return Picture(
-        light=_data_address(shift_chart.shift_svg(exhibit, "light")),
-        dark=_data_address(shift_chart.shift_svg(exhibit, "dark")),
+        light=_data_address(shift_chart.shift_svg(figure, "light")),
+        dark=_data_address(shift_chart.shift_svg(figure, "dark")),
         description=(
-            f"Shift of {words.counted(windows, 'window')} in order ({exhibit.axis}): the mean is "
-            f"{words.number(exhibit.mean)}{bound}, the highest {words.number(highest)}. "
+            f"Shift of {words.counted(windows, 'window')} in order ({figure.axis}): the mean is "
+            f"{words.number(figure.mean)}{bound}, the highest {words.number(highest)}. "
             "The numbers are in the table below."
         ),
         table_name="Shifts as a table",

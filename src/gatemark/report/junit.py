@@ -69,7 +69,7 @@ def _mark(finding: Finding, result: Result) -> Mark | None:
 
 
 def _substitutes(result: Result) -> frozenset[str]:
-    return frozenset(other.id for rule in result.policy.rules for other in rule.instead)
+    return frozenset(other.id for rule in result.policy.rules for other in rule.fallback_rules)
 
 
 def _unexplained(result: Result, marks: list[Mark | None]) -> Mark | None:

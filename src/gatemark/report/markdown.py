@@ -33,7 +33,7 @@ def render(result: Result) -> bytes:
         _blockers(result),
         _findings(result),
         _numbers(result),
-        *(_exhibits(result)),
+        *(_figures(result)),
         _listed("Caveats", outline.caveats(result)),
         _waivers(result),
         _evidence(result),
@@ -133,11 +133,11 @@ def _interval(line: outline.MeasurementLine) -> str:
     return f"{line.interval} {prose(line.interval_source)}"
 
 
-def _exhibits(result: Result) -> Iterable[str]:
-    for exhibit in result.exhibits:
-        grid = outline.exhibit_grid(exhibit, rows_max=EXHIBIT_ROWS_MAX)
+def _figures(result: Result) -> Iterable[str]:
+    for figure in result.figures:
+        grid = outline.figure_grid(figure, rows_max=EXHIBIT_ROWS_MAX)
         if grid.columns:
-            yield _section(prose(grid.title) or "Exhibit", _grid(grid))
+            yield _section(prose(grid.title) or "Figure", _grid(grid))
 
 
 def _waivers(result: Result) -> str:

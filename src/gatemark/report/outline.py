@@ -130,7 +130,7 @@ def findings_about(result: Result, item: Measurement) -> tuple[Finding, ...]:
 def _all_rules(rules: Iterable[Rule]) -> Iterable[Rule]:
     for rule in rules:
         yield rule
-        yield from _all_rules(rule.instead)
+        yield from _all_rules(rule.fallback_rules)
 
 
 def bench_lines(result: Result) -> tuple[BenchLine, ...]:
@@ -242,30 +242,30 @@ def evidence_checks(evidence: Sequence[Evidence]) -> tuple[str, ...]:
     )
 
 
-def exhibit_grid(exhibit: Figure, *, rows_max: int) -> Grid:
-    """An exhibit as a table of texts with at most ``rows_max`` rows."""
-    if isinstance(exhibit, Matrix):
-        return _matrix_grid(exhibit, rows_max)
-    if isinstance(exhibit, Reliability):
-        return _reliability_grid(exhibit, rows_max)
-    if isinstance(exhibit, Shifts):
-        return _shift_grid(exhibit, rows_max)
-    if not isinstance(exhibit, Table):
-        return _picture_grid(exhibit, rows_max)
-    shown = exhibit.rows[:rows_max]
+def figure_grid(figure: Figure, *, rows_max: int) -> Grid:
+    """An figure as a table of texts with at most ``rows_max`` rows."""
+    if isinstance(figure, Matrix):
+        return _matrix_grid(figure, rows_max)
+    if isinstance(figure, Reliability):
+        return _reliability_grid(figure, rows_max)
+    if isinstance(figure, Shifts):
+        return _shift_grid(figure, rows_max)
+    if not isinstance(figure, Table):
+        return _picture_grid(figure, rows_max)
+    shown = figure.rows[:rows_max]
     return Grid(
-        title=exhibit.title,
-        columns=exhibit.columns,
+        title=figure.title,
+        columns=figure.columns,
         rows=tuple(tuple(words.cell(value) for value in row) for row in shown),
-        numeric=tuple(_all_numbers(row[at] for row in shown) for at in range(len(exhibit.columns))),
-        more_rows=exhibit.total_rows - len(shown),
+        numeric=tuple(_all_numbers(row[at] for row in shown) for at in range(len(figure.columns))),
+        more_rows=figure.total_rows - len(shown),
     )
 
 
-def _picture_grid(exhibit: Pictured, rows_max: int) -> Grid:
-    cells = picture_cells(exhibit)
+def _picture_grid(figure: Pictured, rows_max: int) -> Grid:
+    cells = picture_cells(figure)
     return Grid(
-        title=exhibit.title,
+        title=figure.title,
         columns=cells.columns,
         rows=cells.rows[:rows_max],
         numeric=cells.numeric,
@@ -313,13 +313,13 @@ def _matrix_grid(matrix: Matrix, rows_max: int) -> Grid:
     )
 
 
-def _reliability_grid(exhibit: Reliability, rows_max: int) -> Grid:
+def _reliability_grid(figure: Reliability, rows_max: int) -> Grid:
     return Grid(
-        title=exhibit.title,
+        title=figure.title,
         columns=("Confidence", "Answers", "Mean confidence", "Accuracy", "Interval of accuracy"),
-        rows=tuple(_bin_texts(bin_) for bin_ in exhibit.bins[:rows_max]),
+        rows=tuple(_bin_texts(bin_) for bin_ in figure.bins[:rows_max]),
         numeric=(False, True, True, True, True),
-        more_rows=max(0, len(exhibit.bins) - rows_max),
+        more_rows=max(0, len(figure.bins) - rows_max),
         row_heads=True,
     )
 
@@ -339,30 +339,30 @@ def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
     return (name, f"{bin_.n:,}", *rates, interval)
 
 
-def _shift_grid(exhibit: Shifts, rows_max: int) -> Grid:
+def _shift_grid(figure: Shifts, rows_max: int) -> Grid:
     """Single items by their position, neighbours together by their range."""
-    if all(bin_.first == bin_.last for bin_ in exhibit.bins):
+    if all(bin_.first == bin_.last for bin_ in figure.bins):
         return Grid(
-            title=f"{exhibit.title} ({exhibit.axis})",
+            title=f"{figure.title} ({figure.axis})",
             columns=("Window", "Shift"),
             rows=tuple(
-                (str(bin_.first), words.number(bin_.middle)) for bin_ in exhibit.bins[:rows_max]
+                (str(bin_.first), words.number(bin_.middle)) for bin_ in figure.bins[:rows_max]
             ),
             numeric=(False, True),
-            more_rows=max(0, len(exhibit.bins) - rows_max),
+            more_rows=max(0, len(figure.bins) - rows_max),
             row_heads=True,
         )
     return Grid(
-        title=f"{exhibit.title} ({exhibit.axis})",
+        title=f"{figure.title} ({figure.axis})",
         columns=("Windows", "Lowest", "Middle", "Highest"),
         rows=tuple(
             (
                 str(bin_.first) if bin_.first == bin_.last else f"{bin_.first} to {bin_.last}",
                 *(words.number(value) for value in (bin_.low, bin_.middle, bin_.high)),
             )
-            for bin_ in exhibit.bins[:rows_max]
+            for bin_ in figure.bins[:rows_max]
         ),
         numeric=(False, True, True, True),
-        more_rows=max(0, len(exhibit.bins) - rows_max),
+        more_rows=max(0, len(figure.bins) - rows_max),
         row_heads=True,
     )

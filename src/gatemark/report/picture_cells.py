@@ -19,22 +19,22 @@ class Cells(msgspec.Struct, frozen=True):
     row_heads: bool = True
 
 
-def picture_cells(exhibit: Pictured) -> Cells:
+def picture_cells(figure: Pictured) -> Cells:
     """Everything that a picture shows."""
-    if isinstance(exhibit, Curves):
-        return _curves(exhibit)
-    if isinstance(exhibit, Stacks):
-        return _stacks(exhibit)
-    if isinstance(exhibit, Forest):
-        return _forest(exhibit)
-    return _timeline(exhibit)
+    if isinstance(figure, Curves):
+        return _curves(figure)
+    if isinstance(figure, Stacks):
+        return _stacks(figure)
+    if isinstance(figure, Forest):
+        return _forest(figure)
+    return _timeline(figure)
 
 
-def _curves(exhibit: Curves) -> Cells:
-    places = sorted({x for line in exhibit.lines for x, _ in line.points})
-    heights = [dict(line.points) for line in exhibit.lines]
+def _curves(figure: Curves) -> Cells:
+    places = sorted({x for line in figure.lines for x, _ in line.points})
+    heights = [dict(line.points) for line in figure.lines]
     return Cells(
-        columns=(exhibit.x_axis, *(words.cell(line.name) for line in exhibit.lines)),
+        columns=(figure.x_axis, *(words.cell(line.name) for line in figure.lines)),
         rows=tuple(
             (
                 words.shortest(place),
@@ -46,23 +46,23 @@ def _curves(exhibit: Curves) -> Cells:
     )
 
 
-def _stacks(exhibit: Stacks) -> Cells:
+def _stacks(figure: Stacks) -> Cells:
     return Cells(
-        columns=(exhibit.axis, *(words.cell(part) for part in exhibit.parts), "total"),
+        columns=(figure.axis, *(words.cell(part) for part in figure.parts), "total"),
         rows=tuple(
             (
                 words.cell(bar.name),
                 *(words.number(amount) for amount in (*bar.amounts, sum(bar.amounts))),
             )
-            for bar in exhibit.bars
+            for bar in figure.bars
         ),
-        numeric=(False, *(True,) * (len(exhibit.parts) + 1)),
+        numeric=(False, *(True,) * (len(figure.parts) + 1)),
     )
 
 
-def _forest(exhibit: Forest) -> Cells:
+def _forest(figure: Forest) -> Cells:
     return Cells(
-        columns=("What", "How to read it", "Of", exhibit.axis, "Low", "High"),
+        columns=("What", "How to read it", "Of", figure.axis, "Low", "High"),
         rows=tuple(
             (
                 words.cell(group.name),
@@ -70,17 +70,17 @@ def _forest(exhibit: Forest) -> Cells:
                 words.cell(row.name),
                 *(words.number(value) for value in (row.value, row.low, row.high)),
             )
-            for group in exhibit.groups
+            for group in figure.groups
             for row in group.rows
         ),
         numeric=(False, False, False, True, True, True),
     )
 
 
-def _timeline(exhibit: Timeline) -> Cells:
-    ordered = sorted(exhibit.spans, key=lambda span: (span.start, span.end, span.lane))
+def _timeline(figure: Timeline) -> Cells:
+    ordered = sorted(figure.spans, key=lambda span: (span.start, span.end, span.lane))
     return Cells(
-        columns=("Lane", "What", f"Start, {exhibit.axis}", f"End, {exhibit.axis}", "Note"),
+        columns=("Lane", "What", f"Start, {figure.axis}", f"End, {figure.axis}", "Note"),
         rows=tuple(
             (
                 words.cell(span.lane),

@@ -26,19 +26,19 @@ _DOT_AREA_MAX: Final = 320
 _PADDING: Final = {"left": 64, "top": 14, "right": 20, "bottom": 46}
 
 
-def reliability_svg(exhibit: Reliability, theme: charts.Theme) -> str:
+def reliability_svg(figure: Reliability, theme: charts.Theme) -> str:
     """Accuracy against stated confidence with intervals, over the number of answers per bin."""
     palette = charts.PALETTES[theme]
     dot = charts.hex_colour(palette.full)
-    dots = charts.plane([row for row in _rows(exhibit) if row["n"]])
-    spans = charts.plane([row for row in _rows(exhibit) if row["interval_low"] is not None])
+    dots = charts.plane([row for row in _rows(figure) if row["n"]])
+    spans = charts.plane([row for row in _rows(figure) if row["interval_low"] is not None])
     place = {"x": _x("confidence"), "y": _y("accuracy")}
     layers = [
         *_ground(palette),
-        charts.plane(_rows(exhibit))
+        charts.plane(_rows(figure))
         .mark_rect(fill=charts.hex_colour(bar_colour(palette)))
         .encode(x=_x("left"), x2="right", y=_y("floor"), y2="top"),
-        *_words(exhibit, palette),
+        *_words(figure, palette),
         spans.mark_rule(stroke=dot, strokeWidth=2).encode(
             x=_x("confidence"), y=_y("interval_low"), y2="interval_high"
         ),
@@ -67,10 +67,10 @@ def bar_colour(palette: charts.Palette) -> charts.Colour:
     return charts.between(palette.ground, palette.full, 0.65)
 
 
-def _rows(exhibit: Reliability) -> list[dict[str, Any]]:
-    most = max(1, *(bin_.n for bin_ in exhibit.bins))
+def _rows(figure: Reliability) -> list[dict[str, Any]]:
+    most = max(1, *(bin_.n for bin_ in figure.bins))
     rows = []
-    for bin_ in exhibit.bins:
+    for bin_ in figure.bins:
         gap = (bin_.high - bin_.low) * 0.06
         rows.append(
             {
@@ -104,9 +104,9 @@ def _ground(palette: charts.Palette) -> list[alt.Chart]:
     ]
 
 
-def _words(exhibit: Reliability, palette: charts.Palette) -> list[alt.Chart]:
+def _words(figure: Reliability, palette: charts.Palette) -> list[alt.Chart]:
     """What the bars count and how tall the tallest is, to the left of them."""
-    most = max(bin_.n for bin_ in exhibit.bins)
+    most = max(bin_.n for bin_ in figure.bins)
     texts = (
         ("answers", _FLOOR + _BAR_HEIGHT / 2, palette.title),
         (f"{most:,}", _FLOOR + _BAR_HEIGHT, palette.label),

@@ -25,19 +25,19 @@ _LABEL_GAP: Final = 0.055
 _DASHES: Final = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4], [12, 4], [1, 5])
 
 
-def curves_svg(exhibit: Curves, theme: charts.Theme) -> str:
+def curves_svg(figure: Curves, theme: charts.Theme) -> str:
     """Each line in its own colour and dash, with its name at its last point."""
     palette = charts.PALETTES[theme]
-    names = charts.distinct([_short(line.name) for line in exhibit.lines])
-    xs = sorted({x for line in exhibit.lines for x, _ in line.points})
-    ys = [y for line in exhibit.lines for _, y in line.points]
+    names = charts.distinct([_short(line.name) for line in figure.lines])
+    xs = sorted({x for line in figure.lines for x, _ in line.points})
+    ys = [y for line in figure.lines for _, y in line.points]
     y_ticks = charts.round_ticks(min(0.0, *ys), max(ys))
-    x = number_axis("x", exhibit.x_axis, xs, (0.0, xs[-1]), (_WIDTH / 2, 40))
-    y = number_axis("y", exhibit.y_axis, y_ticks, (y_ticks[0], y_ticks[-1]), (-52, _HEIGHT / 2))
+    x = number_axis("x", figure.x_axis, xs, (0.0, xs[-1]), (_WIDTH / 2, 40))
+    y = number_axis("y", figure.y_axis, y_ticks, (y_ticks[0], y_ticks[-1]), (-52, _HEIGHT / 2))
     hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
     levels = [{"x": 0, "x2": xs[-1], "y": tick} for tick in y_ticks]
     layers = [charts.plane(levels).mark_rule(stroke=hair).encode(x=x, x2="x2", y=y)]
-    for place, line in enumerate(exhibit.lines):
+    for place, line in enumerate(figure.lines):
         colour = charts.SERIES[theme][place % LINES_MAX]
         points = charts.plane([{"x": at, "y": height} for at, height in line.points])
         layers.append(
@@ -46,7 +46,7 @@ def curves_svg(exhibit: Curves, theme: charts.Theme) -> str:
             ).encode(x=x, y=y)
         )
         layers.append(points.mark_circle(fill=colour, size=52, opacity=1).encode(x=x, y=y))
-    ends = [line.points[-1] for line in exhibit.lines]
+    ends = [line.points[-1] for line in figure.lines]
     heights = _spread([height for _, height in ends], (y_ticks[0], y_ticks[-1]))
     for place, (name, (at, _), height) in enumerate(zip(names, ends, heights, strict=True)):
         layers.append(
@@ -67,14 +67,14 @@ def curves_svg(exhibit: Curves, theme: charts.Theme) -> str:
     return drawn(layers, palette, (_WIDTH, _HEIGHT), padding)
 
 
-def stacks_svg(exhibit: Stacks, theme: charts.Theme) -> str:
+def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
     """Horizontal bars; the parts are keyed by colour above them."""
     palette = charts.PALETTES[theme]
-    names = charts.distinct([_short(bar.name) for bar in exhibit.bars])
-    totals = [sum(bar.amounts) for bar in exhibit.bars]
+    names = charts.distinct([_short(bar.name) for bar in figure.bars])
+    totals = [sum(bar.amounts) for bar in figure.bars]
     ticks = charts.round_ticks(0.0, max(totals) or 1.0)
     height = _BAR_PX * len(names)
-    x = number_axis("x", exhibit.axis, ticks, (0.0, ticks[-1]), (_BARS_WIDTH / 2, 40))
+    x = number_axis("x", figure.axis, ticks, (0.0, ticks[-1]), (_BARS_WIDTH / 2, 40))
     band = alt.Y(
         "bar:N",
         sort=None,
@@ -82,10 +82,10 @@ def stacks_svg(exhibit: Stacks, theme: charts.Theme) -> str:
         axis=alt.Axis(title=None, format=""),
     )
     layers = [hair_uprights(ticks, x, height, palette)]
-    for place, _ in enumerate(exhibit.parts):
+    for place, _ in enumerate(figure.parts):
         pieces = [
             {"bar": name, "x": sum(bar.amounts[:place]), "x2": sum(bar.amounts[: place + 1])}
-            for name, bar in zip(names, exhibit.bars, strict=True)
+            for name, bar in zip(names, figure.bars, strict=True)
             if bar.amounts[place] > 0
         ]
         colour = charts.SERIES[theme][place % LINES_MAX]
@@ -94,7 +94,7 @@ def stacks_svg(exhibit: Stacks, theme: charts.Theme) -> str:
             .mark_bar(fill=colour, stroke=charts.hex_colour(palette.ground), strokeWidth=1)
             .encode(x=x, x2="x2", y=band)
         )
-    colours = {part: charts.SERIES[theme][at % LINES_MAX] for at, part in enumerate(exhibit.parts)}
+    colours = {part: charts.SERIES[theme][at % LINES_MAX] for at, part in enumerate(figure.parts)}
     key, top = colour_key(colours, palette, _BARS_WIDTH)
     left = max(len(name) for name in names) * _LETTER_PX + 24
     padding = {"left": left, "top": top, "right": 24, "bottom": 52}

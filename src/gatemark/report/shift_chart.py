@@ -18,12 +18,12 @@ _HEADROOM: Final = 0.06
 _LABEL_GAP: Final = 0.055
 
 
-def shift_svg(exhibit: Shifts, theme: charts.Theme) -> str:
+def shift_svg(figure: Shifts, theme: charts.Theme) -> str:
     """Shifts by position with lines at zero, at the mean and at the bound."""
     palette = charts.PALETTES[theme]
-    low, high = span(exhibit)
+    low, high = span(figure)
     scale = alt.Scale(domain=[low, high], nice=False)
-    last = exhibit.bins[-1].last
+    last = figure.bins[-1].last
     x_scale = alt.Scale(domain=[0.5, last + 0.5], nice=False)
     dot = charts.hex_colour(palette.full)
     soft = charts.hex_colour(charts.between(palette.ground, palette.full, 0.45))
@@ -32,7 +32,7 @@ def shift_svg(exhibit: Shifts, theme: charts.Theme) -> str:
         title="window", values=ticks, format=",d", titleX=_WIDTH / 2, titleY=36, **_style(palette)
     )
     y_axis = alt.Axis(
-        title=words.shortened(words.one_line(exhibit.axis), 60),
+        title=words.shortened(words.one_line(figure.axis), 60),
         tickCount=6,
         format="~g",
         titleX=-66,
@@ -44,14 +44,14 @@ def shift_svg(exhibit: Shifts, theme: charts.Theme) -> str:
         "x": alt.X("at:Q", scale=x_scale, axis=x_axis),
         "y": alt.Y("middle:Q", scale=scale, axis=y_axis),
     }
-    bins = alt.Chart(alt.InlineData(values=_rows(exhibit)))
+    bins = alt.Chart(alt.InlineData(values=_rows(figure)))
     ranges = alt.Y("low:Q", scale=scale, axis=y_axis)
-    size = 30 if len(exhibit.bins) <= 120 else 14
+    size = 30 if len(figure.bins) <= 120 else 14
     layers = [
         _line(0.0, scale, charts.hex_colour(charts.between(palette.ground, palette.full, 0.3))),
         bins.mark_rule(stroke=soft, strokeWidth=2).encode(x=middle["x"], y=ranges, y2="high"),
         bins.mark_circle(fill=dot, fillOpacity=0.9, size=size).encode(**middle),
-        *_named_lines(exhibit, scale, palette),
+        *_named_lines(figure, scale, palette),
     ]
     chart = alt.layer(*layers).properties(
         width=_WIDTH, height=_HEIGHT, padding=_PADDING, autosize={"type": "none"}
@@ -59,17 +59,17 @@ def shift_svg(exhibit: Shifts, theme: charts.Theme) -> str:
     return charts.svg(chart.configure(background="transparent").configure_view(strokeOpacity=0))
 
 
-def span(exhibit: Shifts) -> tuple[float, float]:
+def span(figure: Shifts) -> tuple[float, float]:
     """The range of the plane: every shift and every line, and some air."""
-    values = [0.0, exhibit.mean, *(end for bin_ in exhibit.bins for end in (bin_.low, bin_.high))]
-    if exhibit.bound is not None:
-        values.append(exhibit.bound)
+    values = [0.0, figure.mean, *(end for bin_ in figure.bins for end in (bin_.low, bin_.high))]
+    if figure.bound is not None:
+        values.append(figure.bound)
     low, high = min(values), max(values)
     air = (high - low) * _HEADROOM or 1.0
     return low - air, high + air
 
 
-def _rows(exhibit: Shifts) -> list[dict[str, Any]]:
+def _rows(figure: Shifts) -> list[dict[str, Any]]:
     return [
         {
             "at": (bin_.first + bin_.last) / 2,
@@ -77,21 +77,21 @@ def _rows(exhibit: Shifts) -> list[dict[str, Any]]:
             "middle": bin_.middle,
             "high": bin_.high,
         }
-        for bin_ in exhibit.bins
+        for bin_ in figure.bins
     ]
 
 
-def _named_lines(exhibit: Shifts, scale: alt.Scale, palette: charts.Palette) -> list[alt.Chart]:
+def _named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette) -> list[alt.Chart]:
     """The mean and the bound with their names at the right; names never stand on each other."""
-    low, high = span(exhibit)
+    low, high = span(figure)
     gap = (high - low) * _LABEL_GAP
-    named: list[tuple[str, float, list[int], str]] = [("mean", exhibit.mean, [], palette.label)]
-    if exhibit.bound is not None:
-        named.append(("budget", exhibit.bound, [6, 4], palette.title))
+    named: list[tuple[str, float, list[int], str]] = [("mean", figure.mean, [], palette.label)]
+    if figure.bound is not None:
+        named.append(("budget", figure.bound, [6, 4], palette.title))
     places = {name: at for name, at, _, _ in named}
-    if len(named) == 2 and abs(exhibit.mean - named[1][1]) < gap:
-        up = gap / 2 if exhibit.mean >= named[1][1] else -gap / 2
-        middle = (exhibit.mean + named[1][1]) / 2
+    if len(named) == 2 and abs(figure.mean - named[1][1]) < gap:
+        up = gap / 2 if figure.mean >= named[1][1] else -gap / 2
+        middle = (figure.mean + named[1][1]) / 2
         places = {"mean": middle + up, "budget": middle - up}
     layers: list[alt.Chart] = []
     for name, at, dash, colour in named:

@@ -107,8 +107,8 @@ def _trimmed(text: str) -> str:
 
 
 def first_table(result: Result) -> str:
-    """The first table among a result's exhibits, with numbers but without their intervals."""
-    table = next((each for each in result.exhibits if isinstance(each, TableExhibit)), None)
+    """The first table among a result's figures, with numbers but without their intervals."""
+    table = next((each for each in result.figures if isinstance(each, TableExhibit)), None)
     if table is None:
         return ""
     cells = [

@@ -26,20 +26,20 @@ _LETTER_PX: Final = 6.9
 _NAME_MAX: Final = 18
 
 
-def timeline_svg(exhibit: Timeline, theme: charts.Theme) -> str:
+def timeline_svg(figure: Timeline, theme: charts.Theme) -> str:
     """Spans as bars, moments as ticks; the kinds are keyed by colour above them."""
     palette = charts.PALETTES[theme]
     lanes = charts.distinct(
-        [words.shortened(words.one_line(lane), _NAME_MAX) for lane in exhibit.lanes]
+        [words.shortened(words.one_line(lane), _NAME_MAX) for lane in figure.lanes]
     )
     series = charts.SERIES[theme]
-    kinds = dict.fromkeys(span.kind for span in exhibit.spans)
+    kinds = dict.fromkeys(span.kind for span in figure.spans)
     colours = {kind: series[at % len(series)] for at, kind in enumerate(kinds)}
-    start = min(0.0, *(span.start for span in exhibit.spans))
-    ticks = charts.round_ticks(start, max(span.end for span in exhibit.spans), 8)
+    start = min(0.0, *(span.start for span in figure.spans))
+    ticks = charts.round_ticks(start, max(span.end for span in figure.spans), 8)
     height = _LANE_PX * len(lanes)
-    x = number_axis("x", exhibit.axis, ticks, (ticks[0], ticks[-1]), (_WIDTH / 2, 40))
-    bars, moments = _marks(exhibit, colours)
+    x = number_axis("x", figure.axis, ticks, (ticks[0], ticks[-1]), (_WIDTH / 2, 40))
+    bars, moments = _marks(figure, colours)
     across = {"x": x, "y": pixel_place()["y"], "y2": "y2"}
     names = [{"x": -10, "y": (at + 0.5) * _LANE_PX, "text": lane} for at, lane in enumerate(lanes)]
     key, top = colour_key(colours, palette, _WIDTH)
@@ -60,11 +60,11 @@ def timeline_svg(exhibit: Timeline, theme: charts.Theme) -> str:
 
 
 def _marks(
-    exhibit: Timeline, colours: dict[str, str]
+    figure: Timeline, colours: dict[str, str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    place = {lane: at for at, lane in enumerate(exhibit.lanes)}
+    place = {lane: at for at, lane in enumerate(figure.lanes)}
     bars, moments = [], []
-    for span in exhibit.spans:
+    for span in figure.spans:
         top = place[span.lane] * _LANE_PX
         mark = {"x": span.start, "y": top + 6, "y2": top + 28, "fill": colours[span.kind]}
         if span.end > span.start:

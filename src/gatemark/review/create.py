@@ -43,7 +43,7 @@ from gatemark.review.plan import (
     manifest_digest,
 )
 from gatemark.review.positions import is_swapped, places
-from gatemark.review.queue import Standing, next_number, next_to_arbitrate
+from gatemark.review.queue import PairProgress, next_number, next_to_arbitrate
 from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, token
 from gatemark.review.stores.reviews import Show, StoredReview
 from gatemark.review.tells import find_tells
@@ -189,7 +189,7 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
     plan, key = stored.plan, stored.key
 
     def pick(
-        standings: list[Standing], votes: list[CastVote], seen: list[Show]
+        standings: list[PairProgress], votes: list[CastVote], seen: list[Show]
     ) -> tuple[int, str] | None:
         before = {show.number for show in seen}
         if reviewer == plan.arbiter:
@@ -342,7 +342,7 @@ def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
 
 
 def undecided_pairs(
-    stored: StoredReview, standings: list[Standing], votes: list[CastVote]
+    stored: StoredReview, standings: list[PairProgress], votes: list[CastVote]
 ) -> frozenset[int]:
     """Pairs that the reviewers left without a majority; the arbiter's own votes aside."""
     plan = stored.plan

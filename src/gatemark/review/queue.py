@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gatemark.review.sealed_key import luck
 
 
-class Standing(NamedTuple):
+class PairProgress(NamedTuple):
     """How far one pair has come: to how many it was shown, and how many voted."""
 
     number: int
@@ -20,7 +20,7 @@ class Standing(NamedTuple):
 def next_number(
     key: bytes,
     reviewer: str,
-    standings: Sequence[Standing],
+    standings: Sequence[PairProgress],
     seen: Collection[int],
     *,
     votes_per_pair: int,
@@ -38,7 +38,7 @@ def next_number(
     if not waiting:
         return None
 
-    def rank(pair: Standing) -> tuple[bool, bytes]:
+    def rank(pair: PairProgress) -> tuple[bool, bytes]:
         is_handed_out = not pair.is_gold and pair.shown_count >= votes_per_pair
         return is_handed_out, luck(key, reviewer, pair.number)
 
@@ -53,12 +53,12 @@ def next_to_arbitrate(
     return min(waiting, key=lambda number: luck(key, arbiter, number), default=None)
 
 
-def is_complete(standings: Sequence[Standing], votes_per_pair: int) -> bool:
+def is_complete(standings: Sequence[PairProgress], votes_per_pair: int) -> bool:
     """Whether every pair has all its votes; gold pairs hold nobody up."""
     return all(pair.is_gold or pair.vote_count >= votes_per_pair for pair in standings)
 
 
-def missing_counts(standings: Sequence[Standing], votes_per_pair: int) -> Mapping[str, int]:
+def missing_counts(standings: Sequence[PairProgress], votes_per_pair: int) -> Mapping[str, int]:
     """Pairs that still want votes, and pairs that have none at all."""
     pairs = [pair for pair in standings if not pair.is_gold]
     return {

@@ -13,10 +13,10 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import EvidenceFile
+from gatemark.core.progress import Progress
 from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.whole_file import Progress
 from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
 from gatemark.samples.pairing import (
     LISTED_MAX,

@@ -50,7 +50,7 @@ def usable_id(value: object) -> str | None:
     return text if 0 < len(text) <= ID_LENGTH and not _CONTROL.search(text) else None
 
 
-def shown(value: object) -> str:
+def short_text(value: object) -> str:
     """A foreign value for a message: never long, and never opened when it is nested."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
@@ -60,7 +60,7 @@ def shown(value: object) -> str:
 
 def error_of(message: object, kind: str) -> ForeignError:
     """A foreign error; the exception's name is its kind when the message starts with one."""
-    text = message if isinstance(message, str) else shown(message)
+    text = message if isinstance(message, str) else short_text(message)
     named = _EXCEPTION.match(text)
     if len(text) > MESSAGE_LENGTH:
         text = text[:MESSAGE_LENGTH] + "…"
@@ -187,7 +187,9 @@ class Gathering:
         """Take one row; what cannot become a legal record is refused with its reason."""
         name = usable_id(item)
         if name is None:
-            self.refuse(Refusal(place, f"has no usable id, got {shown(item)}; name one with --id"))
+            self.refuse(
+                Refusal(place, f"has no usable id, got {short_text(item)}; name one with --id")
+            )
             return
         if epoch < 1:
             self.refuse(Refusal(place, f"epoch must be >= 1, got {epoch}"))

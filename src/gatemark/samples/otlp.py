@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, lines
-from gatemark.samples.gathering import score_number, shown
+from gatemark.samples.gathering import score_number, short_text
 from gatemark.samples.importer import ForeignFile, Refusal
 
 _ERROR: Final = (2, "STATUS_CODE_ERROR")
@@ -109,7 +109,7 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refus
 
 
 def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.TraceSpan | Refusal:
-    named = f"span {shown(span.span_id)}"
+    named = f"span {short_text(span.span_id)}"
     start, end = _nanos(span.start_time_unix_nano), _nanos(span.end_time_unix_nano)
     if start is None or end is None:
         return Refusal(place, f"{named} has a time that is no number of nanoseconds")
@@ -176,7 +176,7 @@ def _values(attributes: _Attributes) -> dict[str, Any]:
         try:
             found[attribute.key] = _value(attribute.value or {})
         except _OddValueError as odd:
-            raise _OddValueError(f"attribute {shown(attribute.key)} {odd}") from None
+            raise _OddValueError(f"attribute {short_text(attribute.key)} {odd}") from None
     return found
 
 
@@ -185,13 +185,13 @@ def _value(value: Any, depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         raise _OddValueError("is nested too deeply")
     if not isinstance(value, dict):
-        raise _OddValueError(f"must be an object with one value, got {shown(value)}")
+        raise _OddValueError(f"must be an object with one value, got {short_text(value)}")
     for key, found in value.items():
         if key == "intValue":
             return _whole(found)
         if key in _PLAIN:
             if not isinstance(found, _PLAIN[key]):
-                raise _OddValueError(f"has the {key} {shown(found)}")
+                raise _OddValueError(f"has the {key} {short_text(found)}")
             return found
         if key == "arrayValue":
             return [_value(one, depth + 1) for one in _list_in(found, key)]
@@ -205,18 +205,18 @@ def _whole(found: Any) -> int:
     if isinstance(found, str) and _WHOLE.fullmatch(found):
         found = int(found)
     if isinstance(found, bool) or not isinstance(found, int) or not _SMALLEST <= found <= _LARGEST:
-        raise _OddValueError(f"has the intValue {shown(found)}")
+        raise _OddValueError(f"has the intValue {short_text(found)}")
     return found
 
 
 def _list_in(found: Any, key: str) -> list[Any]:
     values = (found or {}).get("values") if isinstance(found, dict | None) else found
     if not isinstance(values, list | None):
-        raise _OddValueError(f"has the {key} {shown(values)}")
+        raise _OddValueError(f"has the {key} {short_text(values)}")
     return values or []
 
 
 def _pair(one: Any, depth: int) -> tuple[str, Any]:
     if not isinstance(one, dict) or not isinstance(one.get("key"), str):
-        raise _OddValueError(f"has the pair {shown(one)} without a key")
+        raise _OddValueError(f"has the pair {short_text(one)} without a key")
     return one["key"], _value(one.get("value") or {}, depth)

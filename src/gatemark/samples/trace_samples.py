@@ -15,7 +15,7 @@ from gatemark.attribution.decision import (
     PlannedDecision,
     StepCheck,
 )
-from gatemark.samples.gathering import Gathering, error_of, shown
+from gatemark.samples.gathering import Gathering, error_of, short_text
 from gatemark.samples.importer import ForeignFile, Imported, LogExperiment, ReadOptions, Refusal
 from gatemark.samples.spans import TraceSpan, by_trace, root_of
 
@@ -52,7 +52,7 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
             before = known.setdefault((span.trace, span.id), span)
             repeats += before is not span and before == span
             if before != span and span.trace not in torn:
-                problem = f"trace {shown(span.trace)} has two spans {shown(span.id)}"
+                problem = f"trace {short_text(span.trace)} has two spans {short_text(span.id)}"
                 refused.append(Refusal(place, problem))
                 torn.add(span.trace)
     whole = (span for span in known.values() if span.trace not in torn)
@@ -79,7 +79,7 @@ def trace_samples(
     for trace, spans in traces.found.items():
         root = root_of(spans)
         if root is None:
-            gathering.refuse(Refusal(place, f"trace {shown(trace)} {NO_ROOT}"))
+            gathering.refuse(Refusal(place, f"trace {short_text(trace)} {NO_ROOT}"))
             continue
         scores, unclear = _scores(root, spans)
         mixed += unclear
@@ -140,9 +140,11 @@ def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
         root = root_of(spans)
         steps = [] if root is None else [s for s in spans if s.kind not in (None, "plan")]
         if root is None:
-            refused.append(Refusal(files[0].name, f"trace {shown(trace)} {NO_ROOT}"))
+            refused.append(Refusal(files[0].name, f"trace {short_text(trace)} {NO_ROOT}"))
         elif not 0 < len(steps) <= MAX_STEPS:
-            problem = f"trace {shown(trace)} has {len(steps)} steps, must have 1 to {MAX_STEPS}"
+            problem = (
+                f"trace {short_text(trace)} has {len(steps)} steps, must have 1 to {MAX_STEPS}"
+            )
             refused.append(Refusal(files[0].name, problem))
         else:
             made.append(_decision(trace, root, steps))

@@ -169,7 +169,7 @@ class Scorer(msgspec.Struct, frozen=True):
 class JudgeQualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a model judge agrees with people well enough for its scores to gate.
 
-    ``judge`` is the digest of the judge's identity: a licence holds for that judge alone.
+    ``judge`` is the digest of the judge's identity: a qualification holds for that judge alone.
     """
 
     judge: str
@@ -184,15 +184,17 @@ class JudgeQualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if self.allowed != (self.reason is None):
-            raise InvalidValueError("a judge licence is allowed, or says why not, and not both")
+            raise InvalidValueError(
+                "a judge qualification is allowed, or says why not, and not both"
+            )
         bounds = (self.kappa_low, self.ac1_low)
         if self.allowed and not all(low is not None and low >= self.gate for low in bounds):
             raise InvalidValueError(
-                f"a judge licence needs lower bounds >= {self.gate}, got {bounds}"
+                f"a judge qualification needs lower bounds >= {self.gate}, got {bounds}"
             )
 
     def covers(self, judge: str) -> bool:
-        """Whether this licence lets the judge of that identity gate."""
+        """Whether this qualification lets the judge of that identity gate."""
         return self.allowed and self.judge == judge
 
 

@@ -44,7 +44,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
         return (self.id, self.epoch)
 
 
-class Progress(msgspec.Struct, frozen=True):
+class RunProgress(msgspec.Struct, frozen=True):
     """Counts so far: ``done == ok + error``; ``cached`` are among the done, ``retry`` are not."""
 
     total: int
@@ -66,7 +66,7 @@ async def run_calls(
     clock: Clock,
     sleep: Sleep,
     rng: Random,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
     stop: asyncio.Event | None = None,
     spent: Spending | None = None,
     passes: Callable[[CallOutcome], bool] | None = None,
@@ -106,7 +106,7 @@ class _Run:
         clock: Clock,
         sleep: Sleep,
         rng: Random,
-        on_progress: Callable[[Progress], None] | None,
+        on_progress: Callable[[RunProgress], None] | None,
         spent: Spending | None,
         passes: Callable[[CallOutcome], bool] | None,
     ) -> None:
@@ -121,7 +121,7 @@ class _Run:
         self._rng = rng
         self._on_progress = on_progress
         self._passes = passes
-        self._progress = Progress(total=len(calls), passed=None if passes is None else 0)
+        self._progress = RunProgress(total=len(calls), passed=None if passes is None else 0)
         self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=sleep)
         self._pins = digest(target.identity()) if journal is not None else ""
         self._outcomes: dict[tuple[str, int], CallOutcome] = {}
@@ -345,7 +345,7 @@ class _Run:
         self, *, ok: int = 0, error: int = 0, retry: int = 0, cached: int = 0, passed: int = 0
     ) -> None:
         before = self._progress
-        self._progress = Progress(
+        self._progress = RunProgress(
             total=before.total,
             done=before.done + ok + error,
             ok=before.ok + ok,

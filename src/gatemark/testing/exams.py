@@ -36,7 +36,7 @@ def check_exam(exam: Exam[Any], records: Sequence[Any]) -> None:
         while len(states) > 1:
             left = states.pop(int(rng.integers(len(states))))
             right = states.pop(int(rng.integers(len(states))))
-            states.append(_sent(exam, exam.parting(exam.merge(left, right))))
+            states.append(_sent(exam, exam.finalize_shard(exam.merge(left, right))))
         if _bytes(exam.finish(states[0])) != _bytes(expected):
             raise AssertionError(f"{type(exam).__name__} gives another report when cut at {edges}")
 
@@ -45,7 +45,7 @@ def _folded(exam: Exam[Any], shard: int, records: Sequence[Any]) -> Any:
     state = exam.zero(shard)
     for start in range(0, len(records), 7):
         state = exam.step(state, records[start : start + 7])
-    return _sent(exam, exam.parting(state))
+    return _sent(exam, exam.finalize_shard(state))
 
 
 def _sent(exam: Exam[Any], state: Any) -> Any:

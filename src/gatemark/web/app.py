@@ -67,7 +67,7 @@ INTERFACES: Final = (
 
 
 def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastAPI:
-    """A server over the workspaces that ``open_workspace`` opens: for reading, or for somebody by name."""
+    """Return the server. ``open_workspace`` opens a workspace to read, or for a named person."""
     site = Site(settings, open_workspace)
 
     @asynccontextmanager

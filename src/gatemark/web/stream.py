@@ -23,11 +23,11 @@ async def stream_steps(request: Request, run: str) -> StreamingResponse:
     """Everything after ``Last-Event-ID``, then what comes, until the run has ended."""
     site = site_of(request)
 
-    def look() -> None:
+    def poll() -> None:
         caller(request)
         site.board.get(site.workspace, run)
 
-    await run_sync(look)
+    await run_sync(poll)
     last = request.headers.get("last-event-id", "0")
     after = int(last) if last.isdigit() and len(last) < 10 else 0
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -32,7 +32,7 @@ class Workspaces:
 
     @property
     def mine(self) -> Workspace:
-        """The workspace of this thread: what it has read of the ledger is nobody else's to change."""
+        """The workspace of this thread. No other thread changes what it has read."""
         lease: _Lease | None = getattr(self._mine, "lease", None)
         if lease is None:
             lease = self._mine.lease = _Lease(self._taken())

@@ -234,7 +234,7 @@ def test_labels_are_explained_by_the_lane_or_refused() -> None:
     )
     exam = exam_of()
     folded = exam.step(exam.zero(0), typed([record]))
-    assert exam.doubts(folded)
+    assert exam.needs_strict_pass(folded)
     (problem,) = exam.problems(typed([record])[0])
     assert problem.path == "$.recommendation.label"
     assert "wake_operator" not in problem.message
@@ -252,7 +252,7 @@ def test_bucket_rules_of_a_policy_are_kept() -> None:
     right = decision(1, {"confidence.bucket_rule": "strict", "confidence.score": 0.97})
     wrong = decision(2, {"confidence.bucket_rule": "strict", "confidence.score": 0.85})
     exam = exam_of(own)
-    assert exam.doubts(exam.step(exam.zero(0), typed([right])))
+    assert exam.needs_strict_pass(exam.step(exam.zero(0), typed([right])))
     assert exam.problems(typed([right])[0]) == []
     (problem,) = exam.problems(typed([wrong])[0])
     assert problem.message == "must be medium, got high"
@@ -317,7 +317,7 @@ def test_names_that_look_private_are_withheld_everywhere() -> None:
     lane = "cron_n8n_event/ghp_" + "a1B2c3D4e5F6" * 3
     records = numbered([NORMAL] * 3, lane=lane, run="run:ghp_" + "a1B2c3D4e5F6" * 3)
     report = report_of(records)
-    assert "ghp_" not in str((report.facts, report.measurements, report.exhibits))
+    assert "ghp_" not in str((report.facts, report.measurements, report.figures))
     assert "cron_n8n_event/withheld-" in str(report.facts["lanes"])
     assert report.facts["privacy_violation_count"] == 3
 
@@ -358,9 +358,9 @@ def test_every_bucket_is_on_the_page() -> None:
 def test_the_picture_of_confidence_adds_up_to_every_lanes_records() -> None:
     records = [*good_lane(), *good_lane("kanban_hygiene/kanban", start=500)[:40]]
     report = report_of(records)
-    (drawn,) = [exhibit for exhibit in report.exhibits if isinstance(exhibit, Stacks)]
+    (drawn,) = [figure for figure in report.figures if isinstance(figure, Stacks)]
     lanes = {bar.name: sum(bar.amounts) for bar in drawn.bars}
     assert sum(lanes.values()) == len(records)
-    table = report.exhibits[0]
+    table = report.figures[0]
     assert isinstance(table, Table)
     assert lanes == {row[0]: row[1] for row in table.rows}

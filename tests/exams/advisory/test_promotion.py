@@ -216,12 +216,12 @@ def test_the_report_for_people_tells_candidates_caveats_and_what_stands_against_
         f"candidates for discussion: {LANE}; no authority is granted by this run"
     )
     assert any("not pinned" in text for text in found.caveats)
-    (table,) = found.exhibits
+    (table,) = found.figures
     assert isinstance(table, Table)
     assert table.rows == ((LANE, "candidate for discussion", "nothing"),)
     unbound = closing(policy_of(lanes={LANE: {"promotion": PROMOTION}}))
     assert unbound.caveats[0].startswith("candidates for discussion: none;")
-    (table,) = unbound.exhibits
+    (table,) = unbound.figures
     assert isinstance(table, Table)
     assert table.rows[0][1:] == (
         "blocked",

@@ -97,12 +97,12 @@ def test_the_plot_shows_every_window_or_ranges_of_neighbours(tmp_path: Path) -> 
         bare = np.full(count, 2.0)
         guarded = bare + np.random.default_rng(0).normal(0, 0.1, count)
         found = examined(tmp_path, bare.tolist(), guarded.tolist(), profile="dev")
-        (shifts,) = (e for e in found.report.exhibits if isinstance(e, Shifts))
+        (shifts,) = (e for e in found.report.figures if isinstance(e, Shifts))
         assert len(shifts.bins) <= SHOWN_BINS
         assert shifts.bins[-1].last == count
         assert max(bin_.high for bin_ in shifts.bins) == pytest.approx((guarded - bare).max())
         assert shifts.bound == pytest.approx(math.log(1.05))
-    tables = [e.title for e in found.report.exhibits if isinstance(e, Table)]
+    tables = [e.title for e in found.report.figures if isinstance(e, Table)]
     assert tables[0] == "Arms side by side"
     assert tables[1].startswith("Three axes")
 

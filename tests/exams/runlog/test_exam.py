@@ -344,7 +344,7 @@ def test_shares_of_summaries_without_a_concept_are_not_taken_for_perfect_ones() 
     assert numbers["m10_compliance_rate"].value == 1.0
     (caveat,) = numbers["summary_event_count"].caveats
     assert caveat.startswith(report.score.reason)
-    table = next(one for one in report.exhibits if isinstance(one, Table))
+    table = next(one for one in report.figures if isinstance(one, Table))
     assert ("M6b unsupported by window or latest", "lower", "none") in table.rows
 
 
@@ -417,12 +417,12 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
 
 def test_the_page_shows_variants_side_by_side_with_direction_and_pictures() -> None:
     report = sat(rows())
-    table = next(exhibit for exhibit in report.exhibits if isinstance(exhibit, Table))
+    table = next(figure for figure in report.figures if isinstance(figure, Table))
     assert table.columns == ("Metric", "Better", "V0", "V1", "V2")
     words = {row[0]: row for row in table.rows}
     assert words["M6b unsupported by window or latest"][1] == "lower"
     assert words["M4 coverage"][1:3] == ("higher", "0.500 [0.500, 0.500]")
-    kinds = [type(exhibit) for exhibit in report.exhibits]
+    kinds = [type(figure) for figure in report.figures]
     assert kinds.count(Curves) == 1
     assert kinds.count(Forest) == 1
     assert kinds.count(Stacks) == 2

@@ -142,7 +142,7 @@ class Memory:
             target[rows] = source
         self.is_frozen[rows] = True
 
-    def thaw(self, rows: Indices) -> None:
+    def unfreeze(self, rows: Indices) -> None:
         """Let the baseline of some rows trail again."""
         self.is_frozen[rows] = False
 
@@ -252,7 +252,7 @@ class Memory:
                 signal = msgspec.structs.replace(episode.signal, episode=identity)
                 self.episodes[row] = msgspec.structs.replace(episode, id=identity, signal=signal)
 
-    def told(self, rows: Indices) -> Iterator[SeriesMemory]:
+    def remembered(self, rows: Indices) -> Iterator[SeriesMemory]:
         """What to keep of some rows, one after the other."""
         numbers = (self._window_s, self.judged, self.since, self.calm, self.settled)
         # Whole columns become Python's values at once; one by one would take longer than writing.

@@ -233,13 +233,13 @@ def _judge(
 
 
 def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> None:
-    """Count quiet windows, close what has been quiet for long, and thaw what was only suspected."""
+    """Count quiet windows, close old quiet episodes, unfreeze what was only suspected."""
     memory, rows, watch = found.memory, found.rows, found.cohort.watch
     is_quiet = found.scores.is_judged & (np.abs(found.scores.warn) < watch.clear_below) & ~is_alarm
     memory.calm[rows] = np.where(is_quiet, memory.calm[rows] + 1, 0)
     has_episode = np.isin(rows, list(memory.episodes))
     is_below = found.scores.is_judged & (np.abs(found.scores.warn) < watch.warn)
-    memory.thaw(rows[~has_episode & is_below & ~is_alarm])
+    memory.unfreeze(rows[~has_episode & is_below & ~is_alarm])
     settled = has_episode & (memory.calm[rows] >= watch.clear_windows)
     for at in np.flatnonzero(settled):
         row = int(rows[at])

@@ -31,7 +31,7 @@ class Dot(msgspec.Struct, frozen=True):
 
     x: float
     y: float
-    look: str
+    style: str
     title: str
     is_cut: bool
 
@@ -41,7 +41,7 @@ class EpisodeSpan(msgspec.Struct, frozen=True):
 
     x: float
     width: float
-    look: str
+    style: str
     title: str
 
 
@@ -206,14 +206,14 @@ def _dots(
         if row.value is None:
             continue
         level = row.window.level
-        look = "breach" if level == "BREACH" else "warn" if level in ALARMS else "plain"
+        style = "breach" if level == "BREACH" else "warn" if level in ALARMS else "plain"
         score = "" if row.window.z is None else f", z {row.window.z:+.2f}"
         title = (
             f"{words.moment(row.window.start)}: {words.number(row.value)} (n={row.window.n}{score})"
             f"{'' if level is None else ', ' + level}"
         )
         is_cut = not limits[0] <= row.value <= limits[1]
-        yield Dot(across(row), up(row.value), look, title, is_cut)
+        yield Dot(across(row), up(row.value), style, title, is_cut)
 
 
 def _spans(
@@ -228,9 +228,9 @@ def _spans(
             continue
         left, right = across(start), across(stop)
         state = "open" if episode.is_open else f"closed: {episode.closed_because}"
-        look = "breach" if episode.level == "BREACH" else "warn"
+        style = "breach" if episode.level == "BREACH" else "warn"
         title = f"{episode.level} since {words.moment(episode.opened.start)}, {state}"
-        yield EpisodeSpan(left, round(right - left, 1), look, title)
+        yield EpisodeSpan(left, round(right - left, 1), style, title)
 
 
 def _moments(

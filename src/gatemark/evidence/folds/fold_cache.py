@@ -96,7 +96,7 @@ class FactsKeeper:
 
 def facts_key(job: ExamJob, exam: Exam[Any]) -> str | None:
     """Names the exam and how its evidence is read; None when states must not be kept."""
-    if exam.facts_key is None or job.closer:
+    if exam.facts_key is None or job.strict_pass:
         return None
     return digest(
         {

@@ -11,6 +11,7 @@ import msgspec
 
 from gatemark.core.evidence import EvidenceFile
 from gatemark.core.exam import Exam
+from gatemark.core.progress import Progress
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.folds.fold_cache import (
     MIN_BYTES,
@@ -29,9 +30,6 @@ from gatemark.evidence.source import Shard, Source, split_sources
 SHARD_BYTES = 32 * 1024 * 1024
 ALONE_BYTES = 16 * 1024 * 1024
 """Up to so much is read in this process: others would take longer to start."""
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes done, bytes in all)."""
 
 
 class CachePolicy(msgspec.Struct, frozen=True):
@@ -132,7 +130,9 @@ class _Part:
         """The part of a file whose facts were kept."""
         part = cls(source, evidence_file(kept, source), (), exam)
         part.ids = kept.ids
-        part.state = exam.moved(msgspec.msgpack.decode(kept.state, type=exam.state), first_shard)
+        part.state = exam.rebase_shard(
+            msgspec.msgpack.decode(kept.state, type=exam.state), first_shard
+        )
         return part
 
     @property
@@ -141,7 +141,7 @@ class _Part:
         return (
             self.source.byte_count >= MIN_BYTES
             and not any(outcome.rejected for outcome in self.outcomes)
-            and not self.exam.doubts(self.state)
+            and not self.exam.needs_strict_pass(self.state)
         )
 
     def keep(self, keeping: CachePolicy, key: str, before: Stamp | None) -> None:
@@ -157,9 +157,9 @@ class _Part:
             line_count=sum(outcome.line_count for outcome in self.outcomes),
             accepted=len(self.ids) // 8,
             ids=self.ids,
-            state=msgspec.msgpack.encode(self.exam.moved(self.state, 0)),
+            state=msgspec.msgpack.encode(self.exam.rebase_shard(self.state, 0)),
         )
-        self.state = self.exam.moved(self.state, first)
+        self.state = self.exam.rebase_shard(self.state, first)
         keeping.keeper.keep(kept)
 
 

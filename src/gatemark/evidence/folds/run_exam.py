@@ -18,9 +18,10 @@ import numpy as np
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport
+from gatemark.core.progress import Progress
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.files import find_sources, marks_of, refuse_changed
-from gatemark.evidence.folds.fold_files import CachePolicy, FoldedFiles, Progress, fold_files
+from gatemark.evidence.folds.fold_files import CachePolicy, FoldedFiles, fold_files
 from gatemark.evidence.folds.shard import (
     ExamJob,
     admission,
@@ -74,8 +75,8 @@ def examine_files(
         read = fold_files(job, exam, sources, engine, keeping=keeping, on_progress=on_progress)
         # Step 3.
         _refuse_bad_lines(read, choices)
-        if exam.doubts(read.state):
-            job = msgspec.structs.replace(job, closer=True)
+        if exam.needs_strict_pass(read.state):
+            job = msgspec.structs.replace(job, strict_pass=True)
             read = fold_files(job, exam, sources, engine, on_progress=on_progress)
             _refuse_bad_lines(read, choices)
         # Step 4.

@@ -25,7 +25,7 @@ from gatemark.evidence.source import Shard, Source
 class ExamJob(msgspec.Struct, frozen=True):
     """An exam by name, so that any process can build it, and how strictly to read for it.
 
-    ``closer`` has the exam itself look at every record before it counts.
+    ``strict_pass`` has the exam itself look at every record before it counts.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class ExamJob(msgspec.Struct, frozen=True):
     limits: Limits
     check_duplicate_keys: bool
     max_refusals: int
-    closer: bool = False
+    strict_pass: bool = False
 
 
 class FileDigest(msgspec.Struct, frozen=True, tag="file"):
@@ -69,7 +69,7 @@ def build_exam(job: ExamJob) -> Exam[Any]:
 def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> RecordReader:
     """The reader that a job asks for, of the exam's own form unless another is named."""
     form = schemas().get(exam.schema).form(form_name or exam.form)
-    if job.closer:
+    if job.strict_pass:
         form = _closer_form(form, exam)
     return RecordReader(
         form,
@@ -135,6 +135,6 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
             rejected=reader.rejected,
             refusals=reader.refusals,
             ids=bytes(ids),
-            state=msgspec.msgpack.encode(exam.parting(state)),
+            state=msgspec.msgpack.encode(exam.finalize_shard(state)),
         )
     )

@@ -28,8 +28,8 @@ from gatemark.exams.advisory.rules import all_rules
 from gatemark.exams.advisory.stability import PastRun
 from gatemark.exams.advisory.state import AdvisoryExamState, merged, note, settle
 from gatemark.exams.advisory.summary import facts_document, summary_document
-from gatemark.exams.advisory.tally import ALL, has_doubts, tallied
-from gatemark.exams.advisory.views import exhibits
+from gatemark.exams.advisory.tally import ALL, needs_strict_pass, tallied
+from gatemark.exams.advisory.views import figures
 
 FACTS_VERSION: Final = 2
 """Changes whenever a state of the same records would hold something else."""
@@ -67,21 +67,21 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         note(state, self._collector.collect(batch))
         return state
 
-    def parting(self, state: AdvisoryExamState) -> AdvisoryExamState:
+    def finalize_shard(self, state: AdvisoryExamState) -> AdvisoryExamState:
         return settle(state, self._collector)
 
     def merge(self, left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
-        return merged(self.parting(left), self.parting(right))
+        return merged(self.finalize_shard(left), self.finalize_shard(right))
 
-    def moved(self, state: AdvisoryExamState, shard: int) -> AdvisoryExamState:
+    def rebase_shard(self, state: AdvisoryExamState, shard: int) -> AdvisoryExamState:
         by = shard - state.shard
         state.shard = shard
         state.violations = {place + by: hits for place, hits in state.violations.items()}
         return state
 
-    def doubts(self, state: AdvisoryExamState) -> bool:
+    def needs_strict_pass(self, state: AdvisoryExamState) -> bool:
         fixed = frozenset(AdvisoryPolicy().bucket_rules)
-        return has_doubts(self.parting(state), self.options.policy, fixed)
+        return needs_strict_pass(self.finalize_shard(state), self.options.policy, fixed)
 
     def problems(self, record: Any) -> Sequence[Problem]:
         """Labels and bucket rules that the policy does not explain; values are not repeated."""
@@ -147,8 +147,8 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self, state: AdvisoryExamState, *, lost: int, digests: frozenset[str]
     ) -> ExamReport:
         policy = self.options.policy
-        self.parting(state)
-        if has_doubts(state, policy, frozenset(policy.bucket_rules)):
+        self.finalize_shard(state)
+        if needs_strict_pass(state, policy, frozenset(policy.bucket_rules)):
             raise BadInputError("some records use a label or bucket rule that is not in the policy")
         tally = tallied(state, policy)
         lanes = [group for group in tally if group[0] == "lane"]
@@ -160,7 +160,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         )
         return ExamReport(
             measurements=found.guarded(self._rules_by_key()),
-            exhibits=exhibits(found),
+            figures=figures(found),
             attachments={},
             facts=facts_document(found),
             score=_score(found),

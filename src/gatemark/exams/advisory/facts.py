@@ -97,11 +97,11 @@ class Collector:
 
     def collect(self, batch: Sequence[Any]) -> Collected:
         """The facts of a batch."""
-        look = profile_batch(batch)
-        codes = [fact.number for fact in look.facts]
+        profile = profile_batch(batch)
+        codes = [fact.number for fact in profile.facts]
         violations: list[Violation] = []
-        for place in self._places_to_read(batch, look):
-            codes[place] = self._read(batch[place], look.facts[place], violations)
+        for place in self._places_to_read(batch, profile):
+            codes[place] = self._read(batch[place], profile.facts[place], violations)
         times = [record.latency.total_ms for record in batch]
         if None in times:
             times = [float("nan") if value is None else value for value in times]
@@ -116,13 +116,13 @@ class Collector:
         if len(self._meanings) > MEANINGS_MAX:
             self._meanings, self._clean, self._private = {}, set(), {}
 
-    def _places_to_read(self, batch: Sequence[Any], look: Survey) -> Sequence[int]:
+    def _places_to_read(self, batch: Sequence[Any], profile: Survey) -> Sequence[int]:
         """The places of records that violate something, or have a text not known to be clean."""
-        scan, facts = self._scan, look.facts
+        scan, facts = self._scan, profile.facts
         if not self._clean.issuperset(facts):
             for fact in facts:
                 self._learn(fact)
-        texts_are_clean = scan.all_known(look.common) and scan.all_alike(look.singular)
+        texts_are_clean = scan.all_known(profile.common) and scan.all_alike(profile.singular)
         if texts_are_clean and self._clean.issuperset(facts):
             return ()
         return [

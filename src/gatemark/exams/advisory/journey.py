@@ -12,11 +12,12 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
+from gatemark.core.progress import Progress
 from gatemark.core.readable_json import json_file
 from gatemark.evidence.files import read_expected_ids
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.fold_cache import FactsKeeper
-from gatemark.evidence.folds.fold_files import CachePolicy, Progress
+from gatemark.evidence.folds.fold_files import CachePolicy
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN

@@ -139,12 +139,12 @@ def profile_batch(batch: Sequence[AdvisoryDecision]) -> Survey:
     global _last_survey  # noqa: PLW0603 - one batch is remembered, whole or not at all
     seen, found = _last_survey
     if seen is not batch and batch:
-        found = _looked_over(batch)
+        found = _profile(batch)
         _last_survey = (batch, found)
     return found if batch else Survey(sound=True, facts=[], common=[], singular=[])
 
 
-def _looked_over(batch: Sequence[AdvisoryDecision]) -> Survey:
+def _profile(batch: Sequence[AdvisoryDecision]) -> Survey:
     facts: list[Fact] = []
     common: list[Any] = []
     singular: list[str] = []

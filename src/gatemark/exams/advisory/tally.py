@@ -128,7 +128,7 @@ def _named(names: Iterable[str], counts: Numbers) -> Counts:
     return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
 
 
-def has_doubts(
+def needs_strict_pass(
     state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
 ) -> bool:
     """Whether a label or bucket rule must be explained before its records count."""

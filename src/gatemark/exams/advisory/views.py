@@ -30,7 +30,7 @@ _LANE_OTHERS = (
 )
 
 
-def exhibits(found: Findings) -> tuple[Figure, ...]:
+def figures(found: Findings) -> tuple[Figure, ...]:
     """Everything shown of an advisory run; tables without rows are left out."""
     before = (_lanes(found), _lanes_further(found), _categories(found), _buckets(found))
     after = (_latency(found), _conduct(found), _other_lanes(found), _violations(found))

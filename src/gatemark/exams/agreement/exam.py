@@ -145,7 +145,13 @@ class AgreementExam(Exam[AgreementExamState]):
                     severity="hold",
                 ),
                 Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate),
-                Rule("agreement.kappa", "kappa", ">=", gates.kappa_gate, instead=in_place_of_kappa),
+                Rule(
+                    "agreement.kappa",
+                    "kappa",
+                    ">=",
+                    gates.kappa_gate,
+                    fallback_rules=in_place_of_kappa,
+                ),
                 Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate),
                 Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0),
                 Rule(
@@ -203,7 +209,7 @@ class AgreementExam(Exam[AgreementExamState]):
         )
         return ExamReport(
             measurements=tuple(numbers),
-            exhibits=_exhibits(pairs, rulings, tsv),
+            figures=_figures(pairs, rulings, tsv),
             attachments={TSV_NAME: "\t".join(TSV_COLUMNS).encode() + b"\n" + tsv},
             facts=facts,
             score=next((n for n in numbers if n.name == "percent_agreement"), None),
@@ -283,7 +289,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\")
 
 
-def _exhibits(
+def _figures(
     pairs: Mapping[tuple[str, str], int], rulings: Sequence[tuple[Any, Any, int]], tsv: bytes
 ) -> tuple[Figure, ...]:
     counts = tuple(tuple(pairs.get((row, column), 0) for column in LABELS) for row in LABELS)

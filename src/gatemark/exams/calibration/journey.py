@@ -16,13 +16,14 @@ from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import NumberedRecord
 from gatemark.core.measurement import measured
 from gatemark.core.policy import Policy, Rule
+from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.core.verdict import Outcome
 from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.plugins import measures, schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import Source
-from gatemark.evidence.whole_file import Progress, admitted_batches
+from gatemark.evidence.whole_file import admitted_batches
 from gatemark.gate.decide import decide
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.samples.pairing import score_names

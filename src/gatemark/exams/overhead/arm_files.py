@@ -7,7 +7,7 @@ that cannot be used is a hole in the evidence, which holds the verdict open and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.core.progress import Advance
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.header_reader import HeadedReader
 from gatemark.evidence.lines import Block, read_blocks
@@ -30,12 +31,9 @@ ARM_SCHEMA: Final = "gatemark.arm/1"
 MAX_WINDOWS: Final = 5_000_000
 KEPT_HOLES: Final = 200
 
-Progress = Callable[[int], None]
-"""Called with the bytes read since the last call."""
-
 
 def read_arm(
-    role: Role, path: str | None, choices: ReadingChoices, on_progress: Progress | None = None
+    role: Role, path: str | None, choices: ReadingChoices, on_progress: Advance | None = None
 ) -> ArmFile:
     """One arm; a file that is not there is an arm that is missing, not an error."""
     # Loaded here, so that every other command lives on without this plugin.
@@ -53,7 +51,7 @@ def read_arm(
 
 
 def _read(
-    role: Role, source: Source, choices: ReadingChoices, on_progress: Progress | None
+    role: Role, source: Source, choices: ReadingChoices, on_progress: Advance | None
 ) -> ArmFile:
     from gatemark.exams.overhead.arms import ArmFile  # noqa: PLC0415
 
@@ -102,7 +100,7 @@ def _read(
 
 
 def _watched(
-    source: Source, choices: ReadingChoices, on_progress: Progress | None
+    source: Source, choices: ReadingChoices, on_progress: Advance | None
 ) -> Iterator[Block]:
     for block in read_blocks(whole_file(source), choices.limits):
         yield block

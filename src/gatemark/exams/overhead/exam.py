@@ -41,7 +41,7 @@ from gatemark.exams.overhead.policy import (
     resolve,
 )
 from gatemark.exams.overhead.summary import summary_document
-from gatemark.exams.overhead.views import Facts, Worst, exhibits_of
+from gatemark.exams.overhead.views import Facts, Worst, figures_of
 
 WORST_WINDOWS: Final = 10
 UNPAIRED: Final = "the arms do not pair"
@@ -129,7 +129,7 @@ class OverheadExam(Exam[OverheadExamState]):
             rows = _rows(bare, guarded, usable_noise)
         return ComparedArms(OverheadExamState(shard=-1, header=header), rows, pairing)
 
-    def told(self, report: ExamReport) -> str:
+    def headline(self, report: ExamReport) -> str:
         """The finding in one line, before anyone has judged it."""
         numbers = {number.name: number for number in report.measurements}
         overhead, bare, guarded = (numbers[name] for name in (OVERHEAD, BARE, GUARDED))
@@ -203,7 +203,7 @@ class OverheadExam(Exam[OverheadExamState]):
         )
         return ExamReport(
             measurements=tuple(numbers),
-            exhibits=exhibits_of(facts, numbers, self.options, quality.found),
+            figures=figures_of(facts, numbers, self.options, quality.found),
             attachments={},
             facts={"overhead": facts},
             score=_score(numbers[0]),

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gatemark.core.errors import UsageError
+from gatemark.core.progress import Progress
 from gatemark.core.readable_json import json_file
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
-from gatemark.exams.overhead.run_exam import ARM_FILES, Progress, examine_overhead
+from gatemark.exams.overhead.run_exam import ARM_FILES, examine_overhead
 from gatemark.gate.judge_exam import Scored, judge_exam, keep
 from gatemark.scorers.scorer import truncate
 from gatemark.workspace import Workspace

@@ -16,6 +16,7 @@ import msgspec
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.progress import Progress
 from gatemark.core.readable_json import json_file
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
@@ -37,8 +38,6 @@ FILES: Final = {
     "costs": "costs.json",
 }
 REPORT: Final = "report.json"
-
-Progress = Callable[[int, int], None]
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

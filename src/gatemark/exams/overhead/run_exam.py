@@ -10,6 +10,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.progress import Progress
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job
 from gatemark.evidence.folds.shard import build_exam
@@ -28,9 +29,6 @@ MAX_COSTS_DEPTH: Final = 16
 FOLD_BATCH: Final = 4_096
 ARM_FILES: Final = ("bare", "guarded", "noise", "costs")
 """What a file may be to the exam, in the order of the account."""
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes done, bytes in all)."""
 
 
 def examine_overhead(

@@ -21,7 +21,7 @@ from gatemark.core.verdict import EXIT_BY_OUTCOME, Outcome
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
-from gatemark.evidence.strict_json import parse_strictly, shown
+from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import examine_overhead
 from gatemark.gate.judge_exam import judge_exam
@@ -159,7 +159,7 @@ def _read(path: str) -> dict[str, Any]:
     if problems:
         raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
     if not isinstance(value, dict):
-        raise BadInputError(f"{path}: a report is an object, got {shown(value)}")
+        raise BadInputError(f"{path}: a report is an object, got {quoted(value)}")
     try:
         msgspec.json.encode(value)
     except (UnicodeError, OverflowError) as error:

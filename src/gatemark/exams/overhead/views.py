@@ -32,7 +32,7 @@ class Worst(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the summary and the exhibits need besides the measurements."""
+    """What the summary and the figures need besides the measurements."""
 
     kind: str | None
     basis: Basis | None
@@ -49,7 +49,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     costs: CostsPart | None
 
 
-def exhibits_of(
+def figures_of(
     facts: Facts,
     numbers: Sequence[Measurement],
     options: OverheadOptions,
@@ -66,7 +66,7 @@ def exhibits_of(
         None if found is None else _shifts(facts, found, options),
         _worst(facts),
     ]
-    return tuple(exhibit for exhibit in shown if exhibit is not None)
+    return tuple(figure for figure in shown if figure is not None)
 
 
 def _defects(facts: Facts) -> Table | None:

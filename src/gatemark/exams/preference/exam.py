@@ -119,7 +119,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
         }
         return ExamReport(
             measurements=(_preferred(found), *numbers),
-            exhibits=(_table(found, facts),),
+            figures=(_table(found, facts),),
             attachments={},
             facts=facts,
             score=next((n for n in numbers if n.name == "half_tie_win_rate"), None),

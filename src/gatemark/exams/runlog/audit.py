@@ -34,7 +34,7 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
     made_up = 0
     for line, record in enumerate(log.records()[1:], start=2):
         yield from _window_remarks(line, record, trace.last_seq)
-        remark, is_fallback = times.look(line, record)
+        remark, is_fallback = times.check(line, record)
         made_up += is_fallback
         if remark is not None:
             yield remark
@@ -63,7 +63,7 @@ class _Times:
         first = next((one for one in trace.records if isinstance(one, StreamDelta)), None)
         self._start_ms = trace.meta.t0_emitted_ms if first is None else first.t_emitted_ms
 
-    def look(self, line: int, record: Any) -> tuple[Remark | None, bool]:
+    def check(self, line: int, record: Any) -> tuple[Remark | None, bool]:
         """What is wrong with a timestamp, and whether it is the made-up one."""
         seq, told = record.end_seq, record.timestamp
         if not isinstance(seq, int) or not isinstance(told, str):

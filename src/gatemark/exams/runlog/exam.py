@@ -20,7 +20,7 @@ from gatemark.exams.runlog.aggregate import Draws, VariantEstimate, estimates, v
 from gatemark.exams.runlog.paired import paired_comparisons
 from gatemark.exams.runlog.rows import METRICS, SCORES, RunRow, row_of
 from gatemark.exams.runlog.substance import caveats, substantiated
-from gatemark.exams.runlog.views import exhibits
+from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 
 COVERAGE = "evidence.coverage"
@@ -141,7 +141,7 @@ class RunlogExam(Exam[RunlogExamState]):
         ]
         return ExamReport(
             measurements=(*numbers, _event_count(cases, self.options.variant)),
-            exhibits=exhibits(cases, shown, compared) if shown else (),
+            figures=figures(cases, shown, compared) if shown else (),
             attachments={},
             facts={
                 "aggregate": {

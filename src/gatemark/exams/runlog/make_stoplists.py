@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.progress import Progress
 from gatemark.exams.runlog.clock import refuse_no_moment
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor, load_extractor
 from gatemark.exams.runlog.concepts.port import extractor_provenance
@@ -24,9 +24,6 @@ from gatemark.exams.runlog.traces.text import canonical_text
 from gatemark.workspace import Workspace
 
 FEW_TRACES = 50
-
-Progress = Callable[[int, int], None]
-"""Called with (traces done, traces in all)."""
 
 
 class StoplistRequest(msgspec.Struct, frozen=True, kw_only=True):

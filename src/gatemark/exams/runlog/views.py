@@ -42,7 +42,7 @@ Found = Mapping[str, Mapping[str, VariantEstimate]]
 """Estimates by variant and metric."""
 
 
-def exhibits(
+def figures(
     rows: Mapping[str, Sequence[RunRow]], found: Found, compared: Sequence[Mapping[str, Any]]
 ) -> tuple[Figure, ...]:
     """Every table and picture, in the order of a page."""

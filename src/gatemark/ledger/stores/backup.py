@@ -7,7 +7,7 @@ rows and blobs there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from typing import BinaryIO, Final, NamedTuple
 
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from gatemark import __version__
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError, NewerFormatError
+from gatemark.core.progress import Advance
 from gatemark.ledger.stores.archive import ArchiveReader, ArchiveWriter, Member
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.place import StorePlace
@@ -35,8 +36,6 @@ ABOUT: Final = "about.json"
 MANIFEST: Final = "manifest.json"
 MAX_ABOUT_BYTES: Final = 1 << 20
 MAX_MANIFEST_BYTES: Final = 64 << 20
-
-Progress = Callable[[int], None] | None
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +84,7 @@ def write_backup(
     connection: sa.Connection,
     stream: BinaryIO,
     made_at: datetime,
-    on_progress: Progress = None,
+    on_progress: Advance | None = None,
 ) -> BackupManifest:
     """Write everything that a transaction sees; refuses a store whose ledger does not verify."""
     name = place.database.place

@@ -13,14 +13,14 @@ HEIGHT: Final = 96.0
 
 
 class RampStep(msgspec.Struct, frozen=True):
-    """One step, in pixels; ``look`` is past, now or next."""
+    """One step, in pixels; ``style`` is past, now or next."""
 
     name: str
     share: str
     x: float
     y: float
     height: float
-    look: str
+    style: str
 
 
 class Ramp(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ def ramp(stage: str, *, is_watch: bool) -> Ramp:
     steps = []
     for number, (name, share) in enumerate(shares.items()):
         height = 14.0 + 46.0 * (number + 1) / len(names)
-        look = "past" if number < at else "now" if number == at else "next"
+        style = "past" if number < at else "now" if number == at else "next"
         words = "all traffic" if name == "enabled" else f"{share:.0%} of traffic"
         steps.append(
             RampStep(
@@ -50,7 +50,7 @@ def ramp(stage: str, *, is_watch: bool) -> Ramp:
                 x=number * STEP_WIDTH,
                 y=64.0 - height,
                 height=height,
-                look=look,
+                style=style,
             )
         )
     return Ramp(

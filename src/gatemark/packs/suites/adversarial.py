@@ -65,7 +65,7 @@ def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
         score=_held_rate("score", lane, now),
         baseline_score=_baseline_rate(lane, baseline, before),
         measurements=tuple(numbers),
-        exhibits=(
+        figures=(
             _by_class(evidence, candidate, now, before),
             *_broken(evidence, candidate, newly),
         ),

@@ -79,7 +79,7 @@ def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
         score=scores[0],
         baseline_score=scores[1],
         measurements=tuple(numbers),
-        exhibits=_reliability(lane, found[0]),
+        figures=_reliability(lane, found[0]),
         delta_error=error,
     )
 

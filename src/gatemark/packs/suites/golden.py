@@ -62,7 +62,7 @@ def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
         score=mean_score("score", lane, list(candidate.values())),
         baseline_score=baseline_score(lane, list(baseline.values())),
         measurements=tuple(numbers),
-        exhibits=(
+        figures=(
             *_slices(evidence, candidate, baseline),
             *worse_items(evidence, pairs, title=f"{lane}: what got worse", expected="expected"),
         ),

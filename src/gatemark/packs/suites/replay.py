@@ -59,7 +59,7 @@ def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
         score=score,
         baseline_score=noise,
         measurements=tuple(numbers),
-        exhibits=worse_items(
+        figures=worse_items(
             evidence,
             pairs,
             title=f"{lane}: further from production than the baseline",

@@ -31,8 +31,8 @@ def worse_items(
             pair.id,
             round(pair.baseline.mean, 4),
             round(pair.candidate.mean, 4),
-            shown(asked[pair.id].input) if pair.id in asked else None,
-            shown(asked[pair.id].target) if pair.id in asked else None,
+            short_text(asked[pair.id].input) if pair.id in asked else None,
+            short_text(asked[pair.id].target) if pair.id in asked else None,
             said(before[pair.id]),
             said(now[pair.id]),
         )
@@ -51,11 +51,11 @@ def first_answers(answers: Sequence[Answer]) -> dict[str, Answer]:
 def said(answer: Answer) -> str:
     """An answer's words, or what went wrong in their place."""
     if answer.error is not None:
-        return shown(f"({answer.error}: {answer.reason})")
-    return shown(answer.output)
+        return short_text(f"({answer.error}: {answer.reason})")
+    return short_text(answer.output)
 
 
-def shown(value: object) -> str:
+def short_text(value: object) -> str:
     """A JSON value as one short text."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"

@@ -14,7 +14,7 @@ from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan, manifest_digest, read_pair
-from gatemark.review.queue import Standing
+from gatemark.review.queue import PairProgress
 from gatemark.review.sealed_key import Sealed
 from gatemark.review.sealed_rows import (
     ClosingRow,
@@ -232,7 +232,7 @@ class SqlReviews:
             row = connection.execute(query).first()
         return None if row is None else (row.answered, row.reason)
 
-    def standings(self, name: str) -> list[Standing]:
+    def standings(self, name: str) -> list[PairProgress]:
         """How far every pair has come."""
         with self._database.reading() as connection:
             return _standings(connection, name, _newest(connection, name))
@@ -241,7 +241,7 @@ class SqlReviews:
         self,
         name: str,
         reviewer: str,
-        pick: Callable[[list[Standing], list[CastVote], list[Show]], tuple[int, str] | None],
+        pick: Callable[[list[PairProgress], list[CastVote], list[Show]], tuple[int, str] | None],
         at: datetime,
     ) -> Show | None:
         """Put one more pair before a reviewer; ``pick`` gives its number and token."""
@@ -357,7 +357,9 @@ def _newest(connection: sa.Connection, name: str) -> list[CastVote]:
     return list(newest.values())
 
 
-def _standings(connection: sa.Connection, name: str, votes: Sequence[CastVote]) -> list[Standing]:
+def _standings(
+    connection: sa.Connection, name: str, votes: Sequence[CastVote]
+) -> list[PairProgress]:
     shown = (
         sa.select(SHOWS.c.number, sa.func.count().label("count"))
         .where(SHOWS.c.review == name)
@@ -375,6 +377,6 @@ def _standings(connection: sa.Connection, name: str, votes: Sequence[CastVote]) 
         if vote.answered != "skip":
             voted[vote.number] = voted.get(vote.number, 0) + 1
     return [
-        Standing(row[0], bool(row[1]), int(row[2]), voted.get(row[0], 0))
+        PairProgress(row[0], bool(row[1]), int(row[2]), voted.get(row[0], 0))
         for row in connection.execute(query)
     ]

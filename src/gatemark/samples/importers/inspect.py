@@ -20,7 +20,7 @@ from gatemark.samples.gathering import (
     only,
     refuse_partial,
     score_number,
-    shown,
+    short_text,
     text_tags,
 )
 from gatemark.samples.importer import (
@@ -190,9 +190,10 @@ def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str)
     if not edits:
         return {}
     latest, provenance = edits[-1], edits[-1].provenance
-    if latest.value != "UNCHANGED" and shown(latest.value) != shown(score.value):
+    if latest.value != "UNCHANGED" and short_text(latest.value) != short_text(score.value):
         gathering.note(
-            f"{place}: {name} is {shown(score.value)} but its last edit says {shown(latest.value)}"
+            f"{place}: {name} is {short_text(score.value)} "
+            f"but its last edit says {short_text(latest.value)}"
         )
     fields = {
         "author": provenance.author if provenance else None,
@@ -206,11 +207,11 @@ def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str)
 
 def _cut(limit: Any) -> str:
     """One number, or the range from one to another."""
-    return "-".join(map(shown, limit)) if isinstance(limit, list) else shown(limit)
+    return "-".join(map(short_text, limit)) if isinstance(limit, list) else short_text(limit)
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else shown(value)
+    return value if isinstance(value, str) else short_text(value)
 
 
 def _completion(output: Output | None) -> Any:

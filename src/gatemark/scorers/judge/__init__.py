@@ -1,8 +1,8 @@
-"""A model as judge: pinned prompts, strict reading of its replies, votes, and its licence to gate.
+"""A model as judge: pinned prompts, strict reading of its replies, votes, and its qualification to gate.
 
 Nothing here calls a model. ``ask`` is handed in, its replies are recorded, and the ``judge`` scorer
 reads recorded replies, so that a result can be judged again without paying for it again. The
-licence lives in ``judge.licence`` and is loaded apart: it needs numpy, and scoring does not.
+qualification lives in ``judge.qualification`` and is loaded apart: it needs numpy, and scoring does not.
 """
 
 from gatemark.scorers.judge.grading import (

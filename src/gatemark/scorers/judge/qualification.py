@@ -42,7 +42,7 @@ def judge_agreement(
     min_items: int = MIN_ITEMS,
     seed: int = BOOTSTRAP_SEED,
 ) -> JudgeQualification:
-    """The licence of the judge whose identity has the digest ``judge``.
+    """The qualification of the judge whose identity has the digest ``judge``.
 
     Labels are by item id. Every item that a person labelled counts: where the judge gave no
     label, that is a disagreement. It is licensed when the lower bounds of both kappa and AC1

@@ -105,7 +105,7 @@ class JoinLink(msgspec.Struct, frozen=True):
     link: str | None
 
 
-class Done(msgspec.Struct, frozen=True):
+class Acknowledged(msgspec.Struct, frozen=True):
     """It is done."""
 
     done: bool = True
@@ -120,7 +120,7 @@ def me(request: Request) -> Response:
     return reply(Me(found.person, found.roles, found.way, found.scopes, csrf))
 
 
-@router.post("/session", responses=answers(Done))
+@router.post("/session", responses=answers(Acknowledged))
 def start(request: Request, body: SignIn) -> Response:
     """Sign in; the answer sets the session's cookie."""
     site = site_of(request)
@@ -129,26 +129,26 @@ def start(request: Request, body: SignIn) -> Response:
     before = request.cookies.get(site.cookie)
     where = address_of(request)
     secret = sign_in(site.workspace, body.name, body.password, where=where, before=before)
-    return let_in(site, reply(Done()), secret)
+    return let_in(site, reply(Acknowledged()), secret)
 
 
-@router.delete("/session", responses=answers(Done))
+@router.delete("/session", responses=answers(Acknowledged))
 def end(request: Request) -> Response:
     """Sign out."""
     site = site_of(request)
     caller(request, in_person=True, needs_role=False)
     sign_out(site.workspace, request.cookies.get(site.cookie, ""))
-    return reply(Done())
+    return reply(Acknowledged())
 
 
-@router.post("/join", responses=answers(Done))
+@router.post("/join", responses=answers(Acknowledged))
 def join_by_link(request: Request, body: Join) -> Response:
     """Use a link: set a password and start a session."""
     site = site_of(request)
     check_origin(request)
     check_rate(site, request, "")
     secret = join(site.workspace, body.secret, body.name, body.password)
-    return let_in(site, reply(Done()), secret)
+    return let_in(site, reply(Acknowledged()), secret)
 
 
 @router.get("/people", responses=answers(tuple[PersonLine, ...]))
@@ -166,11 +166,11 @@ def add(request: Request, body: NewPerson) -> Response:
     return reply(JoinLink(body.name, join_address(site, secret)), 201)
 
 
-@router.put("/people/{name}/roles", responses=answers(Done))
+@router.put("/people/{name}/roles", responses=answers(Acknowledged))
 def grant(request: Request, name: str, body: Roles) -> Response:
     """Give somebody exactly these roles."""
     set_roles(site_of(request).workspace, caller(request, in_person=True), name, body.roles)
-    return reply(Done())
+    return reply(Acknowledged())
 
 
 @router.post("/people/{name}/links", responses=answers(JoinLink, 201), status_code=201)
@@ -181,11 +181,11 @@ def link(request: Request, name: str) -> Response:
     return reply(JoinLink(name, join_address(site, secret)), 201)
 
 
-@router.delete("/people/{name}", responses=answers(Done))
+@router.delete("/people/{name}", responses=answers(Acknowledged))
 def close(request: Request, name: str) -> Response:
     """Close an account."""
     close_person(site_of(request).workspace, caller(request, in_person=True), name)
-    return reply(Done())
+    return reply(Acknowledged())
 
 
 @router.get("/tokens", responses=answers(tuple[Token, ...]))

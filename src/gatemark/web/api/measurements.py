@@ -21,7 +21,7 @@ from gatemark.web.areas.ingest import (
     Pushed,
     hand_in_points,
     hand_in_windows,
-    let_due_happen,
+    run_due_now,
     settle_episode,
 )
 from gatemark.web.areas.overview import asset_etag
@@ -97,7 +97,7 @@ def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
-    return _together(request, asset, let_due_happen(workspace, identity, asset, body.environment))
+    return _together(request, asset, run_due_now(workspace, identity, asset, body.environment))
 
 
 @router.post("/assets/{asset}/service-reports", responses=answers(MoveDone))

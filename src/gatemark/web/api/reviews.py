@@ -22,7 +22,7 @@ from gatemark.web.areas.reviews import (
     SealedKey,
     desk,
     end_review,
-    look,
+    interim_look,
     make_review,
     review_card,
     review_list,
@@ -147,7 +147,7 @@ def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Respons
 def post_look(request: Request, name: ReviewPath) -> Response:
     """Numbers before the end, where an e-process decides; the ledger notes who looked."""
     identity = caller(request, "act", in_person=True)
-    return reply(look(site_of(request).workspace, identity, name))
+    return reply(interim_look(site_of(request).workspace, identity, name))
 
 
 @router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome))

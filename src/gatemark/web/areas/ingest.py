@@ -20,7 +20,7 @@ from gatemark.lifecycle.journey import CommandResult, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role
 from gatemark.workspace import Workspace
 
-__all__ = ["Pushed", "hand_in_points", "hand_in_windows", "let_due_happen", "settle_episode"]
+__all__ = ["Pushed", "hand_in_points", "hand_in_windows", "run_due_now", "settle_episode"]
 
 MEASURING: Final[frozenset[Role]] = frozenset({"evaluator", "operator"})
 SETTLING: Final[frozenset[Role]] = frozenset({"operator", "approver"})
@@ -69,7 +69,7 @@ def hand_in_points(workspace: Workspace, identity: Identity, records: Sequence[A
         return push_points(by_name, [path], ReadingChoices(), now=workspace.clock())
 
 
-def let_due_happen(
+def run_due_now(
     workspace: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
     """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""

@@ -31,7 +31,7 @@ from gatemark.review.create import (
     shown_pair,
     undecided_pairs,
 )
-from gatemark.review.queue import Standing, is_complete, missing_counts
+from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
 from gatemark.review.stores.reviews import StoredReview
 from gatemark.web.areas.runs import RUNNERS
@@ -238,7 +238,7 @@ def vote(
     return cast_vote(workspace, request)
 
 
-def look(workspace: Workspace, identity: Identity, name: str) -> InterimLook:
+def interim_look(workspace: Workspace, identity: Identity, name: str) -> InterimLook:
     """The numbers so far, where the e-process allows to look; who looks cannot vote any more."""
     workspace.reviews.get(name)
     if not JUDGES & set(identity.roles):
@@ -345,7 +345,7 @@ def _line(workspace: Workspace, identity: Identity, stored: StoredReview) -> Rev
 
 
 def _mine(
-    workspace: Workspace, identity: Identity, stored: StoredReview, standings: list[Standing]
+    workspace: Workspace, identity: Identity, stored: StoredReview, standings: list[PairProgress]
 ) -> MyProgress:
     plan, person = stored.plan, identity.person
     shows = workspace.reviews.shows(plan.name, person)

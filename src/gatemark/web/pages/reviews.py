@@ -17,7 +17,7 @@ from gatemark.web.areas.reviews import (
     ReviewRequest,
     desk,
     end_review,
-    look,
+    interim_look,
     make_review,
     review_card,
     review_list,
@@ -178,7 +178,7 @@ def look_post(request: Request, name: str) -> Response:
     """Numbers before the end, for people who do not vote."""
     identity = member(request)
     workspace = site_of(request).workspace
-    found = look(workspace, identity, name)
+    found = interim_look(workspace, identity, name)
     context = _open(review_card(workspace, identity, name)) | {"numbers": found.numbers}
     return page(request, "review.html", identity, context)
 

@@ -23,7 +23,7 @@ from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, CallPart, Reply, Target
-from gatemark.targets.runner import CallOutcome, Progress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 
 REASON_OF_ERROR: Final = {
     "timeout": "timeout",
@@ -114,7 +114,7 @@ async def ask_service(
     *,
     counter: Path,
     now: Callable[[], datetime],
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[RunProgress], None] | None = None,
 ) -> list[AdvisoryDecision]:
     """Ask every question once and record every answer, or the reason for none, in their order."""
     by_id = {question.decision_id: question for question in questions}

@@ -21,6 +21,7 @@ import numpy as np
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError
+from gatemark.core.progress import Progress
 from gatemark.exams.overhead.targets.answers import (
     MAX_TEXT,
     check_facts,
@@ -46,8 +47,6 @@ SHORTEST_MS: Final = 1e-6
 """Clocks may be too coarse to see a window at all; a time is still above zero."""
 
 Clock = Callable[[], float]
-Progress = Callable[[int, int], None]
-"""Called with (windows done, windows in all)."""
 
 
 class NamedWindow(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ the exam. (5) Make the files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -21,6 +21,7 @@ from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ExamReport
 from gatemark.core.figure import Figure
 from gatemark.core.measurement import Measurement
+from gatemark.core.progress import Progress
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.folds.run_exam import ExamOutcome
 from gatemark.evidence.folds.shard import ExamJob, build_exam
@@ -63,9 +64,6 @@ PROVENANCE_FILE = "metrics.provenance.json"
 FEW_CASES = 20
 NO_GATE = "no gate was set, so that the verdict only says whether the evidence is whole"
 OnBadCase = Literal["error", "exclude"]
-
-Progress = Callable[[int, int], None]
-"""Called with (cases done, cases in all)."""
 
 
 class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +175,7 @@ def examine_runlog(
         msgspec.structs.replace(
             report,
             measurements=_with_caveats(report, caveats),
-            exhibits=(*report.exhibits, *_timeline(request, inputs, flagged)),
+            figures=(*report.figures, *_timeline(request, inputs, flagged)),
             attachments=_attachments(request, report, flagged, computed_at, provenance),
             facts={**report.facts, "extractor": provenance["extractor"]},
         ),

@@ -168,7 +168,7 @@ class OlderRunRules(RunRules):
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
         yield from super().see(lines, records)
         for record in records:
-            self._missing.look(record)
+            self._missing.check(record)
 
     def end(self) -> Iterator[Remark]:
         yield from super().end()
@@ -190,7 +190,7 @@ class SingleRunRules(FileRules):
                 continue
             log = as_run_log(record)
             for part in log.records():
-                self._missing.look(part)
+                self._missing.check(part)
 
     def lost(self) -> None:
         """A file of one record is whole or refused."""
@@ -205,7 +205,7 @@ class _Missing:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
 
-    def look(self, record: Any) -> None:
+    def check(self, record: Any) -> None:
         kind = record.__struct_config__.tag
         for field in REQUIRED[kind]:
             if getattr(record, field) is UNSET:
@@ -266,7 +266,7 @@ def as_run_log(single: Any) -> RunLog:
     )
     missing = _Missing()
     for record in log.records():
-        missing.look(record)
+        missing.check(record)
     return msgspec.structs.replace(log, missing=missing.words())
 
 

@@ -144,8 +144,8 @@ class TraceRules(FileRules):
             if place < len(records):
                 record = records[place]
                 is_boundary = type(record) is TurnBoundary
-                look = self._see_boundary if is_boundary else self._see_meta
-                yield from look(lines[place], record)
+                check = self._see_boundary if is_boundary else self._see_meta
+                yield from check(lines[place], record)
             start = place + 1
         if lines:
             self._last_line = lines[-1]

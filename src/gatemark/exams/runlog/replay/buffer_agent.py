@@ -107,7 +107,7 @@ class BufferAgent:
         """Keep a segment that comes too late to be looked at."""
         self._parked.append(segment)
 
-    def look(self, segment: TextSegment, history: list[str], reason: str) -> SegmentLook:
+    def evaluate(self, segment: TextSegment, history: list[str], reason: str) -> SegmentLook:
         """Take a segment and ask the model about it."""
         context = (*self._parked, *self._live)
         self._live.append(segment)

@@ -96,13 +96,15 @@ class CaseRecorder:
             )
         )
 
-    def look(self, segments: list[TextSegment], start_seq: int, end_seq: int, reason: str) -> None:
+    def evaluate(
+        self, segments: list[TextSegment], start_seq: int, end_seq: int, reason: str
+    ) -> None:
         """Ask the buffer agent about the last of some segments, and summarise if it says so."""
         self._widen(start_seq, end_seq)
         for segment in segments[:-1]:
             self.buffer.hold(segment)
         history = [summary.for_history for summary in self._summaries[-self._history_k :]]
-        look = self.buffer.look(segments[-1], history, reason)
+        look = self.buffer.evaluate(segments[-1], history, reason)
         index = len(self.decisions)
         self.decisions.append(
             BufferDecision(
@@ -232,7 +234,7 @@ def _through_gate(
         segment = TextSegment(flushed.agent_id, flushed.text)
         start, end = flushed.start_seq, flushed.end_seq
         if with_buffer:
-            recorder.look([segment], start, end, flushed.reason)
+            recorder.evaluate([segment], start, end, flushed.reason)
         else:
             recorder.summarise((segment,), start, end, "tokengate_flush")
 
@@ -262,7 +264,7 @@ def _through_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Com
         counted = counted + ctu(text) if per_delta else (length + 3) // 4
         if counted >= size:
             segments = [TextSegment(speaker, "".join(texts)) for speaker, texts in parts]
-            recorder.look(segments, start, seq, FIXED_CHUNK)
+            recorder.evaluate(segments, start, seq, FIXED_CHUNK)
             parts = []
 
 
