@@ -62,7 +62,7 @@ class PackDecision(msgspec.Struct, frozen=True):
 
 
 class PackEvidence(msgspec.Struct, frozen=True):
-    """Everything a pack is judged by: both arms' answers, exams that were sat, judges' licences.
+    """Everything a pack is judged by: answers of both arms, outcomes of exams, qualified judges.
 
     ``baseline`` is None when nobody answered for one; ``graded`` is who judged, by suite.
     """
@@ -71,7 +71,7 @@ class PackEvidence(msgspec.Struct, frozen=True):
     baseline: Arm | None
     files: tuple[EvidenceFile, ...] = ()
     exams: dict[str, SuiteOutcome] = {}
-    licences: dict[str, SuiteQualification] = {}
+    qualifications: dict[str, SuiteQualification] = {}
     graded: dict[str, Graded] = {}
     limit: int | None = None
 
@@ -188,10 +188,10 @@ def _examined(opened: OpenPack, suite: SuiteSpec, gathered: PackEvidence) -> Arm
     )
     report = plugin.examine(evidence, _options(suite, plugin.options))
     graded_in = suite.source or suite.id
-    if graded_in not in gathered.licences:
+    if graded_in not in gathered.qualifications:
         return report
     return with_qualification(
-        report, suite.id, gathered.licences[graded_in], gathered.graded[graded_in]
+        report, suite.id, gathered.qualifications[graded_in], gathered.graded[graded_in]
     )
 
 

@@ -82,7 +82,7 @@ def _problem(row: Row, known: set[str]) -> str | None:
     return None
 
 
-async def license_judges(
+async def qualify_judges(
     pack: Pack, graders: Graders, labels: Labels
 ) -> dict[str, SuiteQualification]:
     """The qualification of every suite's judge."""
@@ -139,8 +139,7 @@ def with_qualification(
 ) -> ArmsReport:
     """A report by a judge: without numbers that need a qualification it lacks.
 
-    A suite that looks at another's answers stands or falls with the other's judge, whose qualification
-    is shown there.
+    A suite over another's answers depends on the other's judge, whose qualification is shown there.
     """
     if found.qualification.covers(graded.judge):
         objection = None

@@ -35,7 +35,7 @@ from gatemark.packs.qualification import (
     LabelledSet,
     SuiteQualification,
     labelled_set,
-    license_judges,
+    qualify_judges,
 )
 from gatemark.packs.sample_lines import read_sample_lines, sample_of
 from gatemark.scorers.judge import JudgeOptions
@@ -99,7 +99,7 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
             if blob.name.endswith((f".{CANDIDATE}.jsonl", f".{BASELINE}.jsonl"))
         ),
         exams=_exams(opened, result, blobs),
-        licences=_licences(opened, result, blobs, data),
+        qualifications=_qualifications(opened, result, blobs, data),
         graded=_graded(opened, data),
         limit=limit_of(result),
     )
@@ -148,7 +148,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
     return sat
 
 
-def _licences(
+def _qualifications(
     opened: OpenPack, result: Result, blobs: BlobStore, data: Mapping[str, bytes]
 ) -> dict[str, SuiteQualification]:
     def labels(name: str, judge: JudgeSpec, options: JudgeOptions) -> LabelledSet:
@@ -158,7 +158,7 @@ def _licences(
         return labelled_set(_stored_rows(judge.labels, data[kept], kept), options)
 
     graders = RecordedGraders(result, blobs)
-    return asyncio.run(license_judges(opened.pack, graders, labels))
+    return asyncio.run(qualify_judges(opened.pack, graders, labels))
 
 
 def _graded(opened: OpenPack, data: Mapping[str, bytes]) -> dict[str, Graded]:

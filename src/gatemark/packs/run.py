@@ -39,7 +39,7 @@ from gatemark.packs.exam_suites import (
 from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
 from gatemark.packs.journals import Journals
 from gatemark.packs.judge import check_rules
-from gatemark.packs.qualification import SuiteQualification, labels_in, license_judges
+from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import PackRun, seal_run
 from gatemark.workspace import Workspace
@@ -153,13 +153,13 @@ def _finished(
     waivers: Sequence[Waiver],
     started_at: datetime,
 ) -> Result:
-    told, licences = asyncio.run(_answer(session))
+    arm_answers, qualifications = asyncio.run(_answer(session))
     run = PackRun(
         opened=session.opened,
         arms=session.arms,
-        told=told,
+        arm_answers=arm_answers,
         exams=exams,
-        licences=licences,
+        qualifications=qualifications,
         judge_cost=session.graders.spent(),
         limit=session.choices.limit,
         names=session.choices.names,
@@ -310,9 +310,9 @@ def _run_key(
 
 async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
     """Licences first: a judge that cannot be compared with people is found out before the rest."""
-    told = {}
+    arm_answers = {}
     try:
-        licences = await license_judges(
+        qualifications = await qualify_judges(
             session.opened.pack, session.graders, labels_in(session.opened.folder)
         )
         for name, arm in session.arms.items():
@@ -320,7 +320,7 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
             if session.journals is not None:
                 journal = session.journals.open(name, arm.identity)
             try:
-                told[name] = await answer_all(
+                arm_answers[name] = await answer_all(
                     session.opened,
                     arm,
                     journal,
@@ -338,7 +338,7 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
     finally:
         await _close(session.arms)
         await session.graders.close()
-    return told, licences
+    return arm_answers, qualifications
 
 
 def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:

@@ -35,9 +35,9 @@ class PackRun(msgspec.Struct, frozen=True):
 
     opened: OpenPack
     arms: Mapping[str, ArmSource]
-    told: Mapping[str, ArmAnswers]
+    arm_answers: Mapping[str, ArmAnswers]
     exams: dict[str, SuiteOutcome]
-    licences: dict[str, SuiteQualification]
+    qualifications: dict[str, SuiteQualification]
     judge_cost: tuple[int, float | None]
     limit: int | None
     names: dict[str, AssetRef] = {}
@@ -46,22 +46,22 @@ class PackRun(msgspec.Struct, frozen=True):
         """The files that this run wrote itself, by name."""
         lines = {
             f"{suite}.{arm}.jsonl": data
-            for arm, answers in self.told.items()
+            for arm, answers in self.arm_answers.items()
             for suite, data in answers.lines.items()
         }
         replies = {
             replies_name(suite, arm): graded.lines()
-            for arm, answers in self.told.items()
+            for arm, answers in self.arm_answers.items()
             for suite, graded in answers.graded.items()
         }
-        licences = {
+        qualifications = {
             replies_name(suite, LICENCE): found.graded.lines()
-            for suite, found in self.licences.items()
+            for suite, found in self.qualifications.items()
         }
         attachments = {
             name: data for exam in self.exams.values() for name, data in exam.attachments.items()
         }
-        return {**lines, **replies, **licences, **attachments}
+        return {**lines, **replies, **qualifications, **attachments}
 
 
 def seal_run(
@@ -79,16 +79,16 @@ def seal_run(
             for name, data in definition.items()
         ),
     ]
-    told = run.told
+    arm_answers = run.arm_answers
     gathered = PackEvidence(
-        candidate=told[CANDIDATE].answers if CANDIDATE in told else {},
-        baseline=told[BASELINE].answers if BASELINE in told else None,
+        candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
+        baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
         files=tuple(
             EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
         ),
         exams=run.exams,
-        licences=run.licences,
-        graded=told[CANDIDATE].graded if CANDIDATE in told else {},
+        qualifications=run.qualifications,
+        graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
         limit=run.limit,
     )
     finished_at = workspace.clock()
@@ -103,8 +103,8 @@ def seal_run(
         blobs=blobs,
         runtime={
             **_git_state(run.opened.folder),
-            **_models(told),
-            **_cached(told),
+            **_models(arm_answers),
+            **_cached(arm_answers),
             **_scoring(run),
             **_identities(run),
         },
@@ -152,26 +152,28 @@ def _identities(run: PackRun) -> dict[str, str]:
 
 def _cost(run: PackRun) -> Cost:
     judge_calls, judge_money = run.judge_cost
-    money = [answers.cost for answers in run.told.values()] + [judge_money]
+    money = [answers.cost for answers in run.arm_answers.values()] + [judge_money]
     return Cost(
-        calls=sum(answers.calls for answers in run.told.values()) + judge_calls,
+        calls=sum(answers.calls for answers in run.arm_answers.values()) + judge_calls,
         money=None if None in money else sum(part or 0.0 for part in money),
     )
 
 
 def _scoring(run: PackRun) -> dict[str, str]:
     """What scored, as digests: the same answers scored otherwise are another result."""
-    labels = {f"labels.{suite}": found.labels for suite, found in run.licences.items()}
+    labels = {f"labels.{suite}": found.labels for suite, found in run.qualifications.items()}
     return {"scoring": digest(scoring_of(run.opened)), **labels}
 
 
-def _models(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
-    return {f"model.{arm}": ", ".join(a.models) for arm, a in told.items() if a.models}
+def _models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
+    return {f"model.{arm}": ", ".join(a.models) for arm, a in arm_answers.items() if a.models}
 
 
-def _cached(told: Mapping[str, ArmAnswers]) -> dict[str, str]:
+def _cached(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
     """How many replies are older than the run; a result must not pass them off as new."""
-    return {f"cached.{arm}": str(a.cached_count) for arm, a in told.items() if a.cached_count}
+    return {
+        f"cached.{arm}": str(a.cached_count) for arm, a in arm_answers.items() if a.cached_count
+    }
 
 
 def _git_state(folder: Path) -> dict[str, str]:

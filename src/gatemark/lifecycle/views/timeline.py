@@ -38,7 +38,7 @@ class StageBar(msgspec.Struct, frozen=True):
 
     x: float
     width: float
-    look: str
+    style: str
     title: str
 
 

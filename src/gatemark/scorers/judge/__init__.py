@@ -1,8 +1,8 @@
-"""A model as judge: pinned prompts, strict reading of its replies, votes, and its qualification to gate.
+"""A model as judge: pinned prompts, strict reading of replies, votes, and its qualification.
 
 Nothing here calls a model. ``ask`` is handed in, its replies are recorded, and the ``judge`` scorer
 reads recorded replies, so that a result can be judged again without paying for it again. The
-qualification lives in ``judge.qualification`` and is loaded apart: it needs numpy, and scoring does not.
+qualification is in ``judge.qualification``, which needs numpy, and is loaded only when asked for.
 """
 
 from gatemark.scorers.judge.grading import (
