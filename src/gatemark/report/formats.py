@@ -55,13 +55,13 @@ def render(result: Result, extension: str) -> bytes:
     if chosen is None:
         raise UsageError(f"no report format {extension!r} (known: {_allowed()})")
     verify_seal(result)
-    return load_renderer(chosen.module, chosen.function, extension)(result)
+    return load_renderer(f"gatemark.report.{chosen.module}", chosen.function, extension)(result)
 
 
 def load_renderer(module: str, function: str, extension: str) -> Callable[[Any], bytes]:
-    """A renderer of this room; says what to install where its libraries are missing."""
+    """Load a renderer; say what to install when its libraries are missing."""
     try:
-        loaded = importlib.import_module(f"gatemark.report.{module}")
+        loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "gatemark":
             raise

@@ -29,6 +29,9 @@ from gatemark.report.formats import load_renderer
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.workspace import Workspace
 
+PAGE = "gatemark.lifecycle.views.page"
+"""Renders HTML, and is loaded only when somebody asks for a page."""
+
 
 @click.group("asset")
 def asset_command() -> None:
@@ -175,7 +178,9 @@ def history(**flags: Any) -> None:
         flags["output"],
         {
             ".json": lambda: json_file(found),
-            ".html": lambda: load_renderer("lifecycle_page", "render_history", ".html")(found),
+            ".html": lambda: load_renderer(
+                "gatemark.lifecycle.views.page", "render_history", ".html"
+            )(found),
         },
     )
     if flags["json"]:

@@ -19,6 +19,9 @@ from gatemark.report.formats import load_renderer
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.workspace import Workspace
 
+PAGE = "gatemark.lifecycle.views.page"
+"""Renders HTML, and is loaded only when somebody asks for a page."""
+
 
 @click.command("why")
 @click.argument("version", metavar="ASSET@VERSION")
@@ -51,7 +54,9 @@ def why_command(**flags: Any) -> int:
         flags["output"],
         {
             ".json": lambda: json_file(found),
-            ".html": lambda: load_renderer("lifecycle_page", "render_why", ".html")(found),
+            ".html": lambda: load_renderer("gatemark.lifecycle.views.page", "render_why", ".html")(
+                found
+            ),
         },
     )
     if flags["json"]:
