@@ -25,7 +25,7 @@ PLUGINS = [path.relative_to(PACKAGE) for path in (*EXAMS, *SUITES)]
 SURVIVORS = """
 import sys
 from gatemark.cli.main import VERBS, gatemark, main
-from gatemark.core.exam import ExamSuite
+from gatemark.evidence.exam import ExamSuite
 from gatemark.packs.pack import SuiteSpec
 from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.testing.folds import check_fold

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.exam import NumberedRecord
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
+from gatemark.evidence.exam import NumberedRecord
 from gatemark.evidence.lines import Block, read_blocks
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse
 from gatemark.evidence.record_reader import RecordReader

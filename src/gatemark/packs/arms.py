@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.exam import PackSuite
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
@@ -20,6 +19,7 @@ from gatemark.packs.data import OpenPack
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.sample_lines import sample_line, sample_of
+from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.registry import scorers
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, Reuse

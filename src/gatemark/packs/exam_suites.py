@@ -15,11 +15,11 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import ArmsReport, ExamReport, ExamSuite
 from gatemark.core.figure import Figure
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
+from gatemark.evidence.exam import ExamReport, ExamSuite
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import suites
@@ -28,6 +28,7 @@ from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.data import OpenPack
 from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
 
 CANDIDATE, BASELINE = "candidate", "baseline"

@@ -16,7 +16,6 @@ from gatemark.core.canonical import digest
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import ArmsEvidence, ArmsReport
 from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Policy, Rule, Setting, Waiver
@@ -44,6 +43,7 @@ from gatemark.packs.policy import (
     regression_mode,
 )
 from gatemark.packs.qualification import SuiteQualification, qualification_rule, with_qualification
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.proportion import two_sided_z
 from gatemark.workspace import Workspace

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gatemark.core.exam import ArmsEvidence
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
 from gatemark.gate.decide import COVERAGE
@@ -17,6 +16,7 @@ from gatemark.packs.data import OpenPack
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.qualification import METRIC as LICENCE
 from gatemark.packs.sample_lines import sample_of
+from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.registry import scorers
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts

@@ -11,8 +11,8 @@ import scipy.stats
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import ExamReport
 from gatemark.core.figure import Curves, Forest, Stacks, Table
+from gatemark.evidence.exam import ExamReport
 from gatemark.evidence.plugins import measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics

@@ -20,7 +20,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
 from gatemark.core.errors import BadInputError
 from gatemark.core.evidence import EvidenceFile
-from gatemark.core.exam import Exam
+from gatemark.evidence.exam import Exam
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.folds.shard import ExamJob
 from gatemark.evidence.source import Source

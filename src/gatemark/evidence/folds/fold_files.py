@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from gatemark.core.evidence import EvidenceFile
-from gatemark.core.exam import Exam
 from gatemark.core.progress import Progress
 from gatemark.evidence.engines.port import Engine
+from gatemark.evidence.exam import Exam
 from gatemark.evidence.folds.fold_cache import (
     MIN_BYTES,
     FactsKeeper,

@@ -17,9 +17,9 @@ import numpy as np
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport
 from gatemark.core.progress import Progress
 from gatemark.evidence.engines.port import Engine
+from gatemark.evidence.exam import Exam, ExamReport
 from gatemark.evidence.files import find_sources, marks_of, refuse_changed
 from gatemark.evidence.folds.fold_files import CachePolicy, FoldedFiles, fold_files
 from gatemark.evidence.folds.shard import (

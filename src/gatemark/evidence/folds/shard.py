@@ -12,8 +12,8 @@ import xxhash
 
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import EvidenceFile
-from gatemark.core.exam import Exam, ExamSuite
 from gatemark.core.record import Form
+from gatemark.evidence.exam import Exam, ExamSuite
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks

@@ -10,7 +10,7 @@ from typing import Any
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, NumberedRecord
+from gatemark.evidence.exam import Exam, NumberedRecord
 from gatemark.evidence.files import digest_source, find_sources, marks_of, refuse_changed
 from gatemark.evidence.folds.run_exam import ExamOutcome
 from gatemark.evidence.folds.shard import ExamJob, admission, build_exam

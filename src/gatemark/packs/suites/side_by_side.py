@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gatemark.core.exam import ArmsEvidence
 from gatemark.core.figure import Figure, Table
 from gatemark.packs.answers import Answer, AnswerPair
+from gatemark.packs.suites.suite import ArmsEvidence
 
 SHOWN_ITEMS = 50
 SHOWN_LENGTH = 200

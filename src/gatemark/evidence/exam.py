@@ -13,13 +13,10 @@ from gatemark.core.evidence import Evidence
 from gatemark.core.figure import Figure
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.policy import Policy
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
-from gatemark.evidence.rows import Row
-from gatemark.packs.answers import Answer
-from gatemark.packs.pack import RegressionMode, SuiteSpec
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -151,44 +148,3 @@ class ExamSuite(Suite, frozen=True):
     """A suite that is a fold over evidence files."""
 
     build: Callable[[Any, Registry[Measure[Any]]], Exam[Any]]
-
-
-class ArmsEvidence(msgspec.Struct, frozen=True):
-    """The answers of both arms to one suite's items, and what they are judged against.
-
-    ``baseline`` is None when the pack says that there is none.
-    """
-
-    spec: SuiteSpec
-    rows: tuple[Row, ...]
-    candidate: tuple[Answer, ...]
-    baseline: tuple[Answer, ...] | None
-    margin: float
-    alpha: float
-
-
-class ArmsReport(msgspec.Struct, frozen=True):
-    """What a suite found about two arms.
-
-    ``score`` and ``baseline_score`` are oriented numbers in [0, 1]; ``delta_error`` is the
-    standard error of their difference, None when it is not known.
-    """
-
-    score: Measurement
-    baseline_score: Measurement
-    measurements: tuple[Measurement, ...]
-    figures: tuple[Figure, ...]
-    delta_error: float | None
-
-
-class PackSuite(Suite, frozen=True):
-    """A suite that looks at the answers of two arms.
-
-    ``rules`` sees only the pack, so that no rule can bend to the evidence; ``scorer`` is the
-    scorer used when the pack names none, and ``default_regression`` the mode.
-    """
-
-    rules: Callable[[SuiteSpec, Any], tuple[Rule, ...]]
-    examine: Callable[[ArmsEvidence, Any], ArmsReport]
-    scorer: str | None
-    default_regression: RegressionMode
