@@ -17,7 +17,7 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.exams.preference.journey import PreferenceRequest, ReadingChoices, score_preference
+from gatemark.exams.preference.journey import PreferenceParameters, ReadingChoices, score_preference
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.review.close import (
     CloseReview,
@@ -283,7 +283,7 @@ def test_exported_votes_score_the_same(workspace: Workspace, tmp_path: Path) -> 
     outcome = close(workspace)
     path = tmp_path / "votes.jsonl"
     path.write_bytes(export_votes(workspace, "letters"))
-    scored = score_preference(PreferenceRequest(path=str(path)), workspace, ReadingChoices())
+    scored = score_preference(str(path), PreferenceParameters(), workspace, ReadingChoices())
     numbers = outcome.candidates[0].numbers
     for name in ("wins", "losses", "ties", "win_rate", "p_value", "log_e_value", "first"):
         assert getattr(scored, name) == numbers[name]

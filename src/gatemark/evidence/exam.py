@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from gatemark.core.errors import UsageError
 from gatemark.core.evidence import Evidence
@@ -17,6 +19,12 @@ from gatemark.core.policy import Policy
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
+
+if TYPE_CHECKING:
+    from gatemark.core.progress import Progress
+    from gatemark.evidence.engines.port import Engine
+    from gatemark.evidence.folds.fold_files import CachePolicy
+    from gatemark.evidence.reading_options import ReadingChoices
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -131,9 +139,77 @@ class Exam(ABC, Generic[S]):
         del report, evidence, verdict
         return VerdictNotes()
 
+    def title(self, report: ExamReport) -> str | None:
+        """What to call the result when nobody gave it a title."""
+        del report
+        return None
+
     @abstractmethod
     def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
         """The JSON document that scripts read."""
+
+
+class ExamOutcome(msgspec.Struct, frozen=True):
+    """What an exam found in some evidence, before it is judged."""
+
+    exam: Any
+    report: ExamReport
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class ExamRun:
+    """One run of an exam: its options, its files by role, and how to read them.
+
+    ``left_out`` counts items that were pinned and could not be shown to anybody.
+    """
+
+    kind: str
+    options: Mapping[str, Any]
+    files: Sequence[tuple[str, str]]
+    reading: ReadingChoices
+    engine: Engine
+    expected_ids: frozenset[str] | None = None
+    cache: CachePolicy | None = None
+    left_out: int = 0
+    on_progress: Progress | None = None
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The role of every file, in order."""
+        return tuple(role for role, _ in self.files)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path of every file, in order."""
+        return tuple(path for _, path in self.files)
+
+
+class EvidenceRole(msgspec.Struct, frozen=True):
+    """A file that an exam reads. A pack names it by ``name``, a command by ``--name FILE``.
+
+    Without a ``required`` file, a result cannot be derived again. A ``positional`` file needs no
+    option. ``many`` files may share a role. In a ``named`` role, every file brings a name of its
+    own (NAME=FILE).
+    """
+
+    name: str
+    help: str
+    required: bool = False
+    positional: bool = False
+    many: bool = False
+    named: bool = False
+
+
+RECORDS: Final = EvidenceRole("records", "Evidence, one record per line.", positional=True)
+
+
+class DocumentType(msgspec.Struct, frozen=True):
+    """A document that an exam writes, for ``gatemark schema``."""
+
+    name: str
+    summary: str
+    type: type[msgspec.Struct]
 
 
 class Suite(msgspec.Struct, frozen=True):
@@ -145,6 +221,39 @@ class Suite(msgspec.Struct, frozen=True):
 
 
 class ExamSuite(Suite, frozen=True):
-    """A suite that is a fold over evidence files."""
+    """An exam as a plugin: the whole declaration.
+
+    ``gatemark score``, the suite kind in packs, sealing and ``ledger verify --rescore`` follow from
+    it. ``examine`` runs the exam over its files; without it, the records of one role are folded.
+    ``role_options`` gives the options that follow from which roles have a file. ``options_of`` gets
+    the options back from the policy of a result that was sealed before inputs were kept.
+    """
 
     build: Callable[[Any, Registry[Measure[Any]]], Exam[Any]]
+    roles: tuple[EvidenceRole, ...] = (RECORDS,)
+    examine: Callable[[ExamRun], ExamOutcome] | None = None
+    role_options: Callable[[Collection[str]], dict[str, Any]] | None = None
+    options_of: Callable[[Policy], dict[str, Any]] | None = None
+    documents: tuple[DocumentType, ...] = ()
+
+
+def file_option(description: str, *, metavar: str = "FILE") -> Meta:
+    """Describe an option that is the path of a file or folder."""
+    return Meta(description=description, extra={"metavar": metavar})
+
+
+def option(
+    description: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    is_open: bool = False,
+    hint: str = "",
+) -> Meta:
+    """Describe an option of an exam.
+
+    The command line checks the bounds, which are not allowed themselves when ``is_open``; ``hint``
+    ends its error.
+    """
+    bounds = {"low": low, "high": high, "is_open": is_open, "hint": hint}
+    return Meta(description=description, extra=bounds)

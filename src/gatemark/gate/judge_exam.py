@@ -14,7 +14,7 @@ from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.change import AssetRef
 from gatemark.core.policy import Policy, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
-from gatemark.evidence.folds.run_exam import ExamOutcome
+from gatemark.evidence.exam import ExamOutcome
 from gatemark.gate.decide import decide
 from gatemark.gate.runtime import runtime_versions
 from gatemark.workspace import Workspace

@@ -25,8 +25,8 @@ from gatemark.packs.exam_suites import (
     CANDIDATE,
     SuiteFiles,
     SuiteOutcome,
+    examine_suite,
     files_of_result,
-    run_exam,
 )
 from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
@@ -144,7 +144,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = run_exam(Workspace(jobs=1), suite, files)
+                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files)
     return sat
 
 

@@ -32,9 +32,9 @@ from gatemark.packs.exam_suites import (
     CANDIDATE,
     SuiteFiles,
     SuiteOutcome,
+    examine_suite,
     files_of_pack,
     files_of_result,
-    run_exam,
 )
 from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
 from gatemark.packs.journals import Journals
@@ -170,7 +170,7 @@ def _finished(
 def _sit(
     workspace: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
 ) -> dict[str, SuiteOutcome]:
-    return {name: run_exam(workspace, opened.pack.suite(name), files[name]) for name in files}
+    return {name: examine_suite(workspace, opened.pack.suite(name), files[name]) for name in files}
 
 
 def _exam_files(

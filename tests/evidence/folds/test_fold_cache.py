@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from tests.exams.advisory.decisions import LANE, decision, good_lane
 
+from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.folds import fold_cache, fold_files
 from gatemark.evidence.folds.fold_cache import FactsKeeper, Stamp, settled_stamp
 from gatemark.evidence.folds.fold_files import CachePolicy
+from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.advisory.journey import examine_advisory
 from gatemark.workspace import Workspace
 
 LATER = datetime.now(UTC) + timedelta(hours=1)
@@ -50,8 +51,17 @@ class Desk:
     def score(self, *paths: Path, trusted: bool = True, **more: Any) -> bytes:
         keeping = CachePolicy(FactsKeeper(self.folder), lambda: self.now, trusted=trusted)
         choices = more.pop("choices", ReadingChoices())
-        examined = examine_advisory(
-            Workspace(jobs=1), [str(path) for path in paths], choices, keeping=keeping, **more
+        options = {"policy": more.pop("policy", {}), "history": more.pop("history", [])}
+        examined = run_exam(
+            ExamRun(
+                kind="advisory",
+                options=options,
+                files=[("decisions", str(path)) for path in paths],
+                reading=choices,
+                engine=Workspace(jobs=1).engine,
+                cache=keeping,
+                **more,
+            )
         )
         return msgspec.json.encode((examined.report, examined.evidence))
 

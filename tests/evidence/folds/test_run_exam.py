@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import seal, verify_seal
 from gatemark.evidence.engines.local import LocalEngine
+from gatemark.evidence.exam import ExamOutcome
 from gatemark.evidence.folds import fold_files
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import exam_job, examine_files
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair

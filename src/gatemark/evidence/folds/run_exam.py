@@ -19,27 +19,20 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.evidence import Evidence
 from gatemark.core.progress import Progress
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.exam import Exam, ExamReport
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun
 from gatemark.evidence.files import find_sources, marks_of, refuse_changed
 from gatemark.evidence.folds.fold_files import CachePolicy, FoldedFiles, fold_files
 from gatemark.evidence.folds.shard import (
     ExamJob,
     admission,
     build_exam,
+    exam_suite,
     hash_ids,
 )
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
 from gatemark.evidence.source import Source, split_sources
-
-
-class ExamOutcome(msgspec.Struct, frozen=True):
-    """An exam that has been sat but not judged."""
-
-    exam: Any
-    report: ExamReport
-    evidence: Evidence
 
 
 def exam_job(kind: str, options: dict[str, Any], choices: ReadingChoices) -> ExamJob:
@@ -50,6 +43,30 @@ def exam_job(kind: str, options: dict[str, Any], choices: ReadingChoices) -> Exa
         limits=choices.limits,
         check_duplicate_keys=choices.check_duplicate_keys,
         max_refusals=choices.max_errors,
+    )
+
+
+def run_exam(run: ExamRun) -> ExamOutcome:
+    """Run an exam over its evidence as the exam declares it; nothing is judged yet."""
+    suite = exam_suite(run.kind)
+    if suite.examine is not None:
+        return suite.examine(run)
+    return fold_records(run)
+
+
+def fold_records(run: ExamRun) -> ExamOutcome:
+    """Fold the records of an exam that reads files of one role."""
+    (role,) = exam_suite(run.kind).roles
+    if set(run.roles) != {role.name} or (len(run.files) > 1 and not role.many):
+        raise UsageError(f"{run.kind} reads one file, under the name {role.name!r}")
+    return examine_files(
+        exam_job(run.kind, dict(run.options), run.reading),
+        run.paths,
+        run.reading,
+        run.engine,
+        expected_ids=run.expected_ids,
+        keeping=run.cache,
+        on_progress=run.on_progress,
     )
 
 

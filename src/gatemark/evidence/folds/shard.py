@@ -54,11 +54,17 @@ class ShardOutcome(msgspec.Struct, frozen=True, tag="shard"):
     state: bytes
 
 
+def exam_suite(kind: str) -> ExamSuite:
+    """The declaration of an exam."""
+    suite = suites().get(kind)
+    if not isinstance(suite, ExamSuite):
+        raise UsageError(f"suite {kind} does not read evidence files")
+    return suite
+
+
 def build_exam(job: ExamJob) -> Exam[Any]:
     """The exam that a job names, with its options checked."""
-    suite = suites().get(job.kind)
-    if not isinstance(suite, ExamSuite):
-        raise UsageError(f"suite {job.kind} does not read evidence files")
+    suite = exam_suite(job.kind)
     try:
         options = msgspec.convert(job.options, suite.options)
     except msgspec.ValidationError as error:

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.exam import Suite
 from gatemark.core.figure import Figure
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
+from gatemark.evidence.exam import Suite
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import RegressionMode, SuiteSpec

@@ -21,9 +21,8 @@ from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.figure import Figure
 from gatemark.core.measurement import Measurement
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import ExamReport
+from gatemark.evidence.exam import ExamOutcome, ExamReport
 from gatemark.evidence.files import digest_source
-from gatemark.evidence.folds.run_exam import ExamOutcome
 from gatemark.evidence.folds.shard import ExamJob, build_exam
 from gatemark.evidence.reading_options import ReadingChoices, refuse
 from gatemark.evidence.source import inspect_source
