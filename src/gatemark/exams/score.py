@@ -84,7 +84,10 @@ class ReportFile:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreVerb:
-    """A scoring command: what it takes, and what it does. ``help`` follows the summary."""
+    """A scoring command: what it takes, and what it does.
+
+    ``help`` follows the summary; ``writes`` says what ``--out`` is for.
+    """
 
     name: str
     kind: str
@@ -95,6 +98,7 @@ class ScoreVerb:
     help: str = ""
     features: frozenset[Feature] = EVERY_EXAM
     report_files: tuple[ReportFile, ...] = ()
+    writes: str = "the files of the exam"
 
 
 def score_verb(
@@ -108,6 +112,7 @@ def score_verb(
     finish: Callable[[Scored], Scored] | None = None,
     files_of: Callable[[Scored], Mapping[str, bytes]] | None = None,
     report_files: tuple[ReportFile, ...] = (),
+    writes: str = ScoreVerb.writes,
 ) -> ScoreVerb:
     """The command of an exam.
 
@@ -126,6 +131,7 @@ def score_verb(
         ),
         features=features,
         report_files=report_files,
+        writes=writes,
     )
 
 

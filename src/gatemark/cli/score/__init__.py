@@ -97,7 +97,7 @@ def _decorators(verb: ScoreVerb) -> list[Decorator]:
         ),
         (
             "out" in has,
-            click.option("--out", metavar="DIR", help="Folder for the files of the exam."),
+            click.option("--out", metavar="DIR", help=f"Folder for {verb.writes}."),
         ),
         *((True, report_file_option(one)) for one in verb.report_files),
         (

@@ -72,5 +72,6 @@ A pass makes lanes candidates for discussion. It grants nothing.""",
     parameters=AdvisoryParameters,
     to_options=advisory_options,
     finish=dated,
+    writes="summary.json and summary.md",
     files_of=lambda scored: summary_files(scored.summary),
 )

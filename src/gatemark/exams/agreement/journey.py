@@ -17,4 +17,5 @@ Examples:
   gatemark score agreement --pairs pairs.jsonl --out runs
   gatemark score agreement --scholar s.jsonl --auditor a.jsonl --json -o report.html""",
     features=EVERY_EXAM | {"unpaired"},
+    writes="consistency_disagreements.tsv",
 )
