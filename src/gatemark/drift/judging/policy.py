@@ -49,7 +49,7 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     window: str | None = None
     baseline: Few = 14
     enough: Few = 14
-    displayed: Few = 7
+    shown: Few = 7
     span: Few = 28
     warn: Positive = 2.0
     breach: Positive = 3.0
@@ -81,8 +81,8 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 f"{name}: 2 <= enough <= baseline <= span must hold, "
                 f"got {self.enough}, {self.baseline}, {self.span}"
             )
-        if self.displayed > self.enough:
-            raise InvalidValueError(f"{name}: shown must be <= enough, got {self.displayed}")
+        if self.shown > self.enough:
+            raise InvalidValueError(f"{name}: shown must be <= enough, got {self.shown}")
 
     def fits(self, metric: str, kind: AssetKind | None) -> bool:
         """Whether this watch is about that metric of that kind of asset; unknown kinds fit all."""

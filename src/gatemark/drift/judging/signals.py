@@ -61,7 +61,7 @@ def signals_of(
 ) -> Iterator[tuple[int, DriftSignal]]:
     """Row and signal of everything that was judged."""
     found, column, rows = judgement.readings, judgement.column, judgement.rows
-    is_shown = judgement.baseline_windows >= cohort.watch.displayed
+    is_shown = judgement.baseline_windows >= cohort.watch.shown
     # Whole columns become Python's numbers at once; one by one would take most of a tick.
     numbers = zip(
         rows.tolist(),
