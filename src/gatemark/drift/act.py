@@ -14,6 +14,7 @@ from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import CLOSED, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
+from gatemark.drift.open_stores import memories_of
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode
 from gatemark.drift.stores.memories import EpisodeAction as KeptAct
 from gatemark.ledger.event import EventDraft
@@ -50,9 +51,9 @@ def act_on(
 ) -> Acts:
     """Do about each episode what the policy says for the stage of its asset, once."""
     # A probe that died may have closed episodes without saying so.
-    ended = {episode.id: episode for episode in (*workspace.memories.untold(), *ticked.closed)}
+    ended = {episode.id: episode for episode in (*memories_of(workspace).untold(), *ticked.closed)}
     episodes = (*ended.values(), *ticked.open)
-    known = workspace.memories.acts([episode.id for episode in episodes]) if episodes else []
+    known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     did = {(one.episode, one.act, one.level) for one in known}
     told = {one.episode: one.events for one in known if one.act == TOLD}
     done = [
@@ -224,7 +225,7 @@ def _kept(
     *,
     events: tuple[int, ...],
 ) -> ActionRecord:
-    workspace.memories.note_act(
+    memories_of(workspace).note_act(
         KeptAct(
             episode=episode.id,
             act=name,

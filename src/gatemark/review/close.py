@@ -44,6 +44,7 @@ from gatemark.review.findings import (
     vote_spread,
 )
 from gatemark.review.items import item_ids
+from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
@@ -108,13 +109,15 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
     """End a review and judge it; a closed one is only judged again."""
-    stored = workspace.reviews.get(request.review)
+    stored = reviews_of(workspace).get(request.review)
     plan = stored.plan
     # Step 1.
     if stored.closing is None:
         _require_closer(workspace, stored)
-        check_key(workspace.reviews.sealed(stored), stored.key, _committed(workspace, plan.name))
-        standings = workspace.reviews.standings(plan.name)
+        check_key(
+            reviews_of(workspace).sealed(stored), stored.key, _committed(workspace, plan.name)
+        )
+        standings = reviews_of(workspace).standings(plan.name)
         if not plan.peeking and request.early is None:
             short = sum(
                 not pair.is_gold and pair.vote_count < plan.votes_per_pair for pair in standings
@@ -133,7 +136,7 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
 
     Who only looks seals nothing; a result that is not in the store is then left out.
     """
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
     # Steps 2 and 3.
@@ -176,7 +179,7 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
 
 def export_votes(workspace: Workspace, name: str, candidate: str | None = None) -> bytes:
     """The opened votes against the baseline as ``gatemark.vote/1`` lines."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
     known = stored.plan.candidates
@@ -213,7 +216,9 @@ def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> No
         draft = EventDraft(REVIEW_UNBLINDED, now, workspace.actor, subject_of_review(name), payload)
         tell_ledger(workspace, connection, draft)
 
-    workspace.reviews.close(name, ReviewClosing(workspace.actor, now, request.early or ""), tell)
+    reviews_of(workspace).close(
+        name, ReviewClosing(workspace.actor, now, request.early or ""), tell
+    )
 
 
 def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
@@ -230,9 +235,9 @@ def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
 
 def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     name = stored.plan.name
-    check_key(workspace.reviews.sealed(stored), stored.key, _committed(workspace, name))
-    pairs = dict(enumerate(map(read_pair, workspace.reviews.documents(name)), start=1))
-    cast = workspace.reviews.votes(name)
+    check_key(reviews_of(workspace).sealed(stored), stored.key, _committed(workspace, name))
+    pairs = dict(enumerate(map(read_pair, reviews_of(workspace).documents(name)), start=1))
+    cast = reviews_of(workspace).votes(name)
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)
     votes = unblind(stored.key, cast, pairs)

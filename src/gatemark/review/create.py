@@ -35,6 +35,7 @@ from gatemark.review.items import (
     read_gold,
     sealed_answers,
 )
+from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
@@ -176,7 +177,7 @@ def create_review(
     )
     payload = {**msgspec.to_builtins(created), "plan": msgspec.to_builtins(plan)}
     draft = _event(workspace, REVIEW_CREATED, plan.name, {**payload, "note": request.note}, at=now)
-    workspace.reviews.create(
+    reviews_of(workspace).create(
         stored, documents, lambda connection: tell_ledger(workspace, connection, draft)
     )
     return created
@@ -201,7 +202,7 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
             )
         return None if number is None else (number, token(key, reviewer, number))
 
-    show = workspace.reviews.show(name, reviewer, pick, workspace.clock())
+    show = reviews_of(workspace).show(name, reviewer, pick, workspace.clock())
     return None if show is None else _shown(workspace, stored, show)
 
 
@@ -220,7 +221,7 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
     show = _find_show(workspace, name, request.reviewer, request.token)
-    version = workspace.reviews.vote(
+    version = reviews_of(workspace).vote(
         name, show, request.answered, reason=reason, at=workspace.clock()
     )
     return SavedVote(review=name, token=show.token, answered=request.answered, version=version)
@@ -228,7 +229,7 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
 
 def open_review(workspace: Workspace, name: str) -> StoredReview:
     """A review that can still be voted in."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if stored.closing is not None:
         raise RefusedError(f"review {name} is closed")
     return stored
@@ -314,20 +315,20 @@ def _require_reviewer(workspace: Workspace, stored: StoredReview, reviewer: str)
 
 
 def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> Show:
-    for show in workspace.reviews.shows(name, reviewer):
+    for show in reviews_of(workspace).shows(name, reviewer):
         if secrets.compare_digest(show.token.encode(), shown_token.encode()):
             return show
     raise UnknownNameError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
 
 
 def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
-    pair = workspace.reviews.pair(stored.plan.name, show.number)
+    pair = reviews_of(workspace).pair(stored.plan.name, show.number)
     first, second = pair.answers
-    seen = workspace.reviews.shows(stored.plan.name, show.reviewer)
-    place = places(seen, workspace.reviews.gold_numbers(stored.plan.name))
+    seen = reviews_of(workspace).shows(stored.plan.name, show.reviewer)
+    place = places(seen, reviews_of(workspace).gold_numbers(stored.plan.name))
     if is_swapped(stored.key, place[show.reviewer, show.ordinal]):
         first, second = second, first
-    saved = workspace.reviews.last_vote(stored.plan.name, show)
+    saved = reviews_of(workspace).last_vote(stored.plan.name, show)
     return ShownPair(
         review=stored.plan.name,
         question=stored.plan.question,

@@ -38,6 +38,7 @@ from gatemark.schedule.cadence import (
     occasions,
     triggered,
 )
+from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import Run, RunState
 from gatemark.workspace import Workspace
 
@@ -114,10 +115,10 @@ def list_schedules(
     workspace: Workspace, plan: SchedulePlan, now: datetime
 ) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
-    seen = workspace.schedule_runs.known_since([one.id for one in plan.schedules], now)
+    seen = schedule_runs_of(workspace).known_since([one.id for one in plan.schedules], now)
     lines = []
     for schedule in plan.schedules:
-        done = workspace.schedule_runs.last_done(schedule.id, now)
+        done = schedule_runs_of(workspace).last_done(schedule.id, now)
         lines.append(
             ScheduleLine(
                 id=schedule.id,
@@ -138,14 +139,14 @@ def list_schedules(
 
 def due_now(workspace: Workspace, plan: SchedulePlan, now: datetime) -> tuple[Occasion, ...]:
     """What is due, missed or expired; only looks."""
-    triggers = workspace.schedule_runs.triggers(now)
+    triggers = schedule_runs_of(workspace).triggers(now)
     found: list[Occasion] = []
     for schedule in plan.schedules:
         if schedule.is_active:
-            last = workspace.schedule_runs.last_due(schedule.id, now)
+            last = schedule_runs_of(workspace).last_due(schedule.id, now)
             found.extend(occasions(schedule, now, last))
             if schedule.triggers:
-                done = workspace.schedule_runs.occasions(schedule.id)
+                done = schedule_runs_of(workspace).occasions(schedule.id)
                 found.extend(triggered(schedule, triggers, done))
     return tuple(found)
 
@@ -171,7 +172,7 @@ def tick_schedules(
     def moment() -> datetime:
         return now + timedelta(seconds=stopwatch() - started)
 
-    abandoned = workspace.schedule_runs.abandon(now)
+    abandoned = schedule_runs_of(workspace).abandon(now)
     note_changes(workspace, now)
     overdue = _tell_overdue(workspace, plan, now, alert_plan or AlertPlan())
     by_id = {schedule.id: schedule for schedule in plan.schedules}
@@ -180,13 +181,13 @@ def tick_schedules(
     for occasion in due_now(workspace, plan, now):
         schedule = by_id[occasion.schedule]
         lease = seconds_of(schedule.time_limit) + GRACE_S
-        state = workspace.schedule_runs.claim(occasion, worker, moment(), lease)
+        state = schedule_runs_of(workspace).claim(occasion, worker, moment(), lease)
         if state is None:
             continue
         detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
         if state == "running":
             state, detail = run(schedule, occasion, now)
-            workspace.schedule_runs.finish(occasion, state, moment(), detail)
+            schedule_runs_of(workspace).finish(occasion, state, moment(), detail)
         lines.append(
             TickLine(
                 schedule=schedule.id,
@@ -206,12 +207,12 @@ def fire(
     workspace: Workspace, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
 ) -> bool:
     """Tell the schedules that something happened; False when they know."""
-    return workspace.schedule_runs.add_trigger(Trigger(kind, identity, now, asset))
+    return schedule_runs_of(workspace).add_trigger(Trigger(kind, identity, now, asset))
 
 
 def recent_runs(workspace: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
     """What became of the latest occasions."""
-    return workspace.schedule_runs.runs(limit, schedule)
+    return schedule_runs_of(workspace).runs(limit, schedule)
 
 
 def note_changes(workspace: Workspace, now: datetime) -> int:
@@ -221,7 +222,7 @@ def note_changes(workspace: Workspace, now: datetime) -> int:
         if event.at <= now and event.subject and payload is not None:
             version = str(payload.get("version", event.seq))
             trigger = Trigger("change", f"{event.subject}@{version}", event.at, event.subject)
-            added += workspace.schedule_runs.add_trigger(trigger)
+            added += schedule_runs_of(workspace).add_trigger(trigger)
     return added
 
 
@@ -230,17 +231,17 @@ def _tell_overdue(
 ) -> tuple[str, ...]:
     """Raise a warning, once, for each schedule that has not been run for too long."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
-    seen = workspace.schedule_runs.first_seen([schedule.id for schedule in active], now)
+    seen = schedule_runs_of(workspace).first_seen([schedule.id for schedule in active], now)
     found = []
     for schedule in active:
-        last = workspace.schedule_runs.last_done(schedule.id, now) or seen[schedule.id]
+        last = schedule_runs_of(workspace).last_done(schedule.id, now) or seen[schedule.id]
         if not is_overdue(schedule, now, last):
             continue
         found.append(schedule.id)
         missed = missed_since(schedule, now, last)
         reason = f"{missed} runs are missing since {last:%Y-%m-%d %H:%MZ}"
         identity = alert_id("overdue", schedule.id, last.isoformat())
-        if not workspace.schedule_runs.note_once(f"overdue:{identity}", now):
+        if not schedule_runs_of(workspace).note_once(f"overdue:{identity}", now):
             continue
         payload = {"schedule": schedule.id, "level": _WARN, "reason": reason, "missed": missed}
         workspace.events.append(
