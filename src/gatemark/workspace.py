@@ -16,6 +16,7 @@ from gatemark.core.errors import UsageError
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.engines.port import Engine
 from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
+from gatemark.ledger.stores import DATABASE
 
 if TYPE_CHECKING:
     from gatemark.ledger.stores.database import SqlDatabase
@@ -26,10 +27,7 @@ S = TypeVar("S")
 EngineName = Literal["local", "ray"]
 
 DEFAULT_STORE = ".gatemark"
-DATABASE = "gatemark.sqlite3"
 DATABASE_SCHEMES = ("postgresql", "postgres")
-PATIENT_S = 600
-"""How long an upgrade waits for a writer, which may be another upgrade that makes its backup."""
 
 
 class Workspace:
@@ -136,9 +134,9 @@ class Workspace:
             from gatemark.ledger.stores.postgres import postgres_place  # noqa: PLC0415
 
             return postgres_place(self._address)
-        from gatemark.ledger.stores.sqlite import sqlite_place  # noqa: PLC0415
+        from gatemark.ledger.stores.sqlite import folder_place  # noqa: PLC0415
 
-        return sqlite_place(self._folder / DATABASE, wait_s=PATIENT_S)
+        return folder_place(self._folder)
 
     @property
     def results(self) -> ResultStore:

@@ -19,8 +19,9 @@ from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores import points
 from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.web.areas.ingest import hand_in_points
 from gatemark.workspace import Workspace
 

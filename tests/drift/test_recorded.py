@@ -14,8 +14,9 @@ from gatemark.drift import probe
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.stores.memories import TickRecorder
+from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.ledger.journey import VerifyRequest
 
 from .live import Live, lively
 from .series import day

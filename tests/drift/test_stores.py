@@ -15,7 +15,8 @@ from gatemark.drift.alert import Alert
 from gatemark.drift.judging.parts import FORM_NAMES
 from gatemark.drift.open_stores import alerts_of, memories_of, points_of
 from gatemark.drift.stores.alerts import MAX_ATTEMPTS
-from gatemark.ledger.store import UpgradeRequest, upgrade_store
+from gatemark.integrity import upgrade_store
+from gatemark.ledger.store import UpgradeRequest
 from gatemark.schedule.cadence import Occasion, Trigger
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.workspace import Workspace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from gatemark.drift.episode_check import (
 )
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.ledger.chain import checked
+from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
 from gatemark.ledger.payloads import DriftRecorded, PointsPushed
@@ -57,6 +58,10 @@ class DriftTables:
         """What cannot be checked, once points were looked at."""
         if self.uncovered:
             yield f"{self.uncovered} points from before layout 0007 are not covered by the ledger"
+
+    def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
+        """Compare points, then what watching remembers."""
+        return (("points", self.points), ("drift", self.watching))
 
     def points(self) -> Iterator[Finding]:
         """Points whose batch is not what its event says."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
+from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
@@ -65,6 +66,10 @@ class ReviewTables:
         if self._unsealed:
             sets = "label set" if len(self._unsealed) == 1 else "label sets"
             yield f"{sets} {_named(self._unsealed)}: labels that nobody accepted are not sealed"
+
+    def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
+        """Compare reviews, then label sets."""
+        return (("review", self.reviews), ("labels", self.labels))
 
     def reviews(self) -> Iterator[Finding]:
         """Rows of reviews that are not what their events commit to."""
