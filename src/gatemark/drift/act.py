@@ -17,6 +17,7 @@ from gatemark.drift.judging.tick import TickFindings
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode
 from gatemark.drift.stores.memories import EpisodeAction as KeptAct
+from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
@@ -98,7 +99,7 @@ def tell_levels(
         and before.get((signal.asset, signal.metric, signal.detector)) not in ALARMS
     ]
     for start in range(0, len(news), BATCH):
-        at = event_moment(workspace, now)
+        at = event_moment(workspace.events, now)
         workspace.events.append(
             [
                 _draft(signal, at, {"reason": signal.reason})
@@ -120,7 +121,7 @@ def episode_payload(episode: Episode) -> dict[str, Any]:
 
 
 def _tell(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
-    draft = _draft(episode, event_moment(workspace, now), episode_payload(episode))
+    draft = _draft(episode, event_moment(workspace.events, now), episode_payload(episode))
     (event,) = workspace.events.append([draft])
     return _kept(workspace, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
 
@@ -129,7 +130,7 @@ def _tell_closed(workspace: Workspace, episode: Episode, now: datetime) -> Actio
     over = msgspec.structs.replace(episode, level="OK")
     because = episode.closed_because or "it is over"
     payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
-    (event,) = workspace.events.append([_draft(over, event_moment(workspace, now), payload)])
+    (event,) = workspace.events.append([_draft(over, event_moment(workspace.events, now), payload)])
     return _kept(workspace, over, CLOSED, because, now, events=(event.seq,))
 
 
@@ -236,10 +237,3 @@ def _kept(
         )
     )
     return _done(episode, name, outcome, events)
-
-
-def event_moment(workspace: Workspace, now: datetime) -> datetime:
-    """Now, or the last event's moment where our clock is behind the ledger."""
-    head = workspace.events.head()
-    last = [event.at for event, _ in workspace.events.events(head.seq - 1)] if head.seq else []
-    return max([now, *last])

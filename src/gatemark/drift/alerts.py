@@ -134,6 +134,27 @@ def queue_one(workspace: Workspace, plan: AlertPlan, alert: Alert) -> None:
         alerts_of(workspace).queue(alert, wanted)
 
 
+def queue_overdue(
+    workspace: Workspace,
+    plan: AlertPlan,
+    identity: str,
+    *,
+    schedule: str,
+    reason: str,
+    at: datetime,
+) -> None:
+    """Keep the alert about a schedule that has not been run for too long."""
+    alert = Alert(
+        id=identity,
+        kind="overdue",
+        level="WARN",
+        subject=f"schedule {schedule} is overdue",
+        reason=reason,
+        at=at,
+    )
+    queue_one(workspace, plan, alert)
+
+
 def _episode_alert(
     episode: Episode, done: Iterable[ActionRecord | EpisodeAction], now: datetime
 ) -> Alert:

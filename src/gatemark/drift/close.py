@@ -7,12 +7,12 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.errors import RefusedError, UsageError
-from gatemark.drift.act import event_moment
 from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
+from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.lifecycle.model.nouns import PRODUCTION
@@ -60,7 +60,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
         "baseline_digest": episode.baseline_digest,
     }
     draft = EventDraft(
-        DRIFT_SIGNAL, event_moment(workspace, now), request.actor, episode.asset, payload
+        DRIFT_SIGNAL, event_moment(workspace.events, now), request.actor, episode.asset, payload
     )
     (event,) = workspace.events.append([draft])
     memories_of(workspace).note_act(

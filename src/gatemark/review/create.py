@@ -21,6 +21,7 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
+from gatemark.core.text import check_words
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
@@ -40,7 +41,6 @@ from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
     ReviewPlan,
-    check_words,
     manifest_digest,
 )
 from gatemark.review.positions import is_swapped, places

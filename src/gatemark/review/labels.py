@@ -17,6 +17,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.core.measurement import Measurement
+from gatemark.core.text import check_words
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
@@ -40,7 +41,6 @@ from gatemark.review.labelling import (
     settle,
 )
 from gatemark.review.open_stores import labels_of
-from gatemark.review.plan import check_words
 from gatemark.workspace import Workspace
 
 __all__ = [

@@ -11,6 +11,7 @@ from gatemark.core.canonical import digest, digest_bytes, original_fields
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.stored import read_stored
+from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.statistics.preference import MIN_DECISIVE
 
@@ -22,7 +23,6 @@ Answered = Literal["a", "b", "both_good", "both_bad", "skip"]
 
 MAX_PAIRS: Final = 20_000
 MAX_PAIR_BYTES: Final = 2 * 1024 * 1024
-MAX_REASON: Final = 2_000
 GOLD_ARMS: Final = ("better", "worse")
 
 
@@ -108,14 +108,6 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 f"item {self.item!r} takes {len(data)} bytes, at most {MAX_PAIR_BYTES} are shown"
             )
         return data
-
-
-def check_words(text: str, what: str) -> None:
-    """Refuse what somebody says when it is too long, or holds signs that nobody can see."""
-    if len(text) > MAX_REASON:
-        raise InvalidValueError(f"{what} has at most {MAX_REASON} characters, got {len(text)}")
-    if any(sign < " " and sign not in "\n\t" for sign in text):
-        raise InvalidValueError(f"{what} must not hold control characters")
 
 
 def read_pair(document: bytes) -> ReviewPair:

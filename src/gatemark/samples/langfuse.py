@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.attribution.decision import StepKind
 from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, lines, rows, without_bom
 from gatemark.samples.importer import ForeignFile, Refusal
 
-_KINDS: Final[dict[str, StepKind]] = {
+_KINDS: Final[dict[str, spans.SpanKind]] = {
     "GENERATION": "model",
     "EMBEDDING": "model",
     "TOOL": "tool",

@@ -10,18 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from gatemark.core.canonical import digest
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import BadInputError
 from gatemark.core.exits import ExitCode
-from gatemark.drift.act import event_moment
-from gatemark.drift.alert import Alert, AlertPlan, alert_id
-from gatemark.drift.alerts import Delivered, queue_one, send_pending
-from gatemark.drift.signal import Level
 from gatemark.evidence.settings_file import read_settings
+from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
 from gatemark.ledger.payloads import SYSTEM
@@ -48,9 +46,47 @@ PROBE_ALERTS: Final = "GATEMARK_DRIFT_PROBE_ALERTS"
 """The variable that stands for ``--alerts`` of a drift probe."""
 TAIL: Final = 500
 _ENDED_WELL: Final = frozenset({ExitCode.PASS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
-_WARN: Final[Level] = "WARN"
 
 Runner = Callable[[Schedule, Occasion, datetime], tuple[RunState, str]]
+
+
+class OverdueAlert(Protocol):
+    """Queues the alert about a schedule that is overdue, under an id that names the gap."""
+
+    def __call__(self, identity: str, *, schedule: str, reason: str, at: datetime) -> None:
+        """Queue it for the sinks that want it."""
+        ...
+
+
+class SentAlert(Protocol):
+    """How one alert went to one sink; ``error`` is None when it arrived."""
+
+    @property
+    def sink(self) -> str:
+        """The name of the sink."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """How bad it is."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """What it is about."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """Why it did not arrive."""
+        ...
+
+
+class Alerting(NamedTuple):
+    """How a tick tells people: ``queue`` an overdue schedule, ``send`` whatever waits."""
+
+    queue: OverdueAlert
+    send: Callable[[], tuple[SentAlert, ...]]
 
 
 class ScheduleLine(msgspec.Struct, frozen=True):
@@ -85,7 +121,7 @@ class ScheduleTick(msgspec.Struct, frozen=True):
     runs: tuple[TickLine, ...]
     overdue: tuple[str, ...]
     abandoned: int
-    alerts: tuple[Delivered, ...]
+    alerts: tuple[SentAlert, ...]
 
 
 def read_plan(path: str | None) -> SchedulePlan:
@@ -157,7 +193,7 @@ def tick_schedules(
     *,
     now: datetime,
     worker: str,
-    alert_plan: AlertPlan | None = None,
+    alerting: Alerting | None = None,
     alerts_file: str | None = None,
     runner: Runner | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
@@ -174,7 +210,7 @@ def tick_schedules(
 
     abandoned = schedule_runs_of(workspace).abandon(now)
     note_changes(workspace, now)
-    overdue = _tell_overdue(workspace, plan, now, alert_plan or AlertPlan())
+    overdue = _tell_overdue(workspace, plan, now, alerting)
     by_id = {schedule.id: schedule for schedule in plan.schedules}
     run = runner or _runner(workspace, alerts_file)
     lines = []
@@ -197,7 +233,7 @@ def tick_schedules(
                 detail=detail,
             )
         )
-    sent = send_pending(workspace, alert_plan) if alert_plan is not None else ()
+    sent = () if alerting is None else alerting.send()
     return ScheduleTick(
         at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent
     )
@@ -227,7 +263,7 @@ def note_changes(workspace: Workspace, now: datetime) -> int:
 
 
 def _tell_overdue(
-    workspace: Workspace, plan: SchedulePlan, now: datetime, alerts: AlertPlan
+    workspace: Workspace, plan: SchedulePlan, now: datetime, alerting: Alerting | None
 ) -> tuple[str, ...]:
     """Raise a warning, once, for each schedule that has not been run for too long."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
@@ -240,22 +276,19 @@ def _tell_overdue(
         found.append(schedule.id)
         missed = missed_since(schedule, now, last)
         reason = f"{missed} runs are missing since {last:%Y-%m-%d %H:%MZ}"
-        identity = alert_id("overdue", schedule.id, last.isoformat())
+        identity = digest(["overdue", schedule.id, last.isoformat()])
         if not schedule_runs_of(workspace).note_once(f"overdue:{identity}", now):
             continue
-        payload = {"schedule": schedule.id, "level": _WARN, "reason": reason, "missed": missed}
+        payload = {"schedule": schedule.id, "level": "WARN", "reason": reason, "missed": missed}
         workspace.events.append(
-            [EventDraft(SCHEDULE_OVERDUE, event_moment(workspace, now), SYSTEM, None, payload)]
+            [
+                EventDraft(
+                    SCHEDULE_OVERDUE, event_moment(workspace.events, now), SYSTEM, None, payload
+                )
+            ]
         )
-        alert = Alert(
-            id=identity,
-            kind="overdue",
-            level=_WARN,
-            subject=f"schedule {schedule.id} is overdue",
-            reason=reason,
-            at=now,
-        )
-        queue_one(workspace, alerts, alert)
+        if alerting is not None:
+            alerting.queue(identity, schedule=schedule.id, reason=reason, at=now)
     return tuple(found)
 
 
