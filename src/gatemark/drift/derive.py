@@ -15,9 +15,8 @@ from gatemark.core.result import Result
 from gatemark.drift.assets import Served
 from gatemark.drift.derived import WindowTally, count_decision, count_run_log, window_of
 from gatemark.drift.ledger import open_push
-from gatemark.drift.point import Point
+from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
-from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.files import find_sources
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices

@@ -45,11 +45,10 @@ from gatemark.review.findings import (
 )
 from gatemark.review.items import item_ids
 from gatemark.review.open_stores import reviews_of
-from gatemark.review.plan import read_pair
+from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
 from gatemark.review.sealed_rows import VOTES, outcome_title
-from gatemark.review.stores.reviews import ReviewClosing, StoredReview
 from gatemark.review.unblind import (
     CastVote,
     OpenVote,

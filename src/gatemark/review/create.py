@@ -41,12 +41,13 @@ from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
     ReviewPlan,
+    StoredReview,
     manifest_digest,
 )
 from gatemark.review.positions import is_swapped, places
 from gatemark.review.queue import PairProgress, next_number, next_to_arbitrate
 from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, token
-from gatemark.review.stores.reviews import Show, StoredReview
+from gatemark.review.stores.reviews import Show
 from gatemark.review.tells import find_tells
 from gatemark.review.unblind import CastVote, check_answer, undecided
 from gatemark.workspace import Workspace

@@ -17,8 +17,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.gate.judge import judge
 from gatemark.review.agreement import shared_ratings
 from gatemark.review.create import lookers
-from gatemark.review.plan import ReviewPair
-from gatemark.review.stores.reviews import StoredReview
+from gatemark.review.plan import ReviewPair, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
 from gatemark.workspace import Workspace
 

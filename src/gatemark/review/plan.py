@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -108,6 +109,27 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 f"item {self.item!r} takes {len(data)} bytes, at most {MAX_PAIR_BYTES} are shown"
             )
         return data
+
+
+class ReviewClosing(msgspec.Struct, frozen=True):
+    """Who ended a review, when and why."""
+
+    by: str
+    at: datetime
+    note: str
+
+
+class StoredReview(msgspec.Struct, frozen=True):
+    """A review as it was made. ``key`` stays inside the server until the review is closed."""
+
+    plan: ReviewPlan
+    plan_digest: str
+    commitment: str
+    key: bytes
+    facts: dict[str, Any]
+    created_by: str
+    created_at: datetime
+    closing: ReviewClosing | None
 
 
 def read_pair(document: bytes) -> ReviewPair:

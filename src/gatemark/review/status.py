@@ -14,8 +14,8 @@ from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
 from gatemark.review.create import subject_of_review, undecided_pairs
 from gatemark.review.open_stores import reviews_of
+from gatemark.review.plan import StoredReview
 from gatemark.review.queue import is_complete, missing_counts
-from gatemark.review.stores.reviews import StoredReview
 from gatemark.workspace import Workspace
 
 

@@ -32,9 +32,9 @@ from gatemark.review.create import (
     undecided_pairs,
 )
 from gatemark.review.open_stores import reviews_of
+from gatemark.review.plan import StoredReview
 from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
-from gatemark.review.stores.reviews import StoredReview
 from gatemark.web.areas.runs import RUNNERS
 from gatemark.web.areas.temp_files import files_of
 from gatemark.workspace import Workspace
