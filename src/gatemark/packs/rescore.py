@@ -30,9 +30,9 @@ from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
 from gatemark.exams.agreement.two_files import examine_joined
 from gatemark.exams.overhead.run_exam import examine_overhead
 from gatemark.gate.decide import decide
-from gatemark.gate.judge_exam import EXPECTED_IDS
 from gatemark.gate.runtime import PACKAGES, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
+from gatemark.packs.judge_exam import EXPECTED_IDS
 from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
 
 PAIRWISE: Final = "pairwise"

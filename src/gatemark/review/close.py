@@ -24,11 +24,11 @@ from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.item_counts import with_items
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.people import roles_of
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.review.agreement import reviewer_rows
 from gatemark.review.create import subject_of_review, tell_ledger
 from gatemark.review.findings import (

@@ -19,7 +19,7 @@ from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_file
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair
-from gatemark.gate.judge_exam import judge_exam
+from gatemark.packs.judge_exam import judge_exam
 from gatemark.testing.exams import check_exam
 from gatemark.workspace import Workspace
 

@@ -10,6 +10,7 @@ from gatemark.cli.options import (
     jobs_option,
     json_option,
     output_option,
+    read_waivers,
     reading_options,
     store_option,
 )
@@ -17,7 +18,6 @@ from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import reading_choices
 from gatemark.exams.advisory.journey import AdvisoryRequest, score_advisory, write_summaries
-from gatemark.gate.waivers import read_waivers
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.workspace import Workspace
 
@@ -63,7 +63,7 @@ def advisory_command(**flags: Any) -> int:
         policy=flags["policy"],
         history=flags["history"],
         expected_ids=flags["expected_ids"],
-        waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
+        waivers=read_waivers(flags["waivers"]),
         seal=flags["seal"],
         title=flags["title"],
         cache=flags["cache"],

@@ -12,6 +12,7 @@ from gatemark.cli.options import (
     jobs_option,
     json_option,
     output_option,
+    read_waivers,
     reading_options,
     store_option,
 )
@@ -19,7 +20,6 @@ from gatemark.cli.screen import byte_progress, print_json, wants_color
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import OnUnpaired, reading_choices
 from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR, score_agreement
-from gatemark.gate.waivers import read_waivers
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
 from gatemark.workspace import Workspace
@@ -140,7 +140,7 @@ def agreement_command(**flags: Any) -> int:
             pairs=flags["pairs"],
             judgements=judgements,
             expected_ids=flags["expected_ids"],
-            waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
+            waivers=read_waivers(flags["waivers"]),
             seal=flags["seal"],
             title=flags["title"],
             on_progress=progress,

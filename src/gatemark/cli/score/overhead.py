@@ -20,7 +20,7 @@ from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.journey import compat_document, score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest
-from gatemark.gate.judge_exam import Scored
+from gatemark.packs.judge_exam import Scored
 from gatemark.report.outputs import (
     check_extensions,
     check_formats,

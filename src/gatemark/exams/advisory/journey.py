@@ -23,7 +23,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
 from gatemark.exams.advisory.message import render_markdown
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy, read_history
-from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.workspace import Workspace
 
 DECISIONS = "decisions"

@@ -14,7 +14,7 @@ from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_file
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
 from gatemark.exams.agreement.two_files import examine_joined
-from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.workspace import Workspace
 
 PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"

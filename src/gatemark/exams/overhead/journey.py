@@ -12,7 +12,7 @@ from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import ARM_FILES, examine_overhead
-from gatemark.gate.judge_exam import Scored, judge_exam, keep
+from gatemark.packs.judge_exam import Scored, judge_exam, keep
 from gatemark.scorers.scorer import truncate
 from gatemark.workspace import Workspace
 
