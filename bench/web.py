@@ -24,8 +24,8 @@ from pathlib import Path
 import httpx
 
 from bench.measure import Line
+from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
-from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.journey import AddVersion, GrantRoles, act
 from gatemark.workspace import Workspace

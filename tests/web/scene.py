@@ -16,8 +16,8 @@ import uvicorn
 from tests.lifecycle.sealed import result
 from tests.lifecycle.world import window
 
+from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
-from gatemark.accounts.secrets import form_mark
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.citations import exam_of
 from gatemark.lifecycle.journey import (

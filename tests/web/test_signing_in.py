@@ -7,8 +7,8 @@ from httpx import Client
 from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
 from gatemark.accounts.journey import first_link, join, look_now, roles_of
+from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
-from gatemark.accounts.secrets import form_mark
 from gatemark.accounts.stores.people import SESSION_HOURS
 from gatemark.lifecycle.journey import GrantRoles, act
 from gatemark.workspace import Workspace

@@ -7,9 +7,18 @@ from typing import Final, Literal
 
 import msgspec
 
-from gatemark.accounts.nouns import SCOPES, PageRun, Person, RunState, Scope, Token
+from gatemark.accounts.nouns import (
+    SCOPES,
+    PageRun,
+    Person,
+    RunState,
+    Scope,
+    Token,
+    form_mark,
+    new_secret,
+    same_hash,
+)
 from gatemark.accounts.open_stores import identities_of, people_of
-from gatemark.accounts.secrets import form_mark, new_secret, same_hash
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import (

@@ -20,9 +20,16 @@ from gatemark.ledger.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED, LE
 from gatemark.ledger.payloads import KeyAdded, KeyReplaced, KeyRotated, as_payload
 from gatemark.ledger.port import LedgerStore
 from gatemark.ledger.proof import root_from_events
-from gatemark.ledger.signing.checkpoint import Checkpoint, origin_of, read_checkpoint
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring, key_note, rotation_note
-from gatemark.ledger.signing.note import SigningKey, VerifierKey, read_signer, read_verifier
+from gatemark.ledger.signing.note import (
+    Checkpoint,
+    SigningKey,
+    VerifierKey,
+    origin_of,
+    read_checkpoint,
+    read_signer,
+    read_verifier,
+)
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096

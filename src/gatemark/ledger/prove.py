@@ -23,7 +23,7 @@ from gatemark.ledger.proof import (
     prove_inclusion,
     read_proof,
 )
-from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
+from gatemark.ledger.signing.note import Checkpoint, read_checkpoint
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 

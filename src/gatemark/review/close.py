@@ -29,7 +29,6 @@ from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.people import roles_of
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
-from gatemark.review.agreement import reviewer_rows
 from gatemark.review.create import subject_of_review, tell_ledger
 from gatemark.review.findings import (
     Arbitration,
@@ -41,6 +40,7 @@ from gatemark.review.findings import (
     caveats,
     pairs_agreement,
     ranking,
+    reviewer_rows,
     vote_spread,
 )
 from gatemark.review.items import item_ids

@@ -18,9 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.accounts.journey import Identity
-from gatemark.accounts.nouns import PageRun
+from gatemark.accounts.nouns import PageRun, new_id
 from gatemark.accounts.open_stores import page_runs_of
-from gatemark.accounts.secrets import new_id
 from gatemark.core.errors import (
     ConflictError,
     GatemarkError,
