@@ -33,7 +33,7 @@ _KINDS: Final[dict[str, spans.SpanKind]] = {
 _MICROS: Final = 1_000
 
 
-class Observation(msgspec.Struct):
+class LangfuseObservation(msgspec.Struct):
     """The fields of an exported observation that are read."""
 
     id: str
@@ -59,16 +59,16 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refus
         yield place, row if isinstance(row, Refusal) else _neutral(row, place)
 
 
-def _rows(file: ForeignFile) -> Iterator[tuple[str, Observation | Refusal]]:
+def _rows(file: ForeignFile) -> Iterator[tuple[str, LangfuseObservation | Refusal]]:
     """The export comes as lines or as one list."""
     if not without_bom(file.data).lstrip().startswith(b"["):
-        yield from lines(file, Observation)
+        yield from lines(file, LangfuseObservation)
         return
     raws = decode(file.data, list[msgspec.Raw], file.name)
-    yield from ((place, row) for place, _, row in rows(raws, Observation, file.name))
+    yield from ((place, row) for place, _, row in rows(raws, LangfuseObservation, file.name))
 
 
-def _neutral(row: Observation, place: str) -> spans.TraceSpan | Refusal:
+def _neutral(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
     start = _moment(row.start_time)
     end = start if row.end_time is None else _moment(row.end_time)
     if start is None or end is None:
