@@ -24,7 +24,8 @@ from pathlib import Path
 import httpx
 
 from bench.measure import Line
-from gatemark.accounts.secrets import form_mark
+from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.journey import AddVersion, GrantRoles, act
 from gatemark.workspace import Workspace
@@ -121,8 +122,8 @@ def _people(workspace: Workspace) -> list[str]:
                 AddVersion(actor="ann", asset=name, kind="prompt", version=version, digest=content),
             )
     for name in ("root", "ann"):
-        workspace.people.add(name, now)
-    return [workspace.people.new_session("ann", now) for _ in range(READERS + WRITERS)]
+        people_of(workspace).add(name, now)
+    return [people_of(workspace).new_session("ann", now) for _ in range(READERS + WRITERS)]
 
 
 async def _both(address: str, sessions: list[str], seen: list[float]) -> int:

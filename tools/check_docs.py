@@ -18,6 +18,7 @@ from docs_pages.detectors import detectors_page
 from docs_pages.formats import formats_page
 from docs_pages.links import link_problems
 from docs_pages.plugins import measures_page, schemas_page, suites_page
+from draw_imports import with_drawing
 from gatemark.cli.main import VERBS
 from gatemark.core.atomic import write_whole
 from gatemark.core.exits import ExitCode
@@ -33,6 +34,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/detectors.md": detectors_page,
     "docs/reference/formats.md": formats_page,
 }
+DRAWN: Final = "docs/architecture.md"
 COMMANDS: Final = "docs/reference/commands.md"
 GATE: Final = "docs/explanation/gate.md"
 DECISIONS: Final = "docs/adr"
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         for path, page in GENERATED.items():
             write_whole(root / path, [page().encode()])
+        write_whole(root / DRAWN, [with_drawing(_text(root, DRAWN)).encode()])
     problems = list(find_problems(root))
     for problem in problems:
         sys.stdout.write(f"{problem}\n")
@@ -86,6 +89,8 @@ def _stale_pages(root: Path) -> Iterator[str]:
     for path, page in GENERATED.items():
         if _text(root, path) != page():
             yield f"{path}: differs from what the program says; run {_WRITE}"
+    if _text(root, DRAWN) != with_drawing(_text(root, DRAWN)):
+        yield f"{DRAWN}: its drawing differs from the imports; run {_WRITE}"
 
 
 def _missing_verbs(root: Path) -> Iterator[str]:

@@ -36,6 +36,7 @@ SMALL: Final = 120
 LAYERS: Final = (
     ("cli", "web", "testing"),
     ("demo",),
+    ("integrity",),
     ("exams", "lifecycle", "drift", "schedule", "review", "attribution", "accounts"),
     ("packs",),
     ("workspace",),
@@ -49,6 +50,7 @@ ALLOWED: Final = frozenset(
         ("drift", "lifecycle"),
         ("review", "lifecycle"),
         ("attribution", "lifecycle"),
+        ("accounts", "lifecycle"),
         # gatemark serve is a command.
         ("cli", "web"),
     }

@@ -9,34 +9,25 @@ from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.engines.port import Engine
 from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
+from gatemark.ledger.stores import DATABASE
 
 if TYPE_CHECKING:
-    from gatemark.accounts.stores.answers import SqlAnswers, SqlPageRuns
-    from gatemark.accounts.stores.identities import SqlIdentities
-    from gatemark.accounts.stores.people import SqlPeople
-    from gatemark.drift.stores.alerts import SqlAlerts
-    from gatemark.drift.stores.memories import SqlMemories
-    from gatemark.drift.stores.points import SqlPoints
+    from gatemark.ledger.stores.database import SqlDatabase
     from gatemark.ledger.stores.place import StorePlace
     from gatemark.ledger.stores.sql import SqlStore
-    from gatemark.review.stores.labels import SqlLabels
-    from gatemark.review.stores.reviews import SqlReviews
-    from gatemark.schedule.stores import SqlRuns
 
+S = TypeVar("S")
 EngineName = Literal["local", "ray"]
 
 DEFAULT_STORE = ".gatemark"
-DATABASE = "gatemark.sqlite3"
 DATABASE_SCHEMES = ("postgresql", "postgres")
-PATIENT_S = 600
-"""How long an upgrade waits for a writer, which may be another upgrade that makes its backup."""
 
 
 class Workspace:
@@ -62,6 +53,7 @@ class Workspace:
         self._engine: EngineName = engine
         self._actor = actor
         self.clock = clock
+        self._stores: dict[Callable[[SqlDatabase], object], object] = {}
 
     @cached_property
     def engine(self) -> Engine:
@@ -142,9 +134,9 @@ class Workspace:
             from gatemark.ledger.stores.postgres import postgres_place  # noqa: PLC0415
 
             return postgres_place(self._address)
-        from gatemark.ledger.stores.sqlite import sqlite_place  # noqa: PLC0415
+        from gatemark.ledger.stores.sqlite import folder_place  # noqa: PLC0415
 
-        return sqlite_place(self._folder / DATABASE, wait_s=PATIENT_S)
+        return folder_place(self._folder)
 
     @property
     def results(self) -> ResultStore:
@@ -161,75 +153,11 @@ class Workspace:
         """The files that results rest on."""
         return self.store.blobs
 
-    @cached_property
-    def points(self) -> SqlPoints:
-        """The points of watched metrics."""
-        from gatemark.drift.stores.points import SqlPoints  # noqa: PLC0415
-
-        return SqlPoints(self.store.database)
-
-    @cached_property
-    def memories(self) -> SqlMemories:
-        """What watching remembers: series, episodes, and what was done."""
-        from gatemark.drift.stores.memories import SqlMemories  # noqa: PLC0415
-
-        return SqlMemories(self.store.database)
-
-    @cached_property
-    def alerts(self) -> SqlAlerts:
-        """Alerts on their way."""
-        from gatemark.drift.stores.alerts import SqlAlerts  # noqa: PLC0415
-
-        return SqlAlerts(self.store.database)
-
-    @cached_property
-    def schedule_runs(self) -> SqlRuns:
-        """Scheduled runs and who has them."""
-        from gatemark.schedule.stores import SqlRuns  # noqa: PLC0415
-
-        return SqlRuns(self.store.database)
-
-    @cached_property
-    def people(self) -> SqlPeople:
-        """Accounts of people who use the page."""
-        from gatemark.accounts.stores.people import SqlPeople  # noqa: PLC0415
-
-        return SqlPeople(self.store.database)
-
-    @cached_property
-    def identities(self) -> SqlIdentities:
-        """People who come from a provider."""
-        from gatemark.accounts.stores.identities import SqlIdentities  # noqa: PLC0415
-
-        return SqlIdentities(self.store.database)
-
-    @cached_property
-    def answers(self) -> SqlAnswers:
-        """Answers that are given again when a request comes again."""
-        from gatemark.accounts.stores.answers import SqlAnswers  # noqa: PLC0415
-
-        return SqlAnswers(self.store.database)
-
-    @cached_property
-    def page_runs(self) -> SqlPageRuns:
-        """Runs that were started from the page."""
-        from gatemark.accounts.stores.answers import SqlPageRuns  # noqa: PLC0415
-
-        return SqlPageRuns(self.store.database)
-
-    @cached_property
-    def reviews(self) -> SqlReviews:
-        """Blind reviews and their votes."""
-        from gatemark.review.stores.reviews import SqlReviews  # noqa: PLC0415
-
-        return SqlReviews(self.store.database)
-
-    @cached_property
-    def labels(self) -> SqlLabels:
-        """What people called samples."""
-        from gatemark.review.stores.labels import SqlLabels  # noqa: PLC0415
-
-        return SqlLabels(self.store.database)
+    def store_of(self, kind: Callable[[SqlDatabase], S]) -> S:
+        """The store of a feature, made once per database from the class that it hands in."""
+        if kind not in self._stores:
+            self._stores[kind] = kind(self.store.database)
+        return cast("S", self._stores[kind])
 
     @property
     def address(self) -> str:

@@ -23,7 +23,7 @@ from gatemark.attribution.decision import (
     PlannedDecision,
     StepCheck,
 )
-from gatemark.attribution.port import NotReplayable, StepCall
+from gatemark.attribution.replay import NotReplayable, StepCall
 from gatemark.core.canonical import digest
 
 FAULTS = ("tool", "retrieval", "prompt", "rule")

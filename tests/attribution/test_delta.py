@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gatemark.attribution.decision import DecisionStep, Pin, PlannedDecision
 from gatemark.attribution.delta import smallest_change, versions_test
-from gatemark.attribution.port import StepCall
-from gatemark.attribution.replay import Experiment
+from gatemark.attribution.replay import Experiment, StepCall
 
 NAMES = list("abcdefgh")
 

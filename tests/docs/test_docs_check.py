@@ -42,6 +42,12 @@ def test_a_stale_generated_page_is_noticed(edited: Edit, page: str) -> None:
     assert problem.startswith(f"{page}: differs from what the program says; run ")
 
 
+@pytest.mark.parametrize("old", ["flowchart TD\n", "<!-- made by tools/draw_imports.py -->\n"])
+def test_a_stale_drawing_of_imports_is_noticed(edited: Edit, old: str) -> None:
+    (problem,) = edited("docs/architecture.md", old, "")
+    assert problem.startswith("docs/architecture.md: its drawing differs from the imports; run ")
+
+
 def test_a_verb_without_a_heading_is_noticed(edited: Edit) -> None:
     problems = edited("docs/reference/commands.md", "## gatemark list\n", "## list\n")
     assert "docs/reference/commands.md: has no heading for gatemark list" in problems

@@ -12,9 +12,9 @@ from tests.lifecycle.sealed import full_pack, result
 
 from gatemark.core.canonical import digest
 from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
-from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.lifecycle.journey import AddVersion, Approve, GrantRoles, Promote, SetExam, act
 from gatemark.lifecycle.model.nouns import Stage

@@ -16,10 +16,12 @@ from gatemark.accounts.journey import Identity
 from gatemark.core.errors import BadInputError
 from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
+from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores import points
 from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.web.areas.ingest import hand_in_points
 from gatemark.workspace import Workspace
 
@@ -237,8 +239,8 @@ def test_points_are_not_pushed_into_layout_0006(old: str, gatemark: Run, tmp_pat
     assert line.endswith(f": {expected}")
     assert layout(old) == "0006"
     workspace = Workspace(store=old)
-    assert workspace.points.row_count() == POINTS + 1
-    assert [series.asset for series in workspace.points.series()] == ["old"]
+    assert points_of(workspace).row_count() == POINTS + 1
+    assert [series.asset for series in points_of(workspace).series()] == ["old"]
     assert workspace.events.head().seq == 0
     workspace.store.close()
 

@@ -13,6 +13,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.measurement import measured
 from gatemark.core.result import seal
 from gatemark.drift.derive import Derived, DeriveRequest, derive_points
+from gatemark.drift.open_stores import points_of
 from gatemark.evidence.reading_options import ReadingChoices
 
 from .live import ASSET, Live
@@ -41,8 +42,8 @@ def derived(live: Live, days: float) -> Derived:
 
 
 def values(live: Live) -> list[float]:
-    (series,) = live.workspace.points.series(ASSET)
-    return [point.a for point in live.workspace.points.points(series.id)]
+    (series,) = points_of(live.workspace).series(ASSET)
+    return [point.a for point in points_of(live.workspace).points(series.id)]
 
 
 def test_a_bad_candidate_says_nothing_about_the_version_that_serves(live: Live) -> None:

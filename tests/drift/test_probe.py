@@ -10,6 +10,7 @@ import pytest
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
+from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.lifecycle.journey import Approve, Promote
@@ -175,7 +176,7 @@ def test_drift_that_shows_in_corrections_only_is_seen(live: Live) -> None:
         found = live.probe(number + 1)
     assert level(found) == "BREACH"
     assert live.stage() == "demoted"
-    assert len(live.workspace.memories.episodes()) == 1
+    assert len(memories_of(live.workspace).episodes()) == 1
 
 
 def test_a_correction_for_the_better_leaves_the_episode_to_quiet_windows(live: Live) -> None:
@@ -197,7 +198,7 @@ def test_a_correction_does_not_bring_an_old_episode_back(live: Live) -> None:
     found = live.probe(21)
     assert found.notes
     assert (found.episodes, found.closed, level(found)) == ((), (), "OK")
-    assert [one.id for one in live.workspace.memories.episodes()] == [over.id]
+    assert [one.id for one in memories_of(live.workspace).episodes()] == [over.id]
 
 
 def test_trouble_that_a_correction_brings_back_is_a_new_episode_and_acted_on(live: Live) -> None:
@@ -523,7 +524,7 @@ def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) ->
     (over,) = live.probe(21).closed
     found = live.probe(21, policy=DriftPolicy(q=0.06))
     assert (found.closed, found.episodes) == ((), ())
-    assert [one.id for one in live.workspace.memories.episodes()] == [over.id]
+    assert [one.id for one in memories_of(live.workspace).episodes()] == [over.id]
 
 
 def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:

@@ -13,9 +13,12 @@ import pytest
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.drift.alert import Alert
 from gatemark.drift.judging.parts import FORM_NAMES
+from gatemark.drift.open_stores import alerts_of, memories_of, points_of
 from gatemark.drift.stores.alerts import MAX_ATTEMPTS
-from gatemark.ledger.store import UpgradeRequest, upgrade_store
+from gatemark.integrity import upgrade_store
+from gatemark.ledger.store import UpgradeRequest
 from gatemark.schedule.cadence import Occasion, Trigger
+from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.workspace import Workspace
 
 from .live import Live, point
@@ -44,11 +47,11 @@ def test_a_window_is_kept_once_and_a_correction_keeps_what_it_replaces(live: Liv
     assert (again.added, again.repeated, again.corrected) == (0, 3, 0)
     fixed = live.push(0, [1.0, 2.5, 3.0])
     assert (fixed.added, fixed.repeated, fixed.corrected) == (0, 2, 1)
-    (series,) = live.workspace.points.series()
-    kept = {p.start_s: (p.revision, p.a) for p in live.workspace.points.points(series.id)}
+    (series,) = points_of(live.workspace).series()
+    kept = {p.start_s: (p.revision, p.a) for p in points_of(live.workspace).points(series.id)}
     second = int(day(1).timestamp())
     assert kept[second] == (2, 2.5)
-    (earlier,) = live.workspace.points.points(series.id, earlier=True)
+    (earlier,) = points_of(live.workspace).points(series.id, earlier=True)
     assert (earlier.start_s, earlier.revision, earlier.a) == (second, 1, 2.0)
 
 
@@ -74,11 +77,11 @@ def test_every_point_is_read_back_whatever_its_form(live: Live) -> None:
         ],
         day(1),
     )
-    names = {series.id: series for series in live.workspace.points.series()}
+    names = {series.id: series for series in points_of(live.workspace).series()}
     seen = {
         names[int(i)].metric: (items, parts)
         for form in FORM_NAMES
-        for chunk in live.workspace.points.chunks(form, DAY, 0)
+        for chunk in points_of(live.workspace).chunks(form, DAY, 0)
         for i, items, parts in zip(
             chunk.series_id, chunk.items.tolist(), chunk.parts(6).tolist(), strict=True
         )
@@ -99,16 +102,18 @@ def test_every_point_is_read_back_whatever_its_form(live: Live) -> None:
 def test_reading_starts_at_a_moment_and_misses_nothing(live: Live) -> None:
     live.push(0, [float(value) for value in range(200)])
     starts = [
-        int(s) for chunk in live.workspace.points.chunks("value", DAY, 0) for s in chunk.start_s
+        int(s) for chunk in points_of(live.workspace).chunks("value", DAY, 0) for s in chunk.start_s
     ]
     assert sorted(starts) == [int(day(number).timestamp()) for number in range(200)]
     since = int(day(150).timestamp())
     late = [
-        int(s) for chunk in live.workspace.points.chunks("value", DAY, since) for s in chunk.start_s
+        int(s)
+        for chunk in points_of(live.workspace).chunks("value", DAY, since)
+        for s in chunk.start_s
     ]
     assert len(late) == 50
-    assert not list(live.workspace.points.chunks("value", 3600, 0))
-    assert not list(live.workspace.points.chunks("k", DAY, 0))
+    assert not list(points_of(live.workspace).chunks("value", 3600, 0))
+    assert not list(points_of(live.workspace).chunks("k", DAY, 0))
 
 
 def test_classes_become_more_and_old_windows_keep_theirs(live: Live) -> None:
@@ -116,7 +121,7 @@ def test_classes_become_more_and_old_windows_keep_theirs(live: Live) -> None:
     live.push_lines([base | {"categories": {"x": 2}}], day(1))
     later = {k: v for k, v in point(1, 0).items() if k not in ("value", "n")}
     live.push_lines([later | {"categories": {"y": 1, "x": 3}}], day(2))
-    (series,) = live.workspace.points.series()
+    (series,) = points_of(live.workspace).series()
     assert series.layout == ("x", "y")
 
 
@@ -124,8 +129,8 @@ def test_a_push_that_goes_wrong_leaves_nothing(live: Live) -> None:
     live.push(0, [1.0])
     with pytest.raises(BadInputError):
         live.push_lines([point(1, 1.0), point(2, 1.0) | {"n": 0}], day(3))
-    (series,) = live.workspace.points.series()
-    assert len(live.workspace.points.points(series.id)) == 1
+    (series,) = points_of(live.workspace).series()
+    assert len(points_of(live.workspace).points(series.id)) == 1
 
 
 def test_senders_of_one_window_add_up_and_do_not_correct_each_other(live: Live) -> None:
@@ -135,23 +140,23 @@ def test_senders_of_one_window_add_up_and_do_not_correct_each_other(live: Live) 
 
 
 def test_only_one_of_two_ticks_that_saw_the_same_is_recorded(live: Live) -> None:
-    seen = live.workspace.memories.last_tick()
+    seen = memories_of(live.workspace).last_tick()
     assert seen.number == 0
     told: list[object] = []
-    with live.workspace.memories.recording(seen, day(1), lambda *said: told.append(said)):
+    with memories_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)):
         pass
     assert told == [], "nothing was written"
     with (
         pytest.raises(ConflictError, match="another probe was faster"),
-        live.workspace.memories.recording(seen, day(1), lambda *said: told.append(said)),
+        memories_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)),
     ):
         pass
-    assert live.workspace.memories.last_tick().at == day(1)
+    assert memories_of(live.workspace).last_tick().at == day(1)
 
 
 def test_one_occasion_has_one_claimant_among_many(live: Live) -> None:
     occasion = Occasion("drift", "2026-03-01T00:15:00Z", START, "due")
-    runs = live.workspace.schedule_runs
+    runs = schedule_runs_of(live.workspace)
     won: list[Any] = []
     start = threading.Barrier(8)
 
@@ -168,7 +173,7 @@ def test_one_occasion_has_one_claimant_among_many(live: Live) -> None:
 
 
 def test_an_overlap_is_skipped_and_a_lost_worker_given_up(live: Live) -> None:
-    runs = live.workspace.schedule_runs
+    runs = schedule_runs_of(live.workspace)
     first = Occasion("s", "2026-03-01T00:00:00Z", day(0), "due")
     second = Occasion("s", "2026-03-02T00:00:00Z", day(1), "due")
     third = Occasion("s", "2026-03-03T00:00:00Z", day(2), "due")
@@ -190,7 +195,7 @@ def test_an_overlap_is_skipped_and_a_lost_worker_given_up(live: Live) -> None:
 
 
 def test_triggers_are_known_by_their_id_and_do_not_move_the_clock(live: Live) -> None:
-    runs = live.workspace.schedule_runs
+    runs = schedule_runs_of(live.workspace)
     assert runs.add_trigger(Trigger("threat", "t1", day(0)))
     assert not runs.add_trigger(Trigger("threat", "t1", day(1)))
     assert [t.id for t in runs.triggers(day(2))] == ["t1"]
@@ -208,7 +213,7 @@ def test_triggers_are_known_by_their_id_and_do_not_move_the_clock(live: Live) ->
 
 def test_alerts_wait_until_they_arrive_or_are_given_up(live: Live) -> None:
     alert = Alert(id="a", kind="drift", level="WARN", subject="s", reason="r", at=day(0))
-    box = live.workspace.alerts
+    box = alerts_of(live.workspace)
     assert box.queue(alert, ["one", "two"]) == 2
     assert box.queue(alert, ["one", "two", "three"]) == 1
     one, *others = sorted(box.pending(), key=lambda queued: queued.sink)

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
-from gatemark.packs.pack import Sampling
+from gatemark.evidence.rows import Sampling
 
 ROWS = [
     {"id": "b", "input": "two", "target": "2", "tags": {"kind": "even"}},

@@ -226,7 +226,7 @@ def test_attack_a_forger_signs_with_a_key_of_his_own(
     workspace = Workspace(store=str(place / "store"), clock=lambda: MOMENT)
     from gatemark.ledger.keys import read_private_key
     from gatemark.ledger.proof import root_at
-    from gatemark.ledger.signing.checkpoint import Checkpoint
+    from gatemark.ledger.signing.note import Checkpoint
 
     key = read_private_key(str(tmp_path / "forged.key"))
     note = Checkpoint(_origin(place), size, root_at(workspace.events, size)).signed(key)
@@ -495,7 +495,7 @@ def test_a_checkpoint_that_somebody_else_put_there_is_not_built_upon(
 ) -> None:
     from gatemark.ledger.keys import read_private_key
     from gatemark.ledger.proof import root_at
-    from gatemark.ledger.signing.checkpoint import Checkpoint
+    from gatemark.ledger.signing.note import Checkpoint
 
     other = Workspace(store=str(tmp_path / "other"), clock=lambda: MOMENT)
     make_key(other, tmp_path / "forged.key", name=_origin(place))

@@ -7,9 +7,8 @@ import base64
 import pytest
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.signing.checkpoint import read_checkpoint
 from gatemark.ledger.signing.dsse import IN_TOTO, Envelope, EnvelopeSignature, open_envelope
-from gatemark.ledger.signing.note import read_note, read_signer, read_verifier
+from gatemark.ledger.signing.note import read_checkpoint, read_note, read_signer, read_verifier
 
 GOOD = base64.b64encode(b"x" * 40).decode()
 BAD = ["é" + GOOD[1:], GOOD[:-1] + "\x80", "日本語"]

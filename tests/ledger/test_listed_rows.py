@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.tables import TableCheck
 from gatemark.ledger.checks.verify import AS_IT_IS, LedgerCheck
+from gatemark.review.verify import review_rows
 
 from .listed import (
     FAILED,
@@ -95,7 +97,7 @@ def test_a_store_with_everything_verifies(check: Run) -> None:
 def test_what_is_written_while_a_check_runs_is_no_trouble(place: Place, tmp_path: Path) -> None:
     """Events are read before tables; whatever comes between is in the tables only."""
     workspace = workspace_at(place)
-    tables = TableCheck(workspace)
+    tables = TableCheck(workspace.store, (drift_rows(workspace), review_rows(workspace)))
     check = LedgerCheck(workspace.store, AS_IT_IS, tables)
     check.run()
     write_more(place.address, tmp_path)

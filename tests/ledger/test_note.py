@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.ledger.proof import proof_text, read_proof
-from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
 from gatemark.ledger.signing.note import (
+    Checkpoint,
     SigningKey,
+    read_checkpoint,
     read_note,
     read_signer,
     read_verifier,

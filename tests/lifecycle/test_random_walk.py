@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.integrity import verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.journey import GrantRoles, act
 from gatemark.workspace import Workspace
 

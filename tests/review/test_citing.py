@@ -10,7 +10,8 @@ from tests.web.scene import ASSET, Scene, new_scene
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError, UsageError
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.integrity import verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.citations import summed_up
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, ReviewPlan, create_review

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gatemark.review.open_stores import reviews_of
 from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
@@ -122,6 +123,6 @@ def test_both_arms_of_a_pack_run_can_be_reviewed(
     assert made.code == 0, made.err
     shown = gatemark("review", "next", "mail", "--json").json
     assert set(shown) >= {"token", "input", "a", "b"}
-    plan = Workspace().reviews.get("mail").plan
+    plan = reviews_of(Workspace()).get("mail").plan
     assert plan.assets.keys() == {"candidate", "baseline"}
     assert gatemark("review", "create", "not", "--asset", "x@1", "--pack", "parcel-mail").code == 2

@@ -34,6 +34,7 @@ from gatemark.review.create import (
     next_pair,
     shown_pair,
 )
+from gatemark.review.open_stores import reviews_of
 from gatemark.review.status import review_status
 from gatemark.workspace import Workspace
 
@@ -358,7 +359,7 @@ def test_arms_that_do_not_fit_are_refused(
     plan = ReviewPlan(name="letters", candidates=("new",), baseline="old")
     with pytest.raises(BadInputError, match=problem):
         create_review(workspace, CreateReview(plan=plan, files=files))
-    assert workspace.reviews.names() == []
+    assert reviews_of(workspace).names() == []
 
 
 def test_a_review_is_never_replaced(workspace: Workspace, tmp_path: Path) -> None:
@@ -396,4 +397,4 @@ def test_a_sample_that_nobody_could_read_is_refused_in_words(
     files = {arm: write_arm(tmp_path, arm, 1, output="x" * size) for arm in plan.arms}
     with pytest.raises((BadInputError, InvalidValueError), match="bytes"):
         create_review(workspace, CreateReview(plan=plan, files=files))
-    assert workspace.reviews.names() == []
+    assert reviews_of(workspace).names() == []

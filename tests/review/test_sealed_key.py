@@ -7,11 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import IntegrityError, InvalidValueError
+from gatemark.review.create import find_tells
 from gatemark.review.plan import MAX_PAIR_BYTES, ReviewPair, ReviewPlan
-from gatemark.review.positions import PairPosition, is_swapped, places
 from gatemark.review.queue import PairProgress, next_number
-from gatemark.review.sealed_key import Sealed, check_key, commitment, token
-from gatemark.review.tells import find_tells
+from gatemark.review.sealed_key import (
+    PairPosition,
+    Sealed,
+    check_key,
+    commitment,
+    is_swapped,
+    places,
+    token,
+)
 from gatemark.review.unblind import CastVote, undecided
 
 from .arms import KEY

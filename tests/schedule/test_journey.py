@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
 from gatemark.schedule.journey import tick_schedules
+from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import RunState
 from gatemark.workspace import Workspace
 
@@ -30,13 +31,14 @@ def test_a_run_that_had_to_wait_is_claimed_for_its_own_time_and_ends_when_it_end
         passed[0] += 50 * 60
         if schedule.id == "second":
             # Another worker comes by while this one is at work, long after the tick began.
-            lost.append(workspace.schedule_runs.abandon(NOW + timedelta(minutes=95)))
+            lost.append(schedule_runs_of(workspace).abandon(NOW + timedelta(minutes=95)))
         return "done", "exit 0"
 
     tick_schedules(workspace, plan, now=NOW, worker="w", runner=run, stopwatch=lambda: passed[0])
     assert lost == [0]
     ended = {
-        run.schedule: (run.claimed_at, run.finished_at) for run in workspace.schedule_runs.runs()
+        run.schedule: (run.claimed_at, run.finished_at)
+        for run in schedule_runs_of(workspace).runs()
     }
     assert ended == {
         "first": (NOW, NOW + timedelta(minutes=50)),

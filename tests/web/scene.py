@@ -16,7 +16,8 @@ import uvicorn
 from tests.lifecycle.sealed import result
 from tests.lifecycle.world import window
 
-from gatemark.accounts.secrets import form_mark
+from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.citations import exam_of
 from gatemark.lifecycle.journey import (
@@ -90,15 +91,15 @@ class Scene:
 
     def account(self, *names: str) -> None:
         for name in names:
-            secret = self.workspace.people.new_link(name, self.clock())
+            secret = people_of(self.workspace).new_link(name, self.clock())
             # One password hash for all: hashing is slow on purpose.
-            self.workspace.people.use_link(secret, name, PASSWORD, self.clock())
+            people_of(self.workspace).use_link(secret, name, PASSWORD, self.clock())
 
     def session(self, client: httpx.Client, name: str) -> dict[str, str]:
         """Sign somebody in behind the page's back; gives the headers of fetches."""
-        if name not in {person.name for person in self.workspace.people.all()}:
+        if name not in {person.name for person in people_of(self.workspace).all()}:
             self.account(name)
-        secret = self.workspace.people.new_session(name, self.clock())
+        secret = people_of(self.workspace).new_session(name, self.clock())
         client.cookies.clear()
         client.cookies.set("gatemark", secret)
         return {"X-CSRF-Token": form_mark(secret)}

@@ -12,6 +12,8 @@ from tests.web.scene import ASSET, Scene, serving
 from tests.web.stage_set import build
 from tests.web.test_oidc import settings_file
 
+from gatemark.accounts.open_stores import people_of
+
 CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))["find_browser"]
 FIRST = (
     ("sign-in", None, "/sign-in"),
@@ -49,9 +51,9 @@ def sign_in(page: Page, scene: Scene, address: str, name: str | None) -> None:
     page.context.clear_cookies()
     if name is None:
         return
-    if name not in {person.name for person in scene.workspace.people.all()}:
+    if name not in {person.name for person in people_of(scene.workspace).all()}:
         scene.account(name)
-    secret = scene.workspace.people.new_session(name, scene.clock())
+    secret = people_of(scene.workspace).new_session(name, scene.clock())
     page.context.add_cookies([{"name": "gatemark", "value": secret, "url": address}])
 
 
@@ -72,7 +74,7 @@ def main(folder: Path) -> None:
             page.wait_for_load_state()
             page.screenshot(path=folder / "web-failure.png", full_page=True)
             sign_in(page, scene, address, None)
-            page.goto(f"{address}/join/{scene.workspace.people.new_link('ina', scene.clock())}")
+            page.goto(f"{address}/join/{people_of(scene.workspace).new_link('ina', scene.clock())}")
             page.screenshot(path=folder / "web-join.png")
             sign_in(page, scene, address, "eve")
             page.goto(f"{address}/runs")

@@ -9,7 +9,7 @@ import pytest
 from httpx import Client
 from tests.web.scene import ASSET, Scene, new_scene
 
-from gatemark.accounts.secrets import form_mark
+from gatemark.accounts.nouns import form_mark
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.state_cache import read_state
 

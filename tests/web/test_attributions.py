@@ -10,9 +10,10 @@ from httpx import Client
 from tests.web.failures import EXPECTED, add_failure
 from tests.web.scene import ASSET, Scene
 
+from gatemark.integrity import verify
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.ledger.journey import VerifyRequest
 
 
 def said(scene: Scene) -> list[tuple[str, object]]:

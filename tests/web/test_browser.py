@@ -21,6 +21,7 @@ from tests.web.take_pictures import sign_in
 from tests.web.test_oidc import settings_file
 
 from gatemark.accounts.journey import PageRun
+from gatemark.accounts.open_stores import page_runs_of, people_of
 from gatemark.web.areas.attributions import attribution_list
 
 CHROMIUM = runpy.run_path(str(Path(__file__).parent.parent / "install_browser.py"))[
@@ -258,8 +259,8 @@ def test_every_page_fits_and_has_no_serious_barrier(
         ("bob", f"/results/{results[0].id}"),
         ("bob", f"/compare?before={results[0].id}&after={results[1].id}"),
         ("eve", f"/runs/{run_to_its_end(scene)}"),
-        (None, f"/join/{scene.workspace.people.new_link('tim', scene.clock())}"),
-        (None, f"/join/{scene.workspace.people.new_link(None, scene.clock())}"),
+        (None, f"/join/{people_of(scene.workspace).new_link('tim', scene.clock())}"),
+        (None, f"/join/{people_of(scene.workspace).new_link(None, scene.clock())}"),
     ]
     with watched(browser, width, scheme) as page:
         for person, path in pages:
@@ -289,11 +290,13 @@ def barriers(page: Page) -> list[tuple[str, list[str]]]:
 
 def run_to_its_end(scene: Scene) -> str:
     """The newest run that ended, one that a test of this page made or one that is made now."""
-    ended = [run for run in scene.workspace.page_runs.latest(50) if run.finished_at is not None]
+    ended = [run for run in page_runs_of(scene.workspace).latest(50) if run.finished_at is not None]
     if not ended:
         now = scene.clock()
         made = PageRun("cd" * 8, "pack.yaml", "eve", "running", None, None, "", now, now, None)
-        scene.workspace.page_runs.add(made)
-        scene.workspace.page_runs.change(made.id, "failed", now, detail="the target did not answer")
+        page_runs_of(scene.workspace).add(made)
+        page_runs_of(scene.workspace).change(
+            made.id, "failed", now, detail="the target did not answer"
+        )
         return made.id
     return ended[0].id

@@ -16,6 +16,8 @@ from tests.web.stage_set import build
 from tests.web.take_pictures import sign_in
 from tests.web.test_browser import browser, pytestmark, watched
 
+from gatemark.review.open_stores import reviews_of
+
 __all__ = ["browser", "pytestmark"]
 COUNT = 20
 
@@ -127,7 +129,9 @@ def test_a_comment_is_kept_a_skip_needs_one_and_a_vote_can_be_changed(
         page.get_by_role("button", name="Both bad").click()
         expect(page.get_by_text("2 of 30 answered")).to_be_visible()
     cast = [
-        vote for vote in scene.workspace.reviews.votes("parcel-replies") if vote.reviewer == "olu"
+        vote
+        for vote in reviews_of(scene.workspace).votes("parcel-replies")
+        if vote.reviewer == "olu"
     ]
     assert [(vote.answered, vote.version, vote.reason) for vote in cast] == [
         ("skip", 1, "1 is not a vote here"),

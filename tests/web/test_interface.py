@@ -16,6 +16,7 @@ from schemathesis.checks import not_a_server_error
 from tests.web.scene import ASSET, Scene, new_scene, serving
 
 import gatemark.packs.starter
+from gatemark.accounts.open_stores import page_runs_of, people_of
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.journey import GrantRoles, act
@@ -211,7 +212,7 @@ def test_a_run_whose_server_is_gone_is_interrupted_and_goes_on(tmp_path: Path, p
 
     now = scene.clock()
     lost = PageRun("ab" * 8, "pack.yaml", "eve", "running", None, None, "", now, now, None)
-    scene.workspace.page_runs.add(lost)
+    page_runs_of(scene.workspace).add(lost)
     scene.clock.now += timedelta(minutes=5)
     with scene.running() as client:
         headers = scene.session(client, "eve")
@@ -234,7 +235,7 @@ def test_accounts_live_in_postgresql_too(postgres_url: str) -> None:
         scene.enable("1.0.0")
         scene.session(client, "tom")
         assert client.get(f"/assets/{ASSET}").status_code == 200
-    assert isinstance(Workspace(store=postgres_url).people, SqlPeople)
+    assert isinstance(people_of(Workspace(store=postgres_url)), SqlPeople)
     assert read_state(scene.workspace, ASSET).asset.place("production").enabled == "1.0.0"
     scene.workspace.store.close()
 

@@ -19,6 +19,7 @@ from tests.web.scene import PASSWORD, Clock, Scene, free_port, new_scene
 from tests.web.test_signing_in import sign_in
 
 from gatemark.accounts.journey import first_link, roles_of
+from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.stores.identities import TRY_MINUTES
 from gatemark.workspace import Workspace
 
@@ -155,7 +156,7 @@ def test_a_session_that_somebody_planted_does_not_survive_the_sign_in(walk: Walk
     planted = str(walk.client.cookies.get("gatemark"))
     assert walk.come("zoe").status_code == 303
     fresh = str(walk.client.cookies.get("gatemark", domain="127.0.0.1"))
-    people = walk.scene.workspace.people
+    people = people_of(walk.scene.workspace)
     assert people.session_person(planted, walk.scene.clock()) is None
     assert fresh != planted
 
@@ -396,5 +397,5 @@ def test_people_from_a_provider_live_in_postgresql_too(tmp_path: Path, postgres_
         with scene.running() as client:
             assert Walk(scene, provider, client).come("zoe").status_code == 303
             assert client.get("/").status_code == 200
-        assert Workspace(store=postgres_url).identities.people() == {"zoe@example.org"}
+        assert identities_of(Workspace(store=postgres_url)).people() == {"zoe@example.org"}
         scene.workspace.store.close()

@@ -25,6 +25,8 @@ from tests.web.review_talk import (
 )
 from tests.web.scene import Scene, new_scene, serving
 
+from gatemark.review.open_stores import labels_of, reviews_of
+
 
 def test_what_a_reviewer_gets_tells_nothing_about_the_arms(scene: Scene, client: Client) -> None:
     make(scene, client)
@@ -49,7 +51,7 @@ def test_nobody_gets_the_sealed_key_or_the_outcome_of_an_open_review(
         assert client.get(f"{API}/letters/{what}").status_code == 409
     for way in ("positions", "pairs", "arms", "plan", "sealed_key"):
         assert client.get(f"{API}/letters/{way}").status_code in (404, 405), way
-    key = scene.workspace.reviews.get("letters").key.hex()
+    key = reviews_of(scene.workspace).get("letters").key.hex()
     for address in (API, f"{API}/letters", "/api/v1/ledger/events", "/reviews", "/reviews/letters"):
         shown = client.get(address).text
         assert key not in shown, address
@@ -65,7 +67,7 @@ def test_nobody_votes_for_somebody_else(scene: Scene, client: Client) -> None:
     assert client.post(f"{API}/letters/votes", json=body, headers=headers).status_code == 404
     named = body | {"reviewer": "ann"}
     assert client.post(f"{API}/letters/votes", json=named, headers=headers).status_code == 422
-    assert scene.workspace.reviews.votes("letters") == []
+    assert reviews_of(scene.workspace).votes("letters") == []
 
 
 def test_a_viewer_looks_and_does_nothing_else_unless_named(scene: Scene, client: Client) -> None:
@@ -191,9 +193,9 @@ def test_a_form_of_another_session_changes_nothing(scene: Scene, client: Client,
     for address, fields in forms.items():
         sent = client.post(address, data=fields | {"form_mark": mark})
         assert sent.status_code == 403, address
-    assert scene.workspace.reviews.votes("letters") == []
-    assert scene.workspace.labels.marks("tone") == []
-    assert scene.workspace.reviews.get("letters").closing is None
+    assert reviews_of(scene.workspace).votes("letters") == []
+    assert labels_of(scene.workspace).marks("tone") == []
+    assert reviews_of(scene.workspace).get("letters").closing is None
 
 
 def test_what_is_written_keeps_its_lines_and_hides_nothing(scene: Scene, client: Client) -> None:
@@ -205,7 +207,7 @@ def test_what_is_written_keeps_its_lines_and_hides_nothing(scene: Scene, client:
     assert (hidden.status_code, "control characters" in hidden.text) == (422, True)
     kept = client.post("/reviews/letters", data=fields | {"reason": "one\r\ntwo"})
     assert kept.status_code == 303
-    assert [vote.reason for vote in scene.workspace.reviews.votes("letters")] == ["one\ntwo"]
+    assert [vote.reason for vote in reviews_of(scene.workspace).votes("letters")] == ["one\ntwo"]
     assert client.get("/reviews/a%00b").status_code == 404
     assert client.get("/labels/a%00b").status_code == 404
 

@@ -7,7 +7,8 @@ from httpx import Client
 from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
 from gatemark.accounts.journey import first_link, join, look_now, roles_of
-from gatemark.accounts.secrets import form_mark
+from gatemark.accounts.nouns import form_mark
+from gatemark.accounts.open_stores import people_of
 from gatemark.accounts.stores.people import SESSION_HOURS
 from gatemark.lifecycle.journey import GrantRoles, act
 from gatemark.workspace import Workspace
@@ -51,7 +52,7 @@ def test_the_first_link_makes_the_admin_and_works_once(tmp_path: Path) -> None:
 
 def test_where_the_ledger_has_an_admin_the_first_link_is_for_nobody_else(scene: Scene) -> None:
     secret = first_link(scene.workspace)
-    assert scene.workspace.people.link(str(secret), scene.clock()) == ("root",)
+    assert people_of(scene.workspace).link(str(secret), scene.clock()) == ("root",)
 
 
 def test_a_link_for_the_first_admin_makes_no_second_one(tmp_path: Path) -> None:
@@ -89,8 +90,8 @@ def test_a_session_is_new_at_every_sign_in_and_the_one_before_ends(
     assert fresh != planted
     assert "HttpOnly" in done.headers["set-cookie"]
     assert "SameSite=lax" in done.headers["set-cookie"]
-    assert scene.workspace.people.session_person(planted, scene.clock()) is None
-    assert scene.workspace.people.session_person(fresh, scene.clock()) == "bob"
+    assert people_of(scene.workspace).session_person(planted, scene.clock()) is None
+    assert people_of(scene.workspace).session_person(fresh, scene.clock()) == "bob"
 
 
 def test_a_session_ends_by_time_by_signing_out_and_with_its_account(

@@ -7,8 +7,18 @@ from typing import Final, Literal
 
 import msgspec
 
-from gatemark.accounts.nouns import SCOPES, PageRun, Person, RunState, Scope, Token
-from gatemark.accounts.secrets import form_mark, new_secret, same_hash
+from gatemark.accounts.nouns import (
+    SCOPES,
+    PageRun,
+    Person,
+    RunState,
+    Scope,
+    Token,
+    form_mark,
+    new_secret,
+    same_hash,
+)
+from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.core.errors import NotAllowedError, RefusedError, UnknownNameError
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import (
@@ -95,26 +105,26 @@ def first_link(workspace: Workspace) -> str | None:
 
     Where the ledger has an admin, the link is for that person and nobody else.
     """
-    people = [person for person in workspace.people.all() if not person.is_closed]
+    people = [person for person in people_of(workspace).all() if not person.is_closed]
     admins = _admins(workspace)
-    provided = workspace.identities.people() & set(admins)
+    provided = identities_of(workspace).people() & set(admins)
     if any(person.has_password or person.name in provided for person in people):
         return None
-    return workspace.people.new_link(admins[0] if admins else None, workspace.clock())
+    return people_of(workspace).new_link(admins[0] if admins else None, workspace.clock())
 
 
 def link_for(workspace: Workspace, person: str) -> str:
     """A link to a new password for somebody who has an account or a role."""
-    known = {one.name for one in workspace.people.all() if not one.is_closed}
+    known = {one.name for one in people_of(workspace).all() if not one.is_closed}
     if person not in known and not roles_of(workspace, person):
         raise UnknownNameError(f"nobody is called {person}")
     tell(workspace, LINK_MADE, SYSTEM, person=person)
-    return workspace.people.new_link(person, workspace.clock())
+    return people_of(workspace).new_link(person, workspace.clock())
 
 
 def link_holder(workspace: Workspace, secret: str) -> tuple[str | None] | None:
     """For whom a link is, in a tuple; None when it does not work."""
-    return workspace.people.link(secret, workspace.clock())
+    return people_of(workspace).link(secret, workspace.clock())
 
 
 def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
@@ -123,31 +133,31 @@ def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
     is_first = link_holder(workspace, secret) == (None,) and not _admins(workspace)
     if is_first:
         preview(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,)))
-    workspace.people.use_link(secret, name, password, workspace.clock())
+    people_of(workspace).use_link(secret, name, password, workspace.clock())
     if is_first:
         note = "the first admin, by the link that the server printed"
         act(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
     tell(workspace, PASSWORD_SET, name)
-    return workspace.people.new_session(name, workspace.clock())
+    return people_of(workspace).new_session(name, workspace.clock())
 
 
 def sign_in(
     workspace: Workspace, name: str, password: str, *, where: str, before: str | None
 ) -> str:
     """Start a session, a new one whatever was there before. Failures are on record."""
-    if not workspace.people.is_known(name, password):
+    if not people_of(workspace).is_known(name, password):
         tell(workspace, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
         raise NotAllowedError("name and password do not belong together")
     if before is not None:
-        workspace.people.end_session(before)
+        people_of(workspace).end_session(before)
     tell(workspace, SIGNED_IN, name, where=where)
-    return workspace.people.new_session(name, workspace.clock())
+    return people_of(workspace).new_session(name, workspace.clock())
 
 
 def sign_out(workspace: Workspace, secret: str) -> None:
     """End a session."""
-    person = workspace.people.session_person(secret, workspace.clock())
-    workspace.people.end_session(secret)
+    person = people_of(workspace).session_person(secret, workspace.clock())
+    people_of(workspace).end_session(secret)
     if person is not None:
         tell(workspace, SIGNED_OUT, person)
 
@@ -167,13 +177,13 @@ def books_mark(workspace: Workspace, asset: str) -> tuple[int, int]:
 
 def by_session(workspace: Workspace, secret: str) -> Identity | None:
     """Who a session belongs to."""
-    person = workspace.people.session_person(secret, workspace.clock())
+    person = people_of(workspace).session_person(secret, workspace.clock())
     return None if person is None else Identity(person, roles_of(workspace, person), "session")
 
 
 def by_token(workspace: Workspace, text: str) -> Identity | None:
     """Who a token belongs to, and what it may do."""
-    token = workspace.people.token_holder(text, workspace.clock())
+    token = people_of(workspace).token_holder(text, workspace.clock())
     if token is None:
         return None
     return Identity(token.person, roles_of(workspace, token.person), "token", token.scopes)
@@ -189,8 +199,8 @@ def people(workspace: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
     if not {ADMIN, "auditor"} & set(identity.roles):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
     roles = asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles
-    accounts = {person.name: person for person in workspace.people.all()}
-    provided = workspace.identities.people()
+    accounts = {person.name: person for person in people_of(workspace).all()}
+    provided = identities_of(workspace).people()
     return tuple(
         PersonLine(
             name=name,
@@ -208,10 +218,10 @@ def add_person(workspace: Workspace, identity: Identity, name: str, roles: Seque
     _require_admin(identity, "add people")
     command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
     preview(workspace, command)
-    workspace.people.add(name, workspace.clock())
+    people_of(workspace).add(name, workspace.clock())
     tell(workspace, ACCOUNT_ADDED, identity.person, person=name)
     act(workspace, command)
-    return workspace.people.new_link(name, workspace.clock())
+    return people_of(workspace).new_link(name, workspace.clock())
 
 
 def set_roles(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> None:
@@ -228,7 +238,7 @@ def new_link(workspace: Workspace, identity: Identity, name: str) -> str:
     if name not in {line.name for line in people(workspace, identity) if not line.is_closed}:
         raise UnknownNameError(f"nobody is called {name}")
     tell(workspace, LINK_MADE, identity.person, person=name)
-    return workspace.people.new_link(name, workspace.clock())
+    return people_of(workspace).new_link(name, workspace.clock())
 
 
 def close_person(workspace: Workspace, identity: Identity, name: str) -> None:
@@ -239,7 +249,7 @@ def close_person(workspace: Workspace, identity: Identity, name: str) -> None:
     if name not in {line.name for line in people(workspace, identity)}:
         raise UnknownNameError(f"nobody is called {name}")
     act(workspace, GrantRoles(actor=identity.person, person=name, roles=()))
-    if workspace.people.close(name):
+    if people_of(workspace).close(name):
         tell(workspace, ACCOUNT_CLOSED, identity.person, person=name)
 
 
@@ -249,7 +259,7 @@ def make_token(
     """A token for oneself; made in person, so that no token makes another."""
     if identity.way != "session":
         raise NotAllowedError("tokens are made by people who are signed in, not by tokens")
-    token, secret = workspace.people.new_token(
+    token, secret = people_of(workspace).new_token(
         identity.person, label, scopes, days, workspace.clock()
     )
     tell(
@@ -265,14 +275,14 @@ def make_token(
 
 def my_tokens(workspace: Workspace, identity: Identity) -> tuple[Token, ...]:
     """The tokens of oneself."""
-    return workspace.people.tokens(identity.person)
+    return people_of(workspace).tokens(identity.person)
 
 
 def drop_token(workspace: Workspace, identity: Identity, token: str) -> Token:
     """End a token of oneself, or of anybody as an admin."""
     owner = None if identity.is_admin else identity.person
-    before = {one.id for one in workspace.people.tokens(owner) if one.revoked_at is None}
-    found = workspace.people.revoke_token(token, owner, workspace.clock())
+    before = {one.id for one in people_of(workspace).tokens(owner) if one.revoked_at is None}
+    found = people_of(workspace).revoke_token(token, owner, workspace.clock())
     if found is None:
         raise UnknownNameError(f"there is no token {token}")
     if token in before:

@@ -17,6 +17,7 @@ from gatemark.accounts.oidc_file import (
     mapped_roles,
     read_sign_in_way,
 )
+from gatemark.accounts.open_stores import identities_of, people_of
 from gatemark.accounts.provider import check_state
 from gatemark.core.errors import (
     GatemarkError,
@@ -54,7 +55,7 @@ def begin(workspace: Workspace, way: SignInWay, redirect_uri: str, back_to: str)
     """Start a try. The provider is asked first: a try that leads nowhere is not kept."""
     now = workspace.clock()
     way.provider.metadata(now)
-    secret = workspace.identities.new_try(back_to, now)
+    secret = identities_of(workspace).new_try(back_to, now)
     return SignInAttempt(secret, way.provider.address_of_sign_in(secret, redirect_uri, now))
 
 
@@ -83,7 +84,7 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
         if not back.secret:
             raise NotAllowedError("this browser began no sign-in; begin anew")
         check_state(back.answer, back.secret)
-        back_to = workspace.identities.use_try(back.secret, workspace.clock())
+        back_to = identities_of(workspace).use_try(back.secret, workspace.clock())
         claims = way.provider.claims(back.answer, back.secret, back.redirect_uri, workspace.clock())
         name = _name(way.settings, claims)
         person = _account(workspace, way, claims, name)
@@ -94,9 +95,9 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
         tell(workspace, SIGN_IN_FAILED, SYSTEM, where=back.where, way=WAY, reason=reason, **known)
         raise
     if back.before is not None:
-        workspace.people.end_session(back.before)
+        people_of(workspace).end_session(back.before)
     tell(workspace, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer)
-    return Finished(workspace.people.new_session(person, workspace.clock()), back_to)
+    return Finished(people_of(workspace).new_session(person, workspace.clock()), back_to)
 
 
 def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
@@ -120,13 +121,13 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
 
 def _account(workspace: Workspace, way: SignInWay, claims: Mapping[str, Any], name: str) -> str:
     issuer, subject = way.settings.issuer, str(claims["sub"])
-    known = workspace.identities.person(issuer, subject)
+    known = identities_of(workspace).person(issuer, subject)
     if known is not None:
         return known
     if roles_of(workspace, name):
         # Who acts from the command line has a name in the ledger and no account.
         raise NotAllowedError(f"{name} is the name of somebody else here")
-    workspace.identities.add(issuer, subject, name, workspace.clock())
+    identities_of(workspace).add(issuer, subject, name, workspace.clock())
     tell(workspace, ACCOUNT_ADDED, SYSTEM, person=name, way=WAY, issuer=issuer)
     return name
 

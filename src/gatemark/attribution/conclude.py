@@ -1,10 +1,14 @@
-"""From ranked suspects to the four answers, and what to do about them."""
+"""From ranked suspects to the four answers, and what to do about them.
+
+One answer is whether the verifier should have caught a step, and by which rule: then, now, or none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from gatemark.attribution.decision import DecisionStep, PlannedDecision
@@ -12,6 +16,7 @@ from gatemark.attribution.delta import Minimal
 from gatemark.attribution.nouns import (
     SCHEMA,
     Attribution,
+    Catch,
     ChangeSet,
     PlanStep,
     Remedy,
@@ -22,11 +27,42 @@ from gatemark.attribution.nouns import (
 )
 from gatemark.attribution.rank import Suspect, rank
 from gatemark.attribution.replay import Effect
-from gatemark.attribution.rules import RulePack
+from gatemark.attribution.rules import Objection, RulePack, objections
 from gatemark.attribution.spectrum import Suspicion
-from gatemark.attribution.verifier import VerifierAnswer, should_have_caught
 from gatemark.core.canonical import digest
 from gatemark.core.measurement import Interval
+
+
+class VerifierAnswer(msgspec.Struct, frozen=True):
+    """The answer about one step; ``rules`` are ``pack/rule`` with what they said."""
+
+    step: str
+    catch: Catch
+    rules: tuple[tuple[str, str], ...]
+
+
+def should_have_caught(
+    decision: PlannedDecision, step: DecisionStep, packs: tuple[RulePack, ...]
+) -> VerifierAnswer:
+    """Rules that objected at the time come first, then those that would object today.
+
+    Without any rule pack of today, what today's rules would say was not asked.
+    """
+    then = tuple(
+        (f"{check.pack}/{check.rule}", "objected when the decision was taken")
+        for check in step.failed_checks
+    )
+    if then:
+        return VerifierAnswer(step.id, "caught_then", then)
+    now = tuple(_said(objection) for objection in objections(packs, decision, step))
+    if now:
+        return VerifierAnswer(step.id, "catchable_now", now)
+    return VerifierAnswer(step.id, "no_rule" if packs else "not_asked", ())
+
+
+def _said(objection: Objection) -> tuple[str, str]:
+    return f"{objection.pack}@{objection.version}/{objection.rule}", objection.why
+
 
 SHOWN_PARTS = 20
 NOTHING_KNOWN = "nothing on record speaks against any step, and no step could be run again"

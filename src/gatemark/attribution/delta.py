@@ -11,8 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from gatemark.attribution.port import Judged
-from gatemark.attribution.replay import LEVEL, Experiment
+from gatemark.attribution.replay import LEVEL, Experiment, Judged
 from gatemark.statistics.proportion import wilson
 
 Test = Callable[[frozenset[str]], Judged]

@@ -11,16 +11,16 @@ from msgspec import UNSET
 
 from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.decision_files import MAX_DEPTH, problems_of
+from gatemark.attribution.from_traces import decisions
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.strict_json import depth
-from gatemark.samples import langfuse, otlp
 from gatemark.samples.gathering import short_text
 from gatemark.samples.import_logs import check_output
 from gatemark.samples.importer import ReadOptions, detect, importers, open_foreign
+from gatemark.samples.importers import langfuse, otlp
 from gatemark.samples.prepare import without_private
 from gatemark.samples.read_samples import AUTO
-from gatemark.samples.trace_samples import decisions
 
 READERS: Final = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
 LARGEST_EXACT: Final = 2**53

@@ -19,11 +19,9 @@ from gatemark.attribution.decision import DecisionJudgement, PlannedDecision
 from gatemark.attribution.decision_files import problems_of, read_decisions
 from gatemark.attribution.delta import Minimal, smallest_change, versions_test
 from gatemark.attribution.nouns import Attribution, ReplayFact
-from gatemark.attribution.port import Oracle
-from gatemark.attribution.replay import Effect, Experiment
+from gatemark.attribution.replay import Effect, Experiment, LiveSteps, Oracle, RecordedSteps
 from gatemark.attribution.rules import RulePack
 from gatemark.attribution.spectrum import spectrum
-from gatemark.attribution.step_replay import LiveSteps, RecordedSteps
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.progress import Progress

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from gatemark.exams.calibration.refit import (
     apply_map,
     refit_calibration,
 )
+from gatemark.lifecycle.calibrated_version import draft_calibrated
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.workspace import Workspace
 
@@ -78,11 +80,18 @@ def refit(**flags: Any) -> int:
         seed=flags["seed"],
         held_out_share=flags["held_out"],
         out=flags["out"],
-        version=parse_version_ref(flags["version"]) if flags["version"] else None,
-        note=flags["note"],
     )
+    draft = None
+    if flags["version"]:
+        draft = partial(
+            draft_calibrated,
+            workspace,
+            parse_version_ref(flags["version"]),
+            actor=flags["actor"] or workspace.actor,
+            note=flags["note"] or f"calibration refit ({request.kind})",
+        )
     choices = ReadingChoices(max_errors=flags["max_errors"])
-    found = refit_calibration(workspace, request, choices, actor=flags["actor"] or workspace.actor)
+    found = refit_calibration(request, choices, draft)
     if flags["json"]:
         print_json(found)
     else:

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from gatemark.cli.options import json_option, output_option, store_option
+from gatemark.cli.options import json_option, output_option, read_waivers, store_option
 from gatemark.cli.run import show_result
-from gatemark.gate.waivers import read_waivers
 from gatemark.packs.run import rejudge
 from gatemark.report.outputs import check_formats
 from gatemark.workspace import Workspace
@@ -36,6 +35,6 @@ def gate_command(**flags: Any) -> int:
         Workspace(store=flags["store"]),
         flags["reference"],
         flags["pack"],
-        waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
+        waivers=read_waivers(flags["waivers"]),
     )
     return show_result(result, flags)

@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from gatemark.core.policy import Waiver
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+MAX_WAIVER_BYTES: Final = 1024 * 1024
 _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+
+
+def read_waivers(path: str | None) -> tuple[Waiver, ...]:
+    """The waivers of ``--waivers``; none when no file is named."""
+    # Other verbs that share options do without YAML.
+    from gatemark.evidence.settings_file import read_settings  # noqa: PLC0415
+    from gatemark.gate.waivers import waivers_from  # noqa: PLC0415
+
+    return waivers_from(read_settings(path, MAX_WAIVER_BYTES), path) if path else ()
 
 
 class FiniteRange(click.FloatRange):

@@ -12,12 +12,17 @@ from typing import Any
 import click
 import msgspec
 
-from gatemark.cli.options import engine_option, json_option, output_option, store_option
+from gatemark.cli.options import (
+    engine_option,
+    json_option,
+    output_option,
+    read_waivers,
+    store_option,
+)
 from gatemark.cli.screen import print_json, wants_color
 from gatemark.core.change import AssetRef
 from gatemark.core.result import Result
 from gatemark.core.verdict import EXIT_BY_OUTCOME
-from gatemark.gate.waivers import read_waivers
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.outputs import check_formats, write_reports
@@ -96,7 +101,7 @@ def run_command(**flags: Any) -> int:
             workspace,
             flags["pack"],
             choices,
-            waivers=read_waivers(flags["waivers"]) if flags["waivers"] else (),
+            waivers=read_waivers(flags["waivers"]),
             on_progress=progress,
             on_notice=lambda notice: click.echo(f"gatemark: {notice}", err=True),
         )

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -16,8 +17,9 @@ from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import ConflictError
-from gatemark.drift.alerts import read_alert_plan
+from gatemark.drift.alerts import queue_overdue, read_alert_plan, send_pending
 from gatemark.schedule.journey import (
+    Alerting,
     ScheduleTick,
     due_now,
     fire,
@@ -116,13 +118,13 @@ def tick(**flags: Any) -> None:
         for occasion in () if flags["json"] else due:
             click.echo(f"{occasion.state:<8} {occasion.schedule} {occasion.id}")
         return
-    alert_plan = read_alert_plan(flags["alerts"]) if flags["alerts"] else None
+    alerting = _alerting(workspace, flags["alerts"])
     done = tick_schedules(
         workspace,
         plan,
         now=now,
         worker=worker_name(),
-        alert_plan=alert_plan,
+        alerting=alerting,
         alerts_file=flags["alerts"],
     )
     if flags["json"]:
@@ -152,7 +154,7 @@ def run(**flags: Any) -> None:
     """
     workspace = Workspace(store=flags["store"])
     plan = read_plan(flags["schedules"])
-    alert_plan = read_alert_plan(flags["alerts"]) if flags["alerts"] else None
+    alerting = _alerting(workspace, flags["alerts"])
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -165,7 +167,7 @@ def run(**flags: Any) -> None:
                 plan,
                 now=now,
                 worker=worker_name(),
-                alert_plan=alert_plan,
+                alerting=alerting,
                 alerts_file=flags["alerts"],
             )
             _tell(done)
@@ -199,6 +201,13 @@ def fire_(**flags: Any) -> None:
 def worker_name() -> str:
     """What this process is called in the record of runs."""
     return f"{socket.gethostname()}-{os.getpid()}"
+
+
+def _alerting(workspace: Workspace, file: str | None) -> Alerting | None:
+    if not file:
+        return None
+    plan = read_alert_plan(file)
+    return Alerting(partial(queue_overdue, workspace, plan), partial(send_pending, workspace, plan))
 
 
 def _tell(done: ScheduleTick) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
 from gatemark.core.exits import ExitCode
+from gatemark.integrity import upgrade_store
 from gatemark.ledger.store import (
     StoreCopy,
     StoreInfo,
@@ -16,7 +17,6 @@ from gatemark.ledger.store import (
     back_up_store,
     restore_store,
     store_info,
-    upgrade_store,
 )
 from gatemark.workspace import Workspace
 

@@ -14,8 +14,10 @@ from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import CLOSED, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
+from gatemark.drift.open_stores import memories_of
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode
 from gatemark.drift.stores.memories import EpisodeAction as KeptAct
+from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
@@ -50,9 +52,9 @@ def act_on(
 ) -> Acts:
     """Do about each episode what the policy says for the stage of its asset, once."""
     # A probe that died may have closed episodes without saying so.
-    ended = {episode.id: episode for episode in (*workspace.memories.untold(), *ticked.closed)}
+    ended = {episode.id: episode for episode in (*memories_of(workspace).untold(), *ticked.closed)}
     episodes = (*ended.values(), *ticked.open)
-    known = workspace.memories.acts([episode.id for episode in episodes]) if episodes else []
+    known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     did = {(one.episode, one.act, one.level) for one in known}
     told = {one.episode: one.events for one in known if one.act == TOLD}
     done = [
@@ -97,7 +99,7 @@ def tell_levels(
         and before.get((signal.asset, signal.metric, signal.detector)) not in ALARMS
     ]
     for start in range(0, len(news), BATCH):
-        at = event_moment(workspace, now)
+        at = event_moment(workspace.events, now)
         workspace.events.append(
             [
                 _draft(signal, at, {"reason": signal.reason})
@@ -119,7 +121,7 @@ def episode_payload(episode: Episode) -> dict[str, Any]:
 
 
 def _tell(workspace: Workspace, episode: Episode, now: datetime) -> ActionRecord:
-    draft = _draft(episode, event_moment(workspace, now), episode_payload(episode))
+    draft = _draft(episode, event_moment(workspace.events, now), episode_payload(episode))
     (event,) = workspace.events.append([draft])
     return _kept(workspace, episode, TOLD, episode.signal.reason, now, events=(event.seq,))
 
@@ -128,7 +130,7 @@ def _tell_closed(workspace: Workspace, episode: Episode, now: datetime) -> Actio
     over = msgspec.structs.replace(episode, level="OK")
     because = episode.closed_because or "it is over"
     payload = {"closed_because": because, "baseline_digest": episode.baseline_digest}
-    (event,) = workspace.events.append([_draft(over, event_moment(workspace, now), payload)])
+    (event,) = workspace.events.append([_draft(over, event_moment(workspace.events, now), payload)])
     return _kept(workspace, over, CLOSED, because, now, events=(event.seq,))
 
 
@@ -224,7 +226,7 @@ def _kept(
     *,
     events: tuple[int, ...],
 ) -> ActionRecord:
-    workspace.memories.note_act(
+    memories_of(workspace).note_act(
         KeptAct(
             episode=episode.id,
             act=name,
@@ -235,10 +237,3 @@ def _kept(
         )
     )
     return _done(episode, name, outcome, events)
-
-
-def event_moment(workspace: Workspace, now: datetime) -> datetime:
-    """Now, or the last event's moment where our clock is behind the ledger."""
-    head = workspace.events.head()
-    last = [event.at for event, _ in workspace.events.events(head.seq - 1)] if head.seq else []
-    return max([now, *last])

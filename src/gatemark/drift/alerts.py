@@ -15,6 +15,7 @@ from gatemark.drift.alert import Alert, AlertPlan, alert_id
 from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import TOLD
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
+from gatemark.drift.open_stores import alerts_of, memories_of
 from gatemark.drift.signal import DriftSignal, Episode
 from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.stores.alerts import GIVEN_UP
@@ -68,7 +69,7 @@ def queue_alerts(
     """
     if not plan.sinks:
         return
-    known = workspace.memories.acts([episode.id for episode in episodes]) if episodes else []
+    known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     for episode in episodes:
         stage = standing(workspace, episode.asset).stage
         if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):
@@ -109,7 +110,7 @@ def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]
     """
     sinks = {sink.name: sink for sink in plan.sinks}
     delivered = []
-    for queued in workspace.alerts.pending():
+    for queued in alerts_of(workspace).pending():
         sink = sinks.get(queued.sink)
         if sink is None:
             continue
@@ -119,7 +120,7 @@ def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]
         except DeliveryError as error:
             trouble = str(error)
             del sinks[sink.name]
-        if workspace.alerts.mark(queued, trouble, workspace.clock()) == GIVEN_UP:
+        if alerts_of(workspace).mark(queued, trouble, workspace.clock()) == GIVEN_UP:
             trouble = f"{trouble}; given up after {queued.attempts + 1} attempts"
         alert = queued.alert
         delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, trouble))
@@ -130,7 +131,28 @@ def queue_one(workspace: Workspace, plan: AlertPlan, alert: Alert) -> None:
     """Keep an alert for the sinks that want it."""
     wanted = [sink.name for sink in plan.sinks if sink.takes(alert)]
     if wanted:
-        workspace.alerts.queue(alert, wanted)
+        alerts_of(workspace).queue(alert, wanted)
+
+
+def queue_overdue(
+    workspace: Workspace,
+    plan: AlertPlan,
+    identity: str,
+    *,
+    schedule: str,
+    reason: str,
+    at: datetime,
+) -> None:
+    """Keep the alert about a schedule that has not been run for too long."""
+    alert = Alert(
+        id=identity,
+        kind="overdue",
+        level="WARN",
+        subject=f"schedule {schedule} is overdue",
+        reason=reason,
+        at=at,
+    )
+    queue_one(workspace, plan, alert)
 
 
 def _episode_alert(

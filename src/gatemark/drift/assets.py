@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.change import AssetKind
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
+from gatemark.drift.open_stores import memories_of
 from gatemark.drift.signal import Episode
 from gatemark.ledger.event_kinds import ASSET_REGISTERED
 from gatemark.lifecycle.citations import Citations
@@ -145,7 +146,7 @@ def _start(track: Track, place: EnvironmentState) -> datetime | None:
 
 def _moved_by(workspace: Workspace, episode: Episode) -> frozenset[str]:
     """The versions that lost their stage for an episode."""
-    numbers = {seq for one in workspace.memories.acts([episode.id]) for seq in one.events}
+    numbers = {seq for one in memories_of(workspace).acts([episode.id]) for seq in one.events}
     moves = workspace.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
     return frozenset(
         str(payload["version"])

@@ -7,11 +7,12 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.errors import RefusedError, UsageError
-from gatemark.drift.act import event_moment
 from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.ledger import recording_events
+from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
+from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.lifecycle.model.nouns import PRODUCTION
@@ -42,10 +43,10 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
     if cited is not None:
         because += f" (citing {cited})"
     over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)
-    seen = workspace.memories.last_tick()
+    seen = memories_of(workspace).last_tick()
     rows = _forgotten(workspace, episode, now)
     tell = recording_events(workspace, now)
-    with workspace.memories.recording(seen, max(now, seen.at or now), tell) as recorder:
+    with memories_of(workspace).recording(seen, max(now, seen.at or now), tell) as recorder:
         recorder.keep_memories(rows)
         recorder.keep_episodes([over])
     payload = {
@@ -59,10 +60,10 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
         "baseline_digest": episode.baseline_digest,
     }
     draft = EventDraft(
-        DRIFT_SIGNAL, event_moment(workspace, now), request.actor, episode.asset, payload
+        DRIFT_SIGNAL, event_moment(workspace.events, now), request.actor, episode.asset, payload
     )
     (event,) = workspace.events.append([draft])
-    workspace.memories.note_act(
+    memories_of(workspace).note_act(
         EpisodeAction(
             episode=episode.id,
             act=CLOSED,
@@ -79,7 +80,7 @@ def _find(workspace: Workspace, reference: str) -> Episode:
     wanted = reference.removeprefix("sha256:")
     found = [
         episode
-        for episode in workspace.memories.episodes(only_open=True)
+        for episode in memories_of(workspace).episodes(only_open=True)
         if len(wanted) >= SHORTEST and episode.id.removeprefix("sha256:").startswith(wanted)
     ]
     if len(found) != 1:
@@ -115,10 +116,10 @@ def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) 
 def _forgotten(workspace: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
     """The memory of the episode's series without it: a baseline that starts now."""
     rows = []
-    for series in workspace.points.series(episode.asset):
+    for series in points_of(workspace).series(episode.asset):
         if series.metric != episode.metric:
             continue
-        kept = workspace.memories.memories([series.id]).get((series.id, episode.detector))
+        kept = memories_of(workspace).memories([series.id]).get((series.id, episode.detector))
         if kept is None:
             continue
         memory = kept.memory

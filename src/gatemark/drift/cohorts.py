@@ -18,6 +18,7 @@ from gatemark.drift.judging.memory import SeriesMemory
 from gatemark.drift.judging.parts import FormName, part_count
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.judging.series import Series
+from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores.points import Chunk, SqlPoints
 from gatemark.workspace import Workspace
 
@@ -87,7 +88,7 @@ def gather(
         )
         for (place, _, _), members in groups.items()
     )
-    _fill(workspace.points, cohorts)
+    _fill(points_of(workspace), cohorts)
     for cohort in cohorts:
         cohort.close()
     return GatheredCohorts(cohorts, tuple(unwatched))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -13,21 +12,18 @@ import msgspec
 from gatemark.core.durations import seconds_of
 from gatemark.core.result import Result
 from gatemark.drift.assets import Served
-from gatemark.drift.derived import WindowTally, count_decision, count_run_log, window_of
+from gatemark.drift.derived import WindowTally, window_of
 from gatemark.drift.ledger import open_push
-from gatemark.drift.point import Point
+from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
-from gatemark.drift.stores.points import Pushed
-from gatemark.evidence.files import find_sources
-from gatemark.evidence.plugins import schemas
+from gatemark.evidence.observations import point_sources
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.whole_file import admitted_batches
-from gatemark.exams.runlog.traces.files import read_run_log
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.workspace import Workspace
 
 DEFAULT_WINDOW: Final = "1d"
-DECISIONS: Final = "npu_advisory_decision_v1"
+RUN_LOGS: Final = "runlog"
+DECISIONS: Final = "advisory"
 _LANES: Final = {"golden": ("score", "golden_accuracy"), "calibration": ("ece", "calibration_ece")}
 """The measurement of each kind of suite that is watched, and the metric it becomes."""
 
@@ -64,8 +60,9 @@ def derive_points(
     if request.results:
         found, not_served = _from_results(workspace, request.asset, window_s)
         points.extend(found)
-    points.extend(_from_logs(request, choices, window_s))
-    points.extend(_from_decisions(request, choices, window_s))
+    for kind, paths in ((RUN_LOGS, request.run_logs), (DECISIONS, request.decisions)):
+        if paths:
+            points.extend(_from_files(kind, paths, request, choices))
     closed = [point for point in points if point["end"] <= now]
     with open_push(workspace, now) as pusher:
         door = PointIngest(pusher, now)
@@ -119,26 +116,15 @@ def _result_tally(result: Result, name: str, window: int) -> WindowTally:
     return tally
 
 
-def _from_logs(
-    request: DeriveRequest, choices: ReadingChoices, window_s: int
+def _from_files(
+    kind: str, paths: Sequence[str], request: DeriveRequest, choices: ReadingChoices
 ) -> Iterator[dict[str, Any]]:
-    for path in request.run_logs:
+    window_s = seconds_of(request.window)
+    for name, observations in point_sources().get(kind).read(paths, choices):
         tally = WindowTally()
-        count_run_log(tally, read_run_log(path, choices=choices), request.asset, window_s)
-        yield from tally.points(window_s, _source_name(path))
-
-
-def _from_decisions(
-    request: DeriveRequest, choices: ReadingChoices, window_s: int
-) -> Iterator[dict[str, Any]]:
-    form = schemas().get(DECISIONS).form("decision")
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        for source in find_sources(request.decisions, choices.limits, Path(folder)):
-            tally = WindowTally()
-            for batch in admitted_batches(source, form, choices):
-                for _, decision in batch:
-                    count_decision(tally, decision, request.asset, window_s)
-            yield from tally.points(window_s, _source_name(source.name))
+        for observed in observations:
+            tally.count(observed, request.asset, window_s)
+        yield from tally.points(window_s, _source_name(name))
 
 
 def _source_name(path: str) -> str:

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from msgspec import UNSET
-
-from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.runlog.records.run import RunLog
+from gatemark.evidence.observations import Hit, Observation, StatedConfidence
 
 CONFIDENCE_BINS: Final = 10
 CALIBRATION_BINS: Final = 15
@@ -31,6 +28,19 @@ class WindowTally:
         before, items = self.values.get((asset, metric, window), (0.0, 0))
         mean = (before * items + number * n) / (items + n)
         self.values[asset, metric, window] = (mean, items + n)
+
+    def count(self, observed: Observation, asset: str | None, window_s: int) -> None:
+        """One observation, of the asset that is named or else of what the record is about."""
+        name, metric, value = asset or observed.subject, observed.metric, observed.value
+        window = window_of(observed.at, window_s)
+        if isinstance(value, Hit):
+            self.rate(name, metric, window, is_hit=value.is_hit)
+        elif not isinstance(value, StatedConfidence):
+            self.category(name, metric, window, value.name)
+        elif value.is_correct is None:
+            self.confidence(name, metric, window, value.score)
+        else:
+            self.promise(name, metric, window, value.score, is_correct=value.is_correct)
 
     def rate(self, asset: str, metric: str, window: int, *, is_hit: bool) -> None:
         """One item of a rate."""
@@ -99,38 +109,3 @@ def _where(key: tuple[str, str, int], window_s: int, source: str) -> dict[str, A
         "end": start + timedelta(seconds=window_s),
         "source": source,
     }
-
-
-def count_run_log(tally: WindowTally, log: RunLog, asset: str | None, window_s: int) -> None:
-    """Count a run log.
-
-    A decision that holds its text back is a block; a summary that fails its schema a rejection.
-    """
-    for decision in log.decisions:
-        name, window = asset or decision.variant_id, _window(decision.timestamp, window_s)
-        is_block = decision.decision != "summarize"
-        tally.rate(name, "verifier_block_ratio", window, is_hit=is_block)
-    for event in log.events:
-        name, window = asset or event.variant_id, _window(event.timestamp, window_s)
-        tally.rate(name, "rejection_ratio", window, is_hit=not event.schema_ok)
-
-
-def count_decision(
-    tally: WindowTally, decision: AdvisoryDecision, asset: str | None, window_s: int
-) -> None:
-    """Count an advisory decision: its confidence, whether that came true, and its error."""
-    name, window = asset or decision.service.name, _window(decision.timestamp, window_s)
-    error = decision.outcome.error_type
-    tally.category(name, "tool_error_classes", window, str(error) if error else "none")
-    score = decision.confidence.score
-    if score is None or score is UNSET:
-        return
-    tally.confidence(name, "confidence_kl", window, score)
-    if decision.outcome.comparison in ("agree", "disagree"):
-        is_correct = decision.outcome.comparison == "agree"
-        tally.promise(name, "calibration_ece", window, score, is_correct=is_correct)
-
-
-def _window(moment: str | datetime, window_s: int) -> int:
-    told = moment if isinstance(moment, datetime) else datetime.fromisoformat(moment)
-    return window_of(told, window_s)

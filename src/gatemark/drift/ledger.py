@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gatemark.drift.batches import PointBatch
+from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores.batches import has_batches, is_without_points, uncovered_batch
 from gatemark.drift.stores.points import Pusher
 from gatemark.ledger.event import Event, EventDraft
@@ -27,7 +28,7 @@ MOST_ASSETS: Final = 20
 @contextmanager
 def open_push(workspace: Workspace, now: datetime) -> Iterator[Pusher]:
     """A push of points that the ledger tells of; every way in goes through here."""
-    with workspace.points.pushing(int(now.timestamp()), PushEvents(workspace, now)) as pusher:
+    with points_of(workspace).pushing(int(now.timestamp()), PushEvents(workspace, now)) as pusher:
         yield pusher
 
 

@@ -57,3 +57,13 @@ class Point(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 FORMS: Final = ("value", "sum", "k", "histogram", "calibration", "categories")
+
+
+class Pushed(Struct, frozen=True):
+    """What a push came to: points that were new, known already, or corrections."""
+
+    received: int
+    added: int
+    repeated: int
+    corrected: int
+    series_added: int

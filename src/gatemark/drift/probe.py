@@ -25,6 +25,7 @@ from gatemark.drift.judging.recall import after_a_change, under_new_policy
 from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.ledger import recording_events
+from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.workspace import Workspace
@@ -73,9 +74,9 @@ def evaluate(
     workspace: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None
 ) -> Evaluation:
     """Judge what is due without writing anything."""
-    series = workspace.points.series(asset)
+    series = points_of(workspace).series(asset)
     kinds = registered_kinds(workspace, asset)
-    kept = workspace.memories.memories([one.id for one in series] if asset else None)
+    kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
     recalled = _recalled(kept, policy.digest)
     gathered = gather(workspace, policy, now, kinds, series, kept=recalled)
     changed = _written_since(gathered.cohorts, recalled)
@@ -114,7 +115,7 @@ def probe(
     """One tick: judge, remember, tell the ledger, act, tell the owners. Nothing is done twice."""
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
-        seen = workspace.memories.last_tick()
+        seen = memories_of(workspace).last_tick()
         found = evaluate(workspace, policy, now)
         notes = _notes(found, seen, now)
         # What was over at an earlier moment is over now, too: such windows are judged by any clock.
@@ -198,7 +199,7 @@ def _over(workspace: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]
     """The episodes that are over, where windows are judged again that may have opened them."""
     if all(memory.seen for memory in recalled.values()):
         return frozenset()
-    return frozenset(e.id for e in workspace.memories.episodes() if not e.is_open)
+    return frozenset(e.id for e in memories_of(workspace).episodes() if not e.is_open)
 
 
 def _never_pushed(
@@ -247,7 +248,7 @@ def _levels_before(found: Evaluation) -> dict[tuple[str, str, str], str]:
 def _record(
     workspace: Workspace, found: Evaluation, policy: DriftPolicy, seen: LastTick, now: datetime
 ) -> None:
-    with workspace.memories.recording(seen, now, recording_events(workspace, now)) as recorder:
+    with memories_of(workspace).recording(seen, now, recording_events(workspace, now)) as recorder:
         recorder.keep_memories(_changed(found, policy.digest))
         recorder.keep_episodes((*found.ticked.closed, *found.ticked.open))
 

@@ -18,8 +18,8 @@ from gatemark.core.progress import Progress
 from gatemark.drift.judging.parts import SCALARS, FormName
 from gatemark.drift.judging.series import Series
 from gatemark.drift.ledger import open_push
-from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point
-from gatemark.drift.stores.points import Content, Pushed, Pusher, packed
+from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
+from gatemark.drift.stores.points import Content, Pusher, packed
 from gatemark.evidence.files import find_sources
 from gatemark.evidence.lines import Block, read_blocks
 from gatemark.evidence.plugins import schemas

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -15,7 +15,9 @@ from gatemark.drift.episode_check import (
     recorded_findings,
     succession_findings,
 )
+from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.ledger.chain import checked
+from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
 from gatemark.ledger.payloads import DriftRecorded, PointsPushed
@@ -57,14 +59,18 @@ class DriftTables:
         if self.uncovered:
             yield f"{self.uncovered} points from before layout 0007 are not covered by the ledger"
 
+    def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
+        """Compare points, then what watching remembers."""
+        return (("points", self.points), ("drift", self.watching))
+
     def points(self) -> Iterator[Finding]:
         """Points whose batch is not what its event says."""
         compare = BatchCheck()
-        with self._workspace.points.batches() as batches:
+        with points_of(self._workspace).batches() as batches:
             if batches is not None:
                 yield from compare.run(batches, self._pushes())
         self.uncovered = (
-            compare.uncovered if batches is not None else self._workspace.points.row_count()
+            compare.uncovered if batches is not None else points_of(self._workspace).row_count()
         )
 
     def _pushes(self) -> Iterator[PushedBatch]:
@@ -77,7 +83,7 @@ class DriftTables:
 
     def watching(self) -> Iterator[Finding]:
         """Memories, episodes and acts that are not what events say."""
-        memories = self._workspace.memories
+        memories = memories_of(self._workspace)
         yield from self._found
         edited = list(recorded_findings(memories.state(), self._recorded))
         yield from edited

@@ -16,6 +16,7 @@ from gatemark.drift.judging.parts import SCALARS, values_of
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.judging.signals import CohortSignals, signal_of
 from gatemark.drift.judging.tick import tick
+from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import Evaluation, evaluate
 from gatemark.drift.signal import LEVELS
 from gatemark.drift.views.views import ActView, DriftView, SeriesView, WindowView
@@ -33,9 +34,9 @@ def drift_view(
     if not found.signals:
         raise UsageError(f"no metric of {asset} was ever pushed")
     shown = _replayed(workspace, policy, now, found, windows)
-    episodes = workspace.memories.episodes(asset)
+    episodes = memories_of(workspace).episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}
-    acts = workspace.memories.acts(list(metrics)) if metrics else []
+    acts = memories_of(workspace).acts(list(metrics)) if metrics else []
     version, stage = latest_stage(workspace, asset)
     return DriftView(
         asset=asset,

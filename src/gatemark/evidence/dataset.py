@@ -13,10 +13,9 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.identity import is_one_line
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks
-from gatemark.evidence.rows import Row, Snapshot, freeze
+from gatemark.evidence.rows import Row, Sampling, Snapshot, freeze
 from gatemark.evidence.source import Source, inspect_source, split_sources
 from gatemark.evidence.strict_json import parse_strictly, quoted
-from gatemark.packs.pack import Sampling
 
 MAX_PROBLEMS = 20
 _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")

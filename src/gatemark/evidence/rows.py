@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -22,6 +22,15 @@ class Row(msgspec.Struct, frozen=True):
     confidence: float | None = None
     tags: dict[str, str] = {}
     extra: dict[str, Any] = {}
+
+
+@original_fields("n seed stratify")
+class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A seeded draw from a data set, even over the values of a tag when one is named."""
+
+    n: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    seed: int = 0
+    stratify: str | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True):

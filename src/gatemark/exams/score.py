@@ -31,7 +31,7 @@ from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
-from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.workspace import Workspace
 
 Feature = Literal[

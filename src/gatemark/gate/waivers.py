@@ -1,22 +1,17 @@
-"""Reading waivers from YAML: a list of rule, owner, reason and expires_at."""
+"""Waivers as a file gives them: a list of rule, owner, reason and expires_at."""
 
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.policy import Waiver
-from gatemark.evidence.settings_file import read_settings
-
-MAX_WAIVER_BYTES: Final = 1024 * 1024
 
 
-def read_waivers(path: str) -> tuple[Waiver, ...]:
-    """The waivers of a file; a file without any is a mistake."""
-    value = read_settings(path, MAX_WAIVER_BYTES)
+def waivers_from(value: object, path: str) -> tuple[Waiver, ...]:
+    """The waivers in what a file holds; a file without any is a mistake."""
     if not isinstance(value, list):
         raise BadInputError(f"{path}: must be a list of waivers, each with a dash before it")
     if not value:

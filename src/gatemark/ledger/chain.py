@@ -24,7 +24,7 @@ from gatemark.ledger.event import (
 )
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK, RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed, as_payload
-from gatemark.ledger.port import EventRow
+from gatemark.ledger.port import EventRow, EventStore
 
 CLOCK_SKEW: Final = timedelta(seconds=10)
 """How far two writers' clocks may be apart. An event takes the later time of the two."""
@@ -167,3 +167,10 @@ def checked_payload(row: EventRow) -> dict[str, Any] | None:
 def raw_digest(digest: str) -> bytes:
     """The 32 bytes behind a digest text."""
     return bytes.fromhex(digest.removeprefix(DIGEST_PREFIX))
+
+
+def event_moment(events: EventStore, now: datetime) -> datetime:
+    """Now, or the last event's moment where our clock is behind the ledger."""
+    head = events.head()
+    last = [event.at for event, _ in events.events(head.seq - 1)] if head.seq else []
+    return max([now, *last])

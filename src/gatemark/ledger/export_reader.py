@@ -33,11 +33,10 @@ from gatemark.ledger.export import (
     export_line,
 )
 from gatemark.ledger.payloads import DECISIONS
-from gatemark.ledger.port import EventRow, ResultLine
+from gatemark.ledger.port import EventRow, ResultLine, line_of, wanted_prefix
 from gatemark.ledger.signing.dsse import open_envelope, read_envelope
 from gatemark.ledger.signing.note import VerifierKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement
-from gatemark.ledger.stores.reading import line_of, wanted_prefix
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 _CHECKPOINT: Final = re.compile(r"([0-9]{1,16})-[0-9]{1,9}\.txt\Z")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from gatemark.core.canonical import is_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.checks.tables import FurtherLooks, TableCheck
+from gatemark.ledger.checks.scan import FurtherLook
+from gatemark.ledger.checks.tables import FeatureRows, FurtherLooks, TableCheck
 from gatemark.ledger.checks.verify import LedgerCheck, VerifyOptions
+from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED
 from gatemark.ledger.export import Exported, write_export
@@ -27,8 +29,6 @@ from gatemark.ledger.payloads import NEVER_ERASED, BlobErased, PayloadErased, as
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
-from gatemark.lifecycle.ledger_rules import RuleCheck
-from gatemark.workspace import Workspace
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,21 +40,52 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     rescore: bool = False
 
 
+class RescoredResult(Protocol):
+    """A result that was derived again from its evidence."""
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What came out otherwise than it was sealed."""
+        ...
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Why some of it could not be derived."""
+        ...
+
+
+Rescorer = Callable[[Store, Callable[[str], bool]], Iterable[tuple[str, RescoredResult]]]
+"""Derives every result of a store again, given which blobs were erased."""
+
+
+class FurtherChecks(NamedTuple):
+    """What features hold against the ledger: rules of decisions, rows of tables, and rescoring."""
+
+    rules: Callable[[Store], FurtherLook]
+    rows: Sequence[FeatureRows]
+    rescore: Rescorer
+
+
 def verify(
-    workspace: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
+    context: LedgerContext,
+    request: VerifyRequest,
+    further: FurtherChecks,
+    on_progress: Callable[[int], None] | None = None,
 ) -> LedgerReport:
     """Check a store, or an export without any store."""
     store: Store
-    store = (
-        workspace.existing_store() if request.export is None else ExportStore(Path(request.export))
-    )
+    tables = None
+    if request.export is None:
+        store = context.existing_store()
+        tables = TableCheck(store, further.rows)
+    else:
+        store = ExportStore(Path(request.export))
     asked = VerifyOptions(
         trusted=tuple(read_public_key(key) for key in request.keys),
         since=tuple(small_text(path) for path in request.since),
         has_tree=request.export is None,
     )
-    tables = None if request.export is not None else TableCheck(workspace)
-    rules = RuleCheck(store)
+    rules = further.rules(store)
     check = LedgerCheck(store, asked, rules if tables is None else FurtherLooks(rules, tables))
     check.run(on_progress)
     if tables is not None:
@@ -65,10 +96,7 @@ def verify(
     else:
         _check_other_blobs(store, check)
     if request.rescore:
-        # Judging again needs all of the numerics, which every other command here does without.
-        from gatemark.packs.rescore import rescore  # noqa: PLC0415
-
-        for result_id, outcome in rescore(store, check.is_erased):
+        for result_id, outcome in further.rescore(store, check.is_erased):
             seq = check.seq_of_result(result_id)
             for message in outcome.differences:
                 check.troubles.add(seq, "rescore", f"event {seq}: result {result_id}: {message}")
@@ -94,13 +122,13 @@ def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
             check.troubles.add(seq, "blob", message)
 
 
-def export(workspace: Workspace, folder: str, key_path: str | None) -> Exported:
+def export(context: LedgerContext, folder: str, key_path: str | None) -> Exported:
     """Write the ledger into a folder that anyone can check; with a key, freshly signed."""
-    store = workspace.existing_store()
+    store = context.existing_store()
     key = None
     if key_path is not None:
-        key = signing_key(workspace, key_path)
-        sign_checkpoint(workspace, key_path)
+        key = signing_key(context, key_path)
+        sign_checkpoint(context, key_path)
     erased = frozenset(
         str(payload["digest"])
         for _, payload in store.events.events(kind=BLOB_ERASED)
@@ -110,22 +138,22 @@ def export(workspace: Workspace, folder: str, key_path: str | None) -> Exported:
     return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)
 
 
-def erase(workspace: Workspace, what: str, reason: str) -> Event:
+def erase(context: LedgerContext, what: str, reason: str) -> Event:
     """Take away a payload (by event number) or a blob (by digest); a tombstone stays for ever."""
     if not reason.strip():
         raise UsageError("an erasure needs a reason")
-    store = workspace.existing_store()
+    store = context.existing_store()
     if is_digest(what):
-        event = _erase_blob(workspace, store, what, reason)
+        event = _erase_blob(context, store, what, reason)
     elif what.isdigit():
-        event = _erase_payload(workspace, store, int(what), reason)
+        event = _erase_payload(context, store, int(what), reason)
     else:
         raise UsageError(f"{what!r} is neither the number of an event nor the digest of a blob")
     store.forget()
     return event
 
 
-def _erase_payload(workspace: Workspace, store: Store, seq: int, reason: str) -> Event:
+def _erase_payload(context: LedgerContext, store: Store, seq: int, reason: str) -> Event:
     event, payload = event_at(store.events, seq)
     if payload is None:
         return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
@@ -133,18 +161,18 @@ def _erase_payload(workspace: Workspace, store: Store, seq: int, reason: str) ->
         raise RefusedError(f"event {seq} is a {event.kind}: decisions rest on it, it stays")
     said = PayloadErased(seq, event.payload_digest, reason)
     draft = EventDraft(
-        PAYLOAD_ERASED, workspace.clock(), workspace.actor, event.subject, as_payload(said)
+        PAYLOAD_ERASED, context.clock(), context.actor, event.subject, as_payload(said)
     )
     return store.events.erase_payload(seq, draft)
 
 
-def _erase_blob(workspace: Workspace, store: Store, digest: str, reason: str) -> Event:
+def _erase_blob(context: LedgerContext, store: Store, digest: str, reason: str) -> Event:
     told = _tombstone(store, BLOB_ERASED, "digest", digest)
     if not told:
         if not store.blobs.has(digest):
             raise UsageError(f"the store holds no blob {digest}")
         payload = as_payload(BlobErased(digest, reason))
-        draft = EventDraft(BLOB_ERASED, workspace.clock(), workspace.actor, None, payload)
+        draft = EventDraft(BLOB_ERASED, context.clock(), context.actor, None, payload)
         told = list(store.events.append((draft,)))
     # Also after an erasure that was cut short between tombstone and removal.
     store.blobs.remove(digest, told[0].seq)
@@ -160,19 +188,19 @@ def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event
     ]
 
 
-def set_clock_back(workspace: Workspace, reason: str) -> Event:
+def set_clock_back(context: LedgerContext, reason: str) -> Event:
     """Let times start anew at the present, after a clock that was ahead; shown for ever."""
     if not reason.strip():
         raise UsageError("setting the clock back needs a reason")
-    draft = EventDraft(CLOCK_SET_BACK, workspace.clock(), workspace.actor, None, {"reason": reason})
-    (event,) = workspace.existing_store().events.append((draft,))
+    draft = EventDraft(CLOCK_SET_BACK, context.clock(), context.actor, None, {"reason": reason})
+    (event,) = context.existing_store().events.append((draft,))
     return event
 
 
 def log(
-    workspace: Workspace, *, after: int, kind: str | None, subject: str | None, limit: int
+    context: LedgerContext, *, after: int, kind: str | None, subject: str | None, limit: int
 ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
     """Events in order, at most so many."""
-    found = workspace.existing_store().events.events(after=after, kind=kind, subject=subject)
+    found = context.existing_store().events.events(after=after, kind=kind, subject=subject)
     for _, one in zip(range(limit), found, strict=False):
         yield one

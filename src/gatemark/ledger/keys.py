@@ -14,15 +14,22 @@ import msgspec
 from gatemark.core.atomic import write_secret, write_whole
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.ledger.chain import checked
+from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import EventDraft, Head
 from gatemark.ledger.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED, LEDGER_OPENED
 from gatemark.ledger.payloads import KeyAdded, KeyReplaced, KeyRotated, as_payload
 from gatemark.ledger.port import LedgerStore
 from gatemark.ledger.proof import root_from_events
-from gatemark.ledger.signing.checkpoint import Checkpoint, origin_of, read_checkpoint
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring, key_note, rotation_note
-from gatemark.ledger.signing.note import SigningKey, VerifierKey, read_signer, read_verifier
-from gatemark.workspace import Workspace
+from gatemark.ledger.signing.note import (
+    Checkpoint,
+    SigningKey,
+    VerifierKey,
+    origin_of,
+    read_checkpoint,
+    read_signer,
+    read_verifier,
+)
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096
@@ -37,58 +44,60 @@ class KeyMade(msgspec.Struct, frozen=True):
     seq: int
 
 
-def make_key(workspace: Workspace, path: Path, name: str | None = None) -> KeyMade:
+def make_key(context: LedgerContext, path: Path, name: str | None = None) -> KeyMade:
     """Make the first key of a ledger; the private half goes into a file of its own."""
-    events = workspace.events
-    origin = ledger_origin(events) or _open_ledger(workspace)
+    events = context.events
+    origin = ledger_origin(events) or _open_ledger(context)
     head = events.head()
     if keyring_of(events).active is not None:
         raise RefusedError("the ledger has a key; 'gatemark ledger rotate' puts another in place")
     key = _write_new(path, name or origin)
     payload = as_payload(KeyAdded(str(key.verifier), key_note(origin, key)))
-    return _told(workspace, key, path, EventDraft(KEY_ADDED, *_now(workspace), payload), head)
+    return _told(context, key, path, EventDraft(KEY_ADDED, *_now(context), payload), head)
 
 
-def rotate_key(workspace: Workspace, old_path: str, path: Path, name: str | None = None) -> KeyMade:
+def rotate_key(
+    context: LedgerContext, old_path: str, path: Path, name: str | None = None
+) -> KeyMade:
     """Let a new key follow the old one, with the word of both."""
-    head = workspace.existing_store().events.head()
-    old = signing_key(workspace, old_path)
-    origin = _origin(workspace.events)
+    head = context.existing_store().events.head()
+    old = signing_key(context, old_path)
+    origin = _origin(context.events)
     key = _write_new(path, name or old.verifier.name)
     note = rotation_note(origin, old, key)
     payload = as_payload(KeyRotated(str(old.verifier), str(key.verifier), note))
-    return _told(workspace, key, path, EventDraft(KEY_ROTATED, *_now(workspace), payload), head)
+    return _told(context, key, path, EventDraft(KEY_ROTATED, *_now(context), payload), head)
 
 
 def replace_lost_key(
-    workspace: Workspace, path: Path, reason: str, name: str | None = None
+    context: LedgerContext, path: Path, reason: str, name: str | None = None
 ) -> KeyMade:
     """Put a new key in place of one that cannot sign any more; shown by every check from now on."""
     if not reason.strip():
         raise UsageError("a key that is replaced without its word needs a reason")
-    head = workspace.existing_store().events.head()
-    origin = _origin(workspace.events)
-    old = keyring_of(workspace.events).active
+    head = context.existing_store().events.head()
+    origin = _origin(context.events)
+    old = keyring_of(context.events).active
     if old is None:
         raise UsageError("the ledger has no key; 'gatemark ledger keygen' makes one")
     key = _write_new(path, name or old.name)
     payload = as_payload(KeyReplaced(str(old), str(key.verifier), key_note(origin, key), reason))
-    return _told(workspace, key, path, EventDraft(KEY_REPLACED, *_now(workspace), payload), head)
+    return _told(context, key, path, EventDraft(KEY_REPLACED, *_now(context), payload), head)
 
 
-def _now(workspace: Workspace) -> tuple[datetime, str, None]:
-    return workspace.clock(), workspace.actor, None
+def _now(context: LedgerContext) -> tuple[datetime, str, None]:
+    return context.clock(), context.actor, None
 
 
 def _told(
-    workspace: Workspace, key: SigningKey, path: Path, draft: EventDraft, head: Head
+    context: LedgerContext, key: SigningKey, path: Path, draft: EventDraft, head: Head
 ) -> KeyMade:
     """Add the event of a key, if the ledger is still as it was looked at."""
     with ExitStack() as unless_told:
         # A key that no event tells of is worth nothing and would only confuse.
         for file in (path, _public(path)):
             unless_told.callback(file.unlink, missing_ok=True)
-        (event,) = workspace.events.append((draft,), expected=head)
+        (event,) = context.events.append((draft,), expected=head)
         unless_told.pop_all()
     return KeyMade(str(key.verifier), str(path), str(_public(path)), event.seq)
 
@@ -106,10 +115,10 @@ def _public(path: Path) -> Path:
     return path.with_name(path.name + PUBLIC_SUFFIX)
 
 
-def _open_ledger(workspace: Workspace) -> str:
+def _open_ledger(context: LedgerContext) -> str:
     """The first event of a ledger that has none; its digest names the ledger."""
-    draft = EventDraft(LEDGER_OPENED, workspace.clock(), workspace.actor, None, {})
-    (event,) = workspace.events.append((draft,))
+    draft = EventDraft(LEDGER_OPENED, context.clock(), context.actor, None, {})
+    (event,) = context.events.append((draft,))
     return origin_of(event)
 
 
@@ -138,10 +147,10 @@ def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Ke
     return ring
 
 
-def signing_key(workspace: Workspace, path: str) -> SigningKey:
+def signing_key(context: LedgerContext, path: str) -> SigningKey:
     """The private key in a file, if it is the one that signs for the ledger now."""
     key = read_private_key(path)
-    active = keyring_of(workspace.events).active
+    active = keyring_of(context.events).active
     if active is None:
         raise UsageError("the ledger has no key; 'gatemark ledger keygen' makes one")
     if key.verifier != active:
@@ -182,14 +191,14 @@ def _text_of(path: str) -> str:
         raise BadInputError(f"{path}: is no key") from error
 
 
-def sign_checkpoint(workspace: Workspace, key_path: str) -> str:
+def sign_checkpoint(context: LedgerContext, key_path: str) -> str:
     """Sign how far the ledger goes, and keep the note; users keep a copy elsewhere.
 
     A ledger must never sign two histories: the last checkpoint must be a beginning of this one,
     and everything since is looked at before it is signed.
     """
-    events = workspace.existing_store().events
-    key = signing_key(workspace, key_path)
+    events = context.existing_store().events
+    key = signing_key(context, key_path)
     earlier = None
     for covered, text in events.checkpoints()[-1:]:
         earlier, signed = read_checkpoint(text, f"checkpoint {covered}")

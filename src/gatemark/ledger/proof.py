@@ -22,8 +22,7 @@ from gatemark.ledger.merkle import (
     tree_root,
 )
 from gatemark.ledger.port import EventRow, LedgerStore
-from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
-from gatemark.ledger.signing.note import Note
+from gatemark.ledger.signing.note import Checkpoint, Note, read_checkpoint
 
 T = TypeVar("T")
 _HEADER: Final = "c2sp.org/tlog-proof@v1"

@@ -11,6 +11,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
 from gatemark.ledger.chain import checked
+from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event, event_bytes
 from gatemark.ledger.keys import ledger_origin, read_public_key
 from gatemark.ledger.merkle import consistent
@@ -22,8 +23,7 @@ from gatemark.ledger.proof import (
     prove_inclusion,
     read_proof,
 )
-from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
-from gatemark.workspace import Workspace
+from gatemark.ledger.signing.note import Checkpoint, read_checkpoint
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 
@@ -43,9 +43,9 @@ class GrowthProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hashes: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_HASHES)]
 
 
-def prove(workspace: Workspace, seq: int, checkpoint_path: str | None) -> Proof:
+def prove(context: LedgerContext, seq: int, checkpoint_path: str | None) -> Proof:
     """Prove an event by a checkpoint: the given one, or the smallest kept one that covers it."""
-    events = workspace.existing_store().events
+    events = context.existing_store().events
     event, _ = event_at(events, seq)
     note, checkpoint = _covering(events, seq, checkpoint_path)
     text = proof_text(seq - 1, prove_inclusion(events, seq, checkpoint.size), note)
@@ -54,9 +54,11 @@ def prove(workspace: Workspace, seq: int, checkpoint_path: str | None) -> Proof:
     return Proof(event, text)
 
 
-def prove_growth(workspace: Workspace, since_path: str, checkpoint_path: str | None) -> GrowthProof:
+def prove_growth(
+    context: LedgerContext, since_path: str, checkpoint_path: str | None
+) -> GrowthProof:
     """Prove that a later checkpoint, the newest kept one when none is given, continues one."""
-    events = workspace.existing_store().events
+    events = context.existing_store().events
     earlier_note = small_text(since_path)
     earlier = _own(events, earlier_note, since_path)
     if checkpoint_path is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -12,13 +13,15 @@ import sqlalchemy as sa
 from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.core.progress import Advance
-from gatemark.drift.ledger import cover_existing_points
 from gatemark.ledger.blobs import FolderBlobs
+from gatemark.ledger.context import LedgerContext
+from gatemark.ledger.event import Event
 from gatemark.ledger.stores.backup import BackupManifest, BackupReader, write_backup
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.restore import restore_backup
 from gatemark.ledger.stores.sql import upgrade_database
+from gatemark.ledger.stores.sqlite import folder_place
 from gatemark.ledger.stores.sqlite_copy import copy_name, copy_sqlite
 from gatemark.ledger.stores.upgrade import (
     NEWEST,
@@ -29,7 +32,6 @@ from gatemark.ledger.stores.upgrade import (
     state_of,
     steps_after,
 )
-from gatemark.workspace import Workspace
 
 ARCHIVE: Final = ".tar.zst"
 _DATABASE_NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -89,9 +91,9 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
     blob_bytes: int
 
 
-def store_info(workspace: Workspace) -> StoreInfo:
+def store_info(context: LedgerContext) -> StoreInfo:
     """Look at a store of any layout and change nothing."""
-    place = workspace.existing_place()
+    place = context.existing_place()
     with place.database.snapshot() as connection:
         layout = existing_layout(connection, place.database.place)
         blobs, blob_bytes = _blob_totals(place, connection)
@@ -134,13 +136,19 @@ def _database_bytes(place: StorePlace, connection: sa.Connection) -> int:
 
 
 def upgrade_store(
-    workspace: Workspace, request: UpgradeRequest, on_progress: Advance | None = None
+    context: LedgerContext,
+    request: UpgradeRequest,
+    cover_rows: Callable[[], Event | None],
+    on_progress: Advance | None = None,
 ) -> StoreUpgrade:
-    """Bring a store to the newest layout, with a backup of what it was."""
+    """Bring a store to the newest layout, with a backup of what it was.
+
+    ``cover_rows`` adds the event that covers rows of the old layout; None when there are none.
+    """
     if request.backup is not None and request.no_backup:
         raise UsageError("give --backup PATH or --no-backup, not both")
     # Step 1. What is there. A layout that this build does not know is left alone.
-    place = workspace.existing_place()
+    place = context.existing_place()
     name = place.database.place
     with place.database.reading() as connection:
         found = existing_layout(connection, name)
@@ -155,7 +163,7 @@ def upgrade_store(
     if found == NEWEST:
         return plan
     # Step 2. Where the backup goes.
-    target = None if request.no_backup else _backup_target(place, request, found, workspace.clock())
+    target = None if request.no_backup else _backup_target(place, request, found, context.clock())
     plan = msgspec.structs.replace(plan, backup=None if target is None else str(target))
     if request.dry_run:
         return plan
@@ -163,15 +171,15 @@ def upgrade_store(
     # Step 3. Backup and migrations while no other writer is inside; all of it or nothing.
     def back_up(_: str) -> None:
         if target is not None:
-            _make_backup(place, target, workspace.clock())
+            _make_backup(place, target, context.clock())
 
     if upgrade_database(place.database, back_up) is None:
         return msgspec.structs.replace(plan, backup=None, is_done_elsewhere=True)
     try:
         # Step 4. Rows of the old layout that no event tells of are covered from now on. An upgrade
         # that is killed before this loses nothing: the next push of points does it.
-        workspace.existing_store()
-        covered = cover_existing_points(workspace)
+        context.existing_store()
+        covered = cover_rows()
         plan = msgspec.structs.replace(plan, covered_by=None if covered is None else covered.seq)
         # Step 5. The chain, as everyone will see it from now on. What is wrong with it was wrong
         # before: an upgrade that loses or changes events is never committed.
@@ -219,16 +227,20 @@ def _write_archive(
     return reader.about.layout, manifest
 
 
-def back_up_store(workspace: Workspace, file: str, on_progress: Advance | None = None) -> StoreCopy:
+def back_up_store(
+    context: LedgerContext, file: str, on_progress: Advance | None = None
+) -> StoreCopy:
     """Write a whole store, of any layout that this build knows, into a new file."""
     target = Path(file)
     _require_archive_name(target)
-    place = workspace.existing_place()
-    layout, manifest = _write_archive(place, target, workspace.clock(), on_progress)
+    place = context.existing_place()
+    layout, manifest = _write_archive(place, target, context.clock(), on_progress)
     return _copy_of(place, file, layout, manifest)
 
 
-def restore_store(workspace: Workspace, file: str, on_progress: Advance | None = None) -> StoreCopy:
+def restore_store(
+    context: LedgerContext, file: str, on_progress: Advance | None = None
+) -> StoreCopy:
     """Make the store that a backup holds, in a place that holds none."""
     try:
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below, once it is known to be there
@@ -236,20 +248,20 @@ def restore_store(workspace: Workspace, file: str, on_progress: Advance | None =
         raise BadInputError(f"{file}: cannot be read: {error.strerror or error}") from error
     with stream:
         backup = BackupReader(stream, file)
-        if workspace.folder is None:
-            manifest = restore_backup(backup, workspace.place(), on_progress)
+        if context.folder is None:
+            manifest = restore_backup(backup, context.place(), on_progress)
         else:
-            manifest = _restore_folder(workspace, workspace.folder, backup, on_progress)
-    return _copy_of(workspace.place(), file, backup.about.layout, manifest)
+            manifest = _restore_folder(context.folder, backup, on_progress)
+    return _copy_of(context.place(), file, backup.about.layout, manifest)
 
 
 def _restore_folder(
-    workspace: Workspace, folder: Path, backup: BackupReader, on_progress: Advance | None
+    folder: Path, backup: BackupReader, on_progress: Advance | None
 ) -> BackupManifest:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder}: is not empty; name another place with --store")
     with replacing_folder(folder) as temporary:
-        place = Workspace(store=str(temporary), clock=workspace.clock).place()
+        place = folder_place(temporary)
         try:
             return restore_backup(backup, place, on_progress)
         finally:

@@ -22,8 +22,7 @@ from gatemark.core.policy import Policy, Rule, Setting, Waiver
 from gatemark.core.result import Blob, Cost, PackRef, Result, seal
 from gatemark.core.verdict import Bench, Finding, Verdict
 from gatemark.evidence.rows import Snapshot
-from gatemark.gate.decide import decide, refuse_strays
-from gatemark.gate.judge import MAY_BE_CHANCE
+from gatemark.gate.decide import MAY_BE_CHANCE, decide, refuse_strays
 from gatemark.gate.runtime import runtime_versions
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import suite_plugin

@@ -12,6 +12,7 @@ from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatE
 from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
 from gatemark.core.stored import read_stored
+from gatemark.evidence.rows import Sampling
 
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
@@ -28,15 +29,6 @@ class PackAsset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: AssetKind
     name: Name
-
-
-@original_fields("n seed stratify")
-class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A seeded draw from a data set, even over the values of a tag when one is named."""
-
-    n: Positive
-    seed: int = 0
-    stratify: str | None = None
 
 
 @original_fields("name options judge")

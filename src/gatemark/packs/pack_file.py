@@ -9,8 +9,9 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.policy import Rule
+from gatemark.evidence.rows import Sampling
 from gatemark.evidence.settings_file import parse_settings, place_in, settings_text
-from gatemark.packs.pack import Arms, JudgeSpec, Pack, PackAsset, Sampling, ScorerSpec, SuiteSpec
+from gatemark.packs.pack import Arms, JudgeSpec, Pack, PackAsset, ScorerSpec, SuiteSpec
 
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Setting, SuiteShare, Waiver
-from gatemark.gate.judge import LINE_TOLERANCE
+from gatemark.gate.decide import LINE_TOLERANCE
 from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
 
 BENCH_RULE = "bench.score_min"

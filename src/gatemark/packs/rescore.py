@@ -29,9 +29,9 @@ from gatemark.evidence.folds.shard import exam_suite
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.gate.decide import decide
-from gatemark.gate.judge_exam import EXPECTED_IDS
 from gatemark.gate.runtime import PACKAGES, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
+from gatemark.packs.judge_exam import EXPECTED_IDS
 from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
 
 SCORE_PACK: Final = "score-"

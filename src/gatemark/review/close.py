@@ -24,12 +24,11 @@ from gatemark.evidence.exam import ExamOutcome, ExamRun
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.people import roles_of
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.review.agreement import reviewer_rows
+from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.review.create import subject_of_review, tell_ledger
 from gatemark.review.findings import (
     Arbitration,
@@ -41,14 +40,15 @@ from gatemark.review.findings import (
     caveats,
     pairs_agreement,
     ranking,
+    reviewer_rows,
     vote_spread,
 )
 from gatemark.review.items import item_ids
-from gatemark.review.plan import read_pair
+from gatemark.review.open_stores import reviews_of
+from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
 from gatemark.review.sealed_rows import VOTES, outcome_title
-from gatemark.review.stores.reviews import ReviewClosing, StoredReview
 from gatemark.review.unblind import (
     CastVote,
     OpenVote,
@@ -108,13 +108,15 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
     """End a review and judge it; a closed one is only judged again."""
-    stored = workspace.reviews.get(request.review)
+    stored = reviews_of(workspace).get(request.review)
     plan = stored.plan
     # Step 1.
     if stored.closing is None:
         _require_closer(workspace, stored)
-        check_key(workspace.reviews.sealed(stored), stored.key, _committed(workspace, plan.name))
-        standings = workspace.reviews.standings(plan.name)
+        check_key(
+            reviews_of(workspace).sealed(stored), stored.key, _committed(workspace, plan.name)
+        )
+        standings = reviews_of(workspace).standings(plan.name)
         if not plan.peeking and request.early is None:
             short = sum(
                 not pair.is_gold and pair.vote_count < plan.votes_per_pair for pair in standings
@@ -133,7 +135,7 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
 
     Who only looks seals nothing; a result that is not in the store is then left out.
     """
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
     # Steps 2 and 3.
@@ -176,7 +178,7 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
 
 def export_votes(workspace: Workspace, name: str, candidate: str | None = None) -> bytes:
     """The opened votes against the baseline as ``gatemark.vote/1`` lines."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
     known = stored.plan.candidates
@@ -213,7 +215,9 @@ def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> No
         draft = EventDraft(REVIEW_UNBLINDED, now, workspace.actor, subject_of_review(name), payload)
         tell_ledger(workspace, connection, draft)
 
-    workspace.reviews.close(name, ReviewClosing(workspace.actor, now, request.early or ""), tell)
+    reviews_of(workspace).close(
+        name, ReviewClosing(workspace.actor, now, request.early or ""), tell
+    )
 
 
 def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
@@ -230,9 +234,9 @@ def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
 
 def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     name = stored.plan.name
-    check_key(workspace.reviews.sealed(stored), stored.key, _committed(workspace, name))
-    pairs = dict(enumerate(map(read_pair, workspace.reviews.documents(name)), start=1))
-    cast = workspace.reviews.votes(name)
+    check_key(reviews_of(workspace).sealed(stored), stored.key, _committed(workspace, name))
+    pairs = dict(enumerate(map(read_pair, reviews_of(workspace).documents(name)), start=1))
+    cast = reviews_of(workspace).votes(name)
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)
     votes = unblind(stored.key, cast, pairs)

@@ -1,12 +1,13 @@
 """Journeys of a blind review while it is open: make it, see the next pair, vote.
 
-Nothing here gives out the key, which arm is which, or an item's own id.
+Nothing here gives out the key, which arm is which, or an item's own id. What could give an arm
+away (tells) is named when a review is made and never edited out.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
+from gatemark.core.text import check_words
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
@@ -35,20 +37,72 @@ from gatemark.review.items import (
     read_gold,
     sealed_answers,
 )
+from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
+    ReviewPair,
     ReviewPlan,
-    check_words,
+    StoredReview,
     manifest_digest,
 )
-from gatemark.review.positions import is_swapped, places
 from gatemark.review.queue import PairProgress, next_number, next_to_arbitrate
-from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, token
-from gatemark.review.stores.reviews import Show, StoredReview
-from gatemark.review.tells import find_tells
+from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, is_swapped, places, token
+from gatemark.review.stores.reviews import Show
 from gatemark.review.unblind import CastVote, check_answer, undecided
 from gatemark.workspace import Workspace
+
+SHARE_MIN: Final = 0.9
+PAIRS_MIN: Final = 5
+
+
+def _ends_blank(answer: Any) -> bool:
+    return isinstance(answer, str) and answer != answer.strip()
+
+
+def _is_object(answer: Any) -> bool:
+    return not isinstance(answer, str)
+
+
+def _has_markup(answer: Any) -> bool:
+    return isinstance(answer, str) and any(mark in answer for mark in ("**", "```", "\n- ", "\n# "))
+
+
+_TRAITS: Final[tuple[tuple[str, Callable[[Any], bool]], ...]] = (
+    ("have blanks at their ends", _ends_blank),
+    ("are data and not text", _is_object),
+    ("have Markdown in them", _has_markup),
+)
+
+
+def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, ...]:
+    """Traits by which a reviewer could learn to tell the arms apart, in words."""
+    answers: dict[str, list[Any]] = {arm: [] for arm in arms}
+    for pair in pairs:
+        if not pair.is_gold:
+            for arm, answer in zip(pair.arms, pair.answers, strict=True):
+                answers[arm].append(answer)
+    found = [
+        f"{count} answers of {arm} name an arm"
+        for arm, given in answers.items()
+        if (count := sum(_names(answer, arms) for answer in given))
+    ]
+    for words, has in _TRAITS:
+        shares = {arm: sum(map(has, given)) / len(given) for arm, given in answers.items() if given}
+        if not shares or min(map(len, answers.values())) < PAIRS_MIN:
+            continue
+        if max(shares.values()) >= SHARE_MIN and min(shares.values()) <= 1 - SHARE_MIN:
+            told = ", ".join(f"{share:.0%} of {arm}" for arm, share in shares.items())
+            found.append(f"answers {words}: {told}")
+    return tuple(found)
+
+
+def _names(answer: Any, arms: Sequence[str]) -> bool:
+    """Whether a text names an arm; short and everyday names would be found everywhere."""
+    text = str(answer).casefold()
+    everyday = {"candidate", "baseline"}
+    return any(len(arm) >= 4 and arm not in everyday and arm.casefold() in text for arm in arms)
+
 
 __all__ = [
     "Answered",
@@ -176,7 +230,7 @@ def create_review(
     )
     payload = {**msgspec.to_builtins(created), "plan": msgspec.to_builtins(plan)}
     draft = _event(workspace, REVIEW_CREATED, plan.name, {**payload, "note": request.note}, at=now)
-    workspace.reviews.create(
+    reviews_of(workspace).create(
         stored, documents, lambda connection: tell_ledger(workspace, connection, draft)
     )
     return created
@@ -201,7 +255,7 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
             )
         return None if number is None else (number, token(key, reviewer, number))
 
-    show = workspace.reviews.show(name, reviewer, pick, workspace.clock())
+    show = reviews_of(workspace).show(name, reviewer, pick, workspace.clock())
     return None if show is None else _shown(workspace, stored, show)
 
 
@@ -220,7 +274,7 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
     show = _find_show(workspace, name, request.reviewer, request.token)
-    version = workspace.reviews.vote(
+    version = reviews_of(workspace).vote(
         name, show, request.answered, reason=reason, at=workspace.clock()
     )
     return SavedVote(review=name, token=show.token, answered=request.answered, version=version)
@@ -228,7 +282,7 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
 
 def open_review(workspace: Workspace, name: str) -> StoredReview:
     """A review that can still be voted in."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if stored.closing is not None:
         raise RefusedError(f"review {name} is closed")
     return stored
@@ -314,20 +368,20 @@ def _require_reviewer(workspace: Workspace, stored: StoredReview, reviewer: str)
 
 
 def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> Show:
-    for show in workspace.reviews.shows(name, reviewer):
+    for show in reviews_of(workspace).shows(name, reviewer):
         if secrets.compare_digest(show.token.encode(), shown_token.encode()):
             return show
     raise UnknownNameError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
 
 
 def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
-    pair = workspace.reviews.pair(stored.plan.name, show.number)
+    pair = reviews_of(workspace).pair(stored.plan.name, show.number)
     first, second = pair.answers
-    seen = workspace.reviews.shows(stored.plan.name, show.reviewer)
-    place = places(seen, workspace.reviews.gold_numbers(stored.plan.name))
+    seen = reviews_of(workspace).shows(stored.plan.name, show.reviewer)
+    place = places(seen, reviews_of(workspace).gold_numbers(stored.plan.name))
     if is_swapped(stored.key, place[show.reviewer, show.ordinal]):
         first, second = second, first
-    saved = workspace.reviews.last_vote(stored.plan.name, show)
+    saved = reviews_of(workspace).last_vote(stored.plan.name, show)
     return ShownPair(
         review=stored.plan.name,
         question=stored.plan.question,

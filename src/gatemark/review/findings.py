@@ -1,4 +1,8 @@
-"""What a closed review says beside its verdict: agreement, arbitration, spread and caveats."""
+"""What a closed review says beside its verdict.
+
+Agreement of reviewers, arbitration, spread, caveats, and the ranking of several arms by Bradley
+and Terry's model.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from itertools import combinations
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.verdict import Finding, Outcome
@@ -14,13 +19,59 @@ from gatemark.evidence.folds.run_exam import exam_job
 from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.gate.judge import judge
-from gatemark.review.agreement import shared_ratings
+from gatemark.gate.decide import judge
 from gatemark.review.create import lookers
-from gatemark.review.plan import ReviewPair
-from gatemark.review.stores.reviews import StoredReview
+from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
+from gatemark.statistics.bradley_terry import rank_sides
+from gatemark.statistics.preference import Choice, majority
 from gatemark.workspace import Workspace
+
+Ratings = list[tuple[str | None, ...]]
+
+
+def shared_ratings(
+    votes: Sequence[OpenVote], arbiter: str | None
+) -> tuple[Ratings, list[tuple[str, str]]]:
+    """Ratings of pairs that several people judged; as plain pairs too when they are just two.
+
+    The arbiter saw only what others were split on, so the arbiter's votes do not count here.
+    """
+    people = sorted({vote.reviewer for vote in votes} - {arbiter})
+    by_pair: dict[int, dict[str, str]] = {}
+    for vote in votes:
+        if vote.reviewer != arbiter:
+            by_pair.setdefault(vote.number, {})[vote.reviewer] = vote.choice
+    shared = [given for _, given in sorted(by_pair.items()) if len(given) > 1]
+    rows: Ratings = [tuple(given.get(person) for person in people) for given in shared]
+    pairs = [(given[people[0]], given[people[1]]) for given in shared] if len(people) == 2 else []
+    return rows, pairs
+
+
+def reviewer_rows(
+    votes: Sequence[OpenVote], gold: Sequence[GoldRecord]
+) -> tuple[dict[str, Any], ...]:
+    """Each reviewer's counts, and the record on gold pairs."""
+    rows = []
+    for record in gold:
+        choices = [vote.choice for vote in votes if vote.reviewer == record.reviewer]
+        wins, losses = choices.count("candidate"), choices.count("baseline")
+        rows.append(
+            {
+                "reviewer": record.reviewer,
+                "votes": len(choices),
+                "wins": wins,
+                "losses": losses,
+                "ties": choices.count("tie"),
+                "win_rate": wins / (wins + losses) if wins + losses else None,
+                "gold_right": record.right_count,
+                "gold": record.gold_count,
+                "gold_rate": record.right_rate,
+                "left_out": record.is_left_out,
+            }
+        )
+    return tuple(rows)
+
 
 AGREEMENT: Final = "agreement"
 AGREEMENT_RULES: Final = ("agreement.pa", "agreement.kappa")
@@ -194,7 +245,7 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
 def ranking(opened: OpenedReview) -> dict[str, Any]:
     """All arms by strength."""
     # Needs numpy, which two-arm reviews can do without.
-    from gatemark.review.ranking import rank_arms  # noqa: PLC0415
+    from gatemark.review.findings import rank_arms  # noqa: PLC0415
 
     return rank_arms(opened.stored.plan, opened.counted, seed=SEED)
 
@@ -231,3 +282,22 @@ def caveats(
         if couple.verdict == "fail"
     )
     return tuple(found)
+
+
+def rank_arms(plan: ReviewPlan, votes: Sequence[OpenVote], *, seed: int) -> dict[str, Any]:
+    """All arms by strength; the votes on a pair count as one, by majority."""
+    places = {arm: at for at, arm in enumerate(plan.arms)}
+    items = {item: at for at, item in enumerate(sorted({vote.pair.item for vote in votes}))}
+    by_pair: dict[int, list[OpenVote]] = {}
+    for vote in votes:
+        by_pair.setdefault(vote.number, []).append(vote)
+    wins = np.zeros((len(items), len(places), len(places)))
+    for cast in by_pair.values():
+        pair = cast[0].pair
+        left, right = (places[arm] for arm in pair.arms)
+        choice: Choice = majority([vote.choice for vote in cast])
+        share = {"candidate": 1.0, "tie": 0.5, "baseline": 0.0}[choice]
+        wins[items[pair.item], left, right] += share
+        wins[items[pair.item], right, left] += 1 - share
+    ranking: dict[str, Any] = msgspec.to_builtins(rank_sides(plan.arms, wins, seed=seed))
+    return ranking

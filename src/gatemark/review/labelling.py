@@ -12,8 +12,9 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor
-from gatemark.review.plan import MAX_PAIR_BYTES, MAX_REASON, ReviewName
+from gatemark.review.plan import MAX_PAIR_BYTES, ReviewName
 
 Label = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\u0000-\u001f\u007f]+$")]
 LabelField = Literal["label", "target"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from gatemark.core.canonical import digest, digest_bytes, original_fields
 from gatemark.core.change import AssetRef
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.stored import read_stored
+from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.statistics.preference import MIN_DECISIVE
 
@@ -22,7 +24,6 @@ Answered = Literal["a", "b", "both_good", "both_bad", "skip"]
 
 MAX_PAIRS: Final = 20_000
 MAX_PAIR_BYTES: Final = 2 * 1024 * 1024
-MAX_REASON: Final = 2_000
 GOLD_ARMS: Final = ("better", "worse")
 
 
@@ -110,12 +111,25 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return data
 
 
-def check_words(text: str, what: str) -> None:
-    """Refuse what somebody says when it is too long, or holds signs that nobody can see."""
-    if len(text) > MAX_REASON:
-        raise InvalidValueError(f"{what} has at most {MAX_REASON} characters, got {len(text)}")
-    if any(sign < " " and sign not in "\n\t" for sign in text):
-        raise InvalidValueError(f"{what} must not hold control characters")
+class ReviewClosing(msgspec.Struct, frozen=True):
+    """Who ended a review, when and why."""
+
+    by: str
+    at: datetime
+    note: str
+
+
+class StoredReview(msgspec.Struct, frozen=True):
+    """A review as it was made. ``key`` stays inside the server until the review is closed."""
+
+    plan: ReviewPlan
+    plan_digest: str
+    commitment: str
+    key: bytes
+    facts: dict[str, Any]
+    created_by: str
+    created_at: datetime
+    closing: ReviewClosing | None
 
 
 def read_pair(document: bytes) -> ReviewPair:

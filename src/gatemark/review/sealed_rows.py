@@ -17,8 +17,7 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.plan import ReviewPair
-from gatemark.review.positions import places
-from gatemark.review.sealed_key import Sealed, commitment, token
+from gatemark.review.sealed_key import Sealed, commitment, places, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
 
 VOTES: Final = "votes.jsonl"

@@ -13,8 +13,9 @@ import msgspec
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
 from gatemark.review.create import subject_of_review, undecided_pairs
+from gatemark.review.open_stores import reviews_of
+from gatemark.review.plan import StoredReview
 from gatemark.review.queue import is_complete, missing_counts
-from gatemark.review.stores.reviews import StoredReview
 from gatemark.workspace import Workspace
 
 
@@ -38,10 +39,10 @@ class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 def review_status(workspace: Workspace, name: str, looker: str | None = None) -> ReviewStatus:
     """How far a review is; ``looker`` asks for the numbers, which the ledger notes."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     plan = stored.plan
-    standings = workspace.reviews.standings(name)
-    votes = workspace.reviews.votes(name)
+    standings = reviews_of(workspace).standings(name)
+    votes = reviews_of(workspace).votes(name)
     counts = missing_counts(standings, plan.votes_per_pair)
     pair_count = sum(not pair.is_gold for pair in standings)
     reviewers: dict[str, int] = {}
@@ -78,7 +79,7 @@ def _numbers(
         return None, "numbers are hidden until the review is closed"
     if looker is None:
         return None, "nobody asked for the numbers"
-    if looker in {*plan.reviewers, plan.arbiter} or workspace.reviews.shows(plan.name, looker):
+    if looker in {*plan.reviewers, plan.arbiter} or reviews_of(workspace).shows(plan.name, looker):
         return None, f"{looker} votes in this review and must stay blind"
     # The outcome needs the exam, which few looks do.
     from gatemark.review.close import running_numbers  # noqa: PLC0415

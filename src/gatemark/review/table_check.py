@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
+from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
 from gatemark.review.label_rows import AcceptedSet, label_findings
+from gatemark.review.open_stores import labels_of, reviews_of
 from gatemark.review.plan import PairKind, ReviewPair
 from gatemark.review.sealed_rows import (
     TITLE,
@@ -65,9 +67,13 @@ class ReviewTables:
             sets = "label set" if len(self._unsealed) == 1 else "label sets"
             yield f"{sets} {_named(self._unsealed)}: labels that nobody accepted are not sealed"
 
+    def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
+        """Compare reviews, then label sets."""
+        return (("review", self.reviews), ("labels", self.labels))
+
     def reviews(self) -> Iterator[Finding]:
         """Rows of reviews that are not what their events commit to."""
-        stored = self._workspace.reviews
+        stored = reviews_of(self._workspace)
         is_any_closed = any(told.unblinded is not None for told in self._reviews.values())
         sealed = self._workspace.store.results.ids_by_title(TITLE) if is_any_closed else {}
         missing = dict(self._reviews)
@@ -113,7 +119,7 @@ class ReviewTables:
 
     def labels(self) -> Iterator[Finding]:
         """Rows of label sets that are not what was accepted."""
-        stored = self._workspace.labels
+        stored = labels_of(self._workspace)
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
             rows = stored.stored_rows(name)

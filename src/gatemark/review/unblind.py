@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.review.plan import Answered, ReviewPair
-from gatemark.review.positions import PairPosition, is_swapped, places
+from gatemark.review.sealed_key import PairPosition, is_swapped, places
 from gatemark.statistics.preference import Choice, majority
 
 GOLD_VOTES_MIN: Final = 3

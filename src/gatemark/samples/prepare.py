@@ -12,8 +12,7 @@ from gatemark.core.errors import UsageError
 from gatemark.evidence.dataset import draw
 from gatemark.evidence.hygiene.personal import personal_data
 from gatemark.evidence.hygiene.secrets import secret_kinds
-from gatemark.evidence.rows import Row, freeze
-from gatemark.packs.pack import Sampling
+from gatemark.evidence.rows import Row, Sampling, freeze
 from gatemark.samples.importer import ForeignSample
 
 SHOWN_DIGEST: Final = 16

@@ -7,15 +7,14 @@ names, or one event per message.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from gatemark.attribution.decision import StepKind
-
 NANOS_PER_MS: Final = 1_000_000
+SpanKind = Literal["plan", "model", "retrieval", "tool", "verifier", "output"]
 
-_OPERATIONS: Final[dict[str, StepKind]] = {
+_OPERATIONS: Final[dict[str, SpanKind]] = {
     "chat": "model",
     "text_completion": "model",
     "generate_content": "model",
@@ -26,7 +25,7 @@ _OPERATIONS: Final[dict[str, StepKind]] = {
     "invoke_workflow": "plan",
     "create_agent": "plan",
 }
-_SPAN_KINDS: Final[dict[str, StepKind]] = {
+_SPAN_KINDS: Final[dict[str, SpanKind]] = {
     "LLM": "model",
     "EMBEDDING": "model",
     "PROMPT": "model",
@@ -94,7 +93,7 @@ class TraceSpan(msgspec.Struct, frozen=True):
     name: str
     start_ns: int
     end_ns: int
-    kind: StepKind | None
+    kind: SpanKind | None
     input: Any
     output: Any
     error: str | None
@@ -111,7 +110,7 @@ class TraceSpan(msgspec.Struct, frozen=True):
         return (self.end_ns - self.start_ns) / NANOS_PER_MS
 
 
-def kind_of(attributes: Mapping[str, Any]) -> StepKind | None:
+def kind_of(attributes: Mapping[str, Any]) -> SpanKind | None:
     """What a span does, by either convention; None when neither says."""
     operation = attributes.get("gen_ai.operation.name")
     if isinstance(operation, str) and operation in _OPERATIONS:

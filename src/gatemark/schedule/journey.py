@@ -10,18 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from gatemark.core.canonical import digest
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import BadInputError
 from gatemark.core.exits import ExitCode
-from gatemark.drift.act import event_moment
-from gatemark.drift.alert import Alert, AlertPlan, alert_id
-from gatemark.drift.alerts import Delivered, queue_one, send_pending
-from gatemark.drift.signal import Level
 from gatemark.evidence.settings_file import read_settings
+from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
 from gatemark.ledger.payloads import SYSTEM
@@ -38,6 +36,7 @@ from gatemark.schedule.cadence import (
     occasions,
     triggered,
 )
+from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import Run, RunState
 from gatemark.workspace import Workspace
 
@@ -47,9 +46,47 @@ PROBE_ALERTS: Final = "GATEMARK_DRIFT_PROBE_ALERTS"
 """The variable that stands for ``--alerts`` of a drift probe."""
 TAIL: Final = 500
 _ENDED_WELL: Final = frozenset({ExitCode.PASS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
-_WARN: Final[Level] = "WARN"
 
 Runner = Callable[[Schedule, Occasion, datetime], tuple[RunState, str]]
+
+
+class OverdueAlert(Protocol):
+    """Queues the alert about a schedule that is overdue, under an id that names the gap."""
+
+    def __call__(self, identity: str, *, schedule: str, reason: str, at: datetime) -> None:
+        """Queue it for the sinks that want it."""
+        ...
+
+
+class SentAlert(Protocol):
+    """How one alert went to one sink; ``error`` is None when it arrived."""
+
+    @property
+    def sink(self) -> str:
+        """The name of the sink."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """How bad it is."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """What it is about."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """Why it did not arrive."""
+        ...
+
+
+class Alerting(NamedTuple):
+    """How a tick tells people: ``queue`` an overdue schedule, ``send`` whatever waits."""
+
+    queue: OverdueAlert
+    send: Callable[[], tuple[SentAlert, ...]]
 
 
 class ScheduleLine(msgspec.Struct, frozen=True):
@@ -84,7 +121,7 @@ class ScheduleTick(msgspec.Struct, frozen=True):
     runs: tuple[TickLine, ...]
     overdue: tuple[str, ...]
     abandoned: int
-    alerts: tuple[Delivered, ...]
+    alerts: tuple[SentAlert, ...]
 
 
 def read_plan(path: str | None) -> SchedulePlan:
@@ -114,10 +151,10 @@ def list_schedules(
     workspace: Workspace, plan: SchedulePlan, now: datetime
 ) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
-    seen = workspace.schedule_runs.known_since([one.id for one in plan.schedules], now)
+    seen = schedule_runs_of(workspace).known_since([one.id for one in plan.schedules], now)
     lines = []
     for schedule in plan.schedules:
-        done = workspace.schedule_runs.last_done(schedule.id, now)
+        done = schedule_runs_of(workspace).last_done(schedule.id, now)
         lines.append(
             ScheduleLine(
                 id=schedule.id,
@@ -138,14 +175,14 @@ def list_schedules(
 
 def due_now(workspace: Workspace, plan: SchedulePlan, now: datetime) -> tuple[Occasion, ...]:
     """What is due, missed or expired; only looks."""
-    triggers = workspace.schedule_runs.triggers(now)
+    triggers = schedule_runs_of(workspace).triggers(now)
     found: list[Occasion] = []
     for schedule in plan.schedules:
         if schedule.is_active:
-            last = workspace.schedule_runs.last_due(schedule.id, now)
+            last = schedule_runs_of(workspace).last_due(schedule.id, now)
             found.extend(occasions(schedule, now, last))
             if schedule.triggers:
-                done = workspace.schedule_runs.occasions(schedule.id)
+                done = schedule_runs_of(workspace).occasions(schedule.id)
                 found.extend(triggered(schedule, triggers, done))
     return tuple(found)
 
@@ -156,7 +193,7 @@ def tick_schedules(
     *,
     now: datetime,
     worker: str,
-    alert_plan: AlertPlan | None = None,
+    alerting: Alerting | None = None,
     alerts_file: str | None = None,
     runner: Runner | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
@@ -171,22 +208,22 @@ def tick_schedules(
     def moment() -> datetime:
         return now + timedelta(seconds=stopwatch() - started)
 
-    abandoned = workspace.schedule_runs.abandon(now)
+    abandoned = schedule_runs_of(workspace).abandon(now)
     note_changes(workspace, now)
-    overdue = _tell_overdue(workspace, plan, now, alert_plan or AlertPlan())
+    overdue = _tell_overdue(workspace, plan, now, alerting)
     by_id = {schedule.id: schedule for schedule in plan.schedules}
     run = runner or _runner(workspace, alerts_file)
     lines = []
     for occasion in due_now(workspace, plan, now):
         schedule = by_id[occasion.schedule]
         lease = seconds_of(schedule.time_limit) + GRACE_S
-        state = workspace.schedule_runs.claim(occasion, worker, moment(), lease)
+        state = schedule_runs_of(workspace).claim(occasion, worker, moment(), lease)
         if state is None:
             continue
         detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
         if state == "running":
             state, detail = run(schedule, occasion, now)
-            workspace.schedule_runs.finish(occasion, state, moment(), detail)
+            schedule_runs_of(workspace).finish(occasion, state, moment(), detail)
         lines.append(
             TickLine(
                 schedule=schedule.id,
@@ -196,7 +233,7 @@ def tick_schedules(
                 detail=detail,
             )
         )
-    sent = send_pending(workspace, alert_plan) if alert_plan is not None else ()
+    sent = () if alerting is None else alerting.send()
     return ScheduleTick(
         at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent
     )
@@ -206,12 +243,12 @@ def fire(
     workspace: Workspace, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
 ) -> bool:
     """Tell the schedules that something happened; False when they know."""
-    return workspace.schedule_runs.add_trigger(Trigger(kind, identity, now, asset))
+    return schedule_runs_of(workspace).add_trigger(Trigger(kind, identity, now, asset))
 
 
 def recent_runs(workspace: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
     """What became of the latest occasions."""
-    return workspace.schedule_runs.runs(limit, schedule)
+    return schedule_runs_of(workspace).runs(limit, schedule)
 
 
 def note_changes(workspace: Workspace, now: datetime) -> int:
@@ -221,40 +258,37 @@ def note_changes(workspace: Workspace, now: datetime) -> int:
         if event.at <= now and event.subject and payload is not None:
             version = str(payload.get("version", event.seq))
             trigger = Trigger("change", f"{event.subject}@{version}", event.at, event.subject)
-            added += workspace.schedule_runs.add_trigger(trigger)
+            added += schedule_runs_of(workspace).add_trigger(trigger)
     return added
 
 
 def _tell_overdue(
-    workspace: Workspace, plan: SchedulePlan, now: datetime, alerts: AlertPlan
+    workspace: Workspace, plan: SchedulePlan, now: datetime, alerting: Alerting | None
 ) -> tuple[str, ...]:
     """Raise a warning, once, for each schedule that has not been run for too long."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
-    seen = workspace.schedule_runs.first_seen([schedule.id for schedule in active], now)
+    seen = schedule_runs_of(workspace).first_seen([schedule.id for schedule in active], now)
     found = []
     for schedule in active:
-        last = workspace.schedule_runs.last_done(schedule.id, now) or seen[schedule.id]
+        last = schedule_runs_of(workspace).last_done(schedule.id, now) or seen[schedule.id]
         if not is_overdue(schedule, now, last):
             continue
         found.append(schedule.id)
         missed = missed_since(schedule, now, last)
         reason = f"{missed} runs are missing since {last:%Y-%m-%d %H:%MZ}"
-        identity = alert_id("overdue", schedule.id, last.isoformat())
-        if not workspace.schedule_runs.note_once(f"overdue:{identity}", now):
+        identity = digest(["overdue", schedule.id, last.isoformat()])
+        if not schedule_runs_of(workspace).note_once(f"overdue:{identity}", now):
             continue
-        payload = {"schedule": schedule.id, "level": _WARN, "reason": reason, "missed": missed}
+        payload = {"schedule": schedule.id, "level": "WARN", "reason": reason, "missed": missed}
         workspace.events.append(
-            [EventDraft(SCHEDULE_OVERDUE, event_moment(workspace, now), SYSTEM, None, payload)]
+            [
+                EventDraft(
+                    SCHEDULE_OVERDUE, event_moment(workspace.events, now), SYSTEM, None, payload
+                )
+            ]
         )
-        alert = Alert(
-            id=identity,
-            kind="overdue",
-            level=_WARN,
-            subject=f"schedule {schedule.id} is overdue",
-            reason=reason,
-            at=now,
-        )
-        queue_one(workspace, alerts, alert)
+        if alerting is not None:
+            alerting.queue(identity, schedule=schedule.id, reason=reason, at=now)
     return tuple(found)
 
 

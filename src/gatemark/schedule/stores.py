@@ -9,7 +9,6 @@ from typing import Final, Literal
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.drift.stores.tables import RUNS, SCHEDULES_SEEN, TRIGGERS
 from gatemark.ledger.database import Database
 from gatemark.schedule.cadence import Occasion, Trigger
 
@@ -25,6 +24,37 @@ RunState = Literal[
 ]
 RUNNING: Final = "running"
 MAX_DETAIL: Final = 2_000
+METADATA: Final = sa.MetaData()
+
+SCHEDULES_SEEN: Final = sa.Table(
+    "schedules_seen",
+    METADATA,
+    sa.Column("schedule", sa.Text, primary_key=True),
+    sa.Column("first_seen_s", sa.BigInteger, nullable=False),
+)
+
+RUNS: Final = sa.Table(
+    "schedule_runs",
+    METADATA,
+    sa.Column("schedule", sa.Text, primary_key=True),
+    sa.Column("occasion", sa.Text, primary_key=True),
+    sa.Column("due_s", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.String(24), nullable=False),
+    sa.Column("worker", sa.Text, nullable=False),
+    sa.Column("claimed_s", sa.BigInteger, nullable=False),
+    sa.Column("lease_until_s", sa.BigInteger, nullable=False),
+    sa.Column("finished_s", sa.BigInteger),
+    sa.Column("detail", sa.Text, nullable=False),
+)
+
+TRIGGERS: Final = sa.Table(
+    "schedule_triggers",
+    METADATA,
+    sa.Column("kind", sa.String(64), primary_key=True),
+    sa.Column("id", sa.String(256), primary_key=True),
+    sa.Column("asset", sa.Text, nullable=False),
+    sa.Column("at_s", sa.BigInteger, nullable=False),
+)
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from gatemark.evidence.folds.run_exam import exam_job, examine_files
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair
-from gatemark.gate.judge_exam import judge_exam
+from gatemark.packs.judge_exam import judge_exam
 from gatemark.testing.exams import check_exam
 from gatemark.workspace import Workspace
 

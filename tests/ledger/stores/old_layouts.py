@@ -12,11 +12,12 @@ from tests.ledger.samples import ATTACHMENT, EVIDENCE, draft, result
 
 import gatemark.ledger.migrations
 from gatemark.core.canonical import canonical_bytes
+from gatemark.ledger.stores import DATABASE
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.tables import METADATA, RESULTS
-from gatemark.workspace import DATABASE, Workspace
+from gatemark.workspace import Workspace
 
 SEALED = (result("a", with_blobs=True), result("b", verdict="fail"), result("c"))
 NOTES = 5

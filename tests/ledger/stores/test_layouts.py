@@ -21,6 +21,7 @@ import gatemark as package
 from gatemark import __version__
 from gatemark.core.errors import BadInputError, NewerFormatError
 from gatemark.ledger.event import EventDraft
+from gatemark.ledger.stores import DATABASE
 from gatemark.ledger.stores.upgrade import (
     LAYOUTS,
     NEWEST,
@@ -30,7 +31,7 @@ from gatemark.ledger.stores.upgrade import (
     state_of,
     steps_after,
 )
-from gatemark.workspace import DATABASE, Workspace
+from gatemark.workspace import Workspace
 
 from .old_layouts import (
     alembic_config,

@@ -7,8 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gatemark.accounts.nouns import check_name, seconds
-from gatemark.accounts.secrets import hash_secret, new_secret
+from gatemark.accounts.nouns import check_name, hash_secret, new_secret, seconds
 from gatemark.accounts.stores.tables import IDENTITIES, PEOPLE, SIGN_IN_TRIES
 from gatemark.core.errors import NotAllowedError, RefusedError
 from gatemark.ledger.database import Database

@@ -8,15 +8,20 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gatemark.accounts.nouns import Person, Scope, Token, check_name, moment, seconds
-from gatemark.accounts.secrets import (
+from gatemark.accounts.nouns import (
     TOKEN_PREFIX,
+    Person,
+    Scope,
+    Token,
+    check_name,
     hash_password,
     hash_secret,
     is_password,
+    moment,
     new_id,
     new_secret,
     same_hash,
+    seconds,
 )
 from gatemark.accounts.stores.tables import JOIN_LINKS, PEOPLE, SESSIONS, TOKENS
 from gatemark.core.errors import RefusedError, UsageError

@@ -14,6 +14,7 @@ from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.core.readable_json import json_file
 from gatemark.drift.close import CloseRequest, close_episode
+from gatemark.drift.open_stores import memories_of
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.probe import evaluate
 from gatemark.drift.view import drift_view
@@ -89,7 +90,7 @@ def metrics_command(**flags: Any) -> None:
         raise UsageError(
             f"metrics need {error.name}, which is not installed: pip install 'gatemark[observe]'"
         ) from error
-    probed_at = workspace.memories.last_tick().at
+    probed_at = memories_of(workspace).last_tick().at
     text = metrics_text(found.signals, found.ticked.open, overdue, probed_at)
     write_documents(flags["output"], {".prom": lambda: text})
     if not flags["output"]:

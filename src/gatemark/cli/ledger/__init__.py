@@ -11,8 +11,9 @@ from gatemark.cli.ledger.keys import checkpoint, keygen, rotate
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
 from gatemark.core.errors import UsageError
+from gatemark.integrity import verify
 from gatemark.ledger.checks.text import verified_text
-from gatemark.ledger.journey import VerifyRequest, erase, export, log, set_clock_back, verify
+from gatemark.ledger.journey import VerifyRequest, erase, export, log, set_clock_back
 from gatemark.ledger.prove import check_proof, prove, prove_growth
 from gatemark.workspace import Workspace
 

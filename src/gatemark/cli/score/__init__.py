@@ -15,6 +15,7 @@ from gatemark.cli.options import (
     json_option,
     max_errors_option,
     output_option,
+    read_waivers,
     reading_options,
     store_option,
 )
@@ -32,7 +33,6 @@ from gatemark.exams.score import (
     find_verb,
     verb_names,
 )
-from gatemark.gate.waivers import read_waivers
 from gatemark.report.outputs import (
     check_extensions,
     check_formats,
@@ -142,7 +142,7 @@ def _run(verb: ScoreVerb, /, **given: Any) -> int:
     for file in verb.report_files:
         check_extensions([given[file.name]] if given[file.name] else [], (".json",))
     fields = verb.parameters.__struct_fields__
-    waivers = read_waivers(given["waivers"]) if given.get("waivers") else ()
+    waivers = read_waivers(given.get("waivers"))
     with byte_progress("scoring") as progress:
         report = verb.score(
             _workspace(given),

@@ -17,6 +17,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.drift.batches import BatchMaker, FoundBatch, PointBatch, PointRow
 from gatemark.drift.judging.parts import VECTORS, FormName
 from gatemark.drift.judging.series import Series
+from gatemark.drift.point import Pushed
 from gatemark.drift.stores.batches import binary, has_batches, row_count, stored_batches
 from gatemark.drift.stores.rows import FETCHED, stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
@@ -36,16 +37,6 @@ Key = tuple[int, int, str]
 """What a point is kept under: series, start in seconds, source."""
 Content = tuple[int, float, float, bytes]
 """What a point holds: items, two scalars ``a`` and ``b``, and the rest packed."""
-
-
-class Pushed(msgspec.Struct, frozen=True):
-    """What a push came to: points that were new, known already, or corrections."""
-
-    received: int
-    added: int
-    repeated: int
-    corrected: int
-    series_added: int
 
 
 class Chunk(NamedTuple):

@@ -103,33 +103,3 @@ TICKS: Final = sa.Table(
     sa.Column("number", sa.BigInteger, nullable=False),
     sa.Column("at", sa.String(40), nullable=False),
 )
-
-SCHEDULES_SEEN: Final = sa.Table(
-    "schedules_seen",
-    METADATA,
-    sa.Column("schedule", sa.Text, primary_key=True),
-    sa.Column("first_seen_s", sa.BigInteger, nullable=False),
-)
-
-RUNS: Final = sa.Table(
-    "schedule_runs",
-    METADATA,
-    sa.Column("schedule", sa.Text, primary_key=True),
-    sa.Column("occasion", sa.Text, primary_key=True),
-    sa.Column("due_s", sa.BigInteger, nullable=False),
-    sa.Column("state", sa.String(24), nullable=False),
-    sa.Column("worker", sa.Text, nullable=False),
-    sa.Column("claimed_s", sa.BigInteger, nullable=False),
-    sa.Column("lease_until_s", sa.BigInteger, nullable=False),
-    sa.Column("finished_s", sa.BigInteger),
-    sa.Column("detail", sa.Text, nullable=False),
-)
-
-TRIGGERS: Final = sa.Table(
-    "schedule_triggers",
-    METADATA,
-    sa.Column("kind", sa.String(64), primary_key=True),
-    sa.Column("id", sa.String(256), primary_key=True),
-    sa.Column("asset", sa.Text, nullable=False),
-    sa.Column("at_s", sa.BigInteger, nullable=False),
-)

@@ -7,6 +7,7 @@ samples with mended confidences; the gate judges those like any other candidate.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -15,16 +16,13 @@ import numpy as np
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
-from gatemark.core.errors import BadInputError, RefusedError, UsageError
+from gatemark.core.errors import BadInputError, RefusedError
 from gatemark.core.exits import ExitCode
 from gatemark.evidence.files import find_sources
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.calibration.journey import Confidences, read_confidences
-from gatemark.lifecycle.journey import AddVersion, act
-from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
-from gatemark.lifecycle.state_cache import read_state
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.statistics.confidence.recalibration import (
     MIN_ITEMS,
@@ -34,11 +32,9 @@ from gatemark.statistics.confidence.recalibration import (
     TemperatureMap,
     judge_refit,
 )
-from gatemark.workspace import Workspace
 
 MAP_SCHEMA: Final = "gatemark.calibration_map/1"
 MAP_FILE: Final = "calibration_map.json"
-CALIBRATOR: Final = "calibrator"
 MAX_MAP_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_SEED: Final = 23
 
@@ -61,7 +57,7 @@ class CalibrationMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class RefitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which confidences to mend, how, and for which new version."""
+    """Which confidences to mend, and how."""
 
     path: str
     kind: Kind = "temperature"
@@ -69,8 +65,6 @@ class RefitRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = DEFAULT_SEED
     held_out_share: float = 0.5
     out: str | None = None
-    version: VersionRef | None = None
-    note: str = ""
 
 
 class Refitted(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,9 +86,12 @@ class Refitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refit_calibration(
-    workspace: Workspace, request: RefitRequest, choices: ReadingChoices, *, actor: str
+    request: RefitRequest, choices: ReadingChoices, draft: Callable[[bytes], str] | None = None
 ) -> Refitted:
-    """Fit on one half, check on the other; only what helps becomes a map and a version."""
+    """Fit on one half, check on the other; only what helps becomes a map and a version.
+
+    ``draft`` makes the version that pins a map, given its bytes, and returns its name.
+    """
     read = read_confidences(request.path, choices, score=request.score)
     found = judge_refit(
         request.kind,
@@ -105,9 +102,7 @@ def refit_calibration(
     )
     made = _map_of(found, read, request) if found.is_accepted else None
     place = _write(request, made) if made is not None else None
-    version = None
-    if made is not None and request.version is not None:
-        version = _draft(workspace, request, made, actor)
+    version = draft(canonical_bytes(made)) if made is not None and draft is not None else None
     return Refitted(
         kind=request.kind,
         is_accepted=found.is_accepted,
@@ -180,38 +175,6 @@ def _write(request: RefitRequest, made: CalibrationMap) -> str | None:
     target = Path(request.out) / MAP_FILE
     write_whole(target, [canonical_bytes(made)])
     return str(target)
-
-
-def _draft(workspace: Workspace, request: RefitRequest, made: CalibrationMap, actor: str) -> str:
-    """A draft version: its parent's content and pins, with this map as its calibrator."""
-    ref = request.version
-    if ref is None:
-        raise UsageError("name the new version")
-    asset = read_state(workspace, ref.asset).asset
-    parent_name = asset.place(PRODUCTION).enabled or next(reversed(asset.versions), None)
-    if asset.kind is None or parent_name is None:
-        raise RefusedError(f"{ref.asset} is not registered; add its first version before a refit")
-    parent = asset.versions[parent_name]
-    workspace.blobs.put(canonical_bytes(made))
-    pins = msgspec.structs.replace(
-        parent.pins, tools={**parent.pins.tools, CALIBRATOR: made.digest}
-    )
-    act(
-        workspace,
-        AddVersion(
-            actor=actor,
-            asset=ref.asset,
-            kind=asset.kind,
-            version=ref.version,
-            # Another version's content with its confidences mended.
-            digest=digest({"parent": parent.digest, CALIBRATOR: made.digest}),
-            risk=asset.risk,
-            parent=parent_name,
-            pins=pins,
-            note=request.note or f"calibration refit ({request.kind})",
-        ),
-    )
-    return str(ref)
 
 
 def _gain(found: Refit) -> tuple[float, float, float] | None:

@@ -24,7 +24,7 @@ from gatemark.exams.overhead.arm_files import read_arm
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
 from gatemark.exams.score import ScoreRequest, score_exam
-from gatemark.gate.judge_exam import Scored
+from gatemark.packs.judge_exam import Scored
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:

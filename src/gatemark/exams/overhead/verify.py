@@ -24,7 +24,7 @@ from gatemark.evidence.source import inspect_source
 from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import examine_overhead
-from gatemark.gate.judge_exam import judge_exam
+from gatemark.packs.judge_exam import judge_exam
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:

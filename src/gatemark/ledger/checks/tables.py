@@ -8,72 +8,83 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import sqlalchemy as sa
 
-from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.verify import LedgerCheck
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import (
-    DRIFT_RECORDED,
-    DRIFT_SIGNAL,
-    LABELS_ACCEPTED,
-    POINTS_PUSHED,
-    REVIEW_CREATED,
-    REVIEW_UNBLINDED,
-)
 from gatemark.ledger.listed import column_differences
 from gatemark.ledger.stored_rows import Finding, finding
-from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
-from gatemark.workspace import Workspace
-
-if TYPE_CHECKING:
-    from gatemark.drift.table_check import DriftTables
-    from gatemark.review.table_check import ReviewTables
+from gatemark.ledger.stores.sql import SqlStore
 
 ATTEMPTS: Final = 3
 UNHELD: Final = "the ledger could not be read whole: its tables were not compared with it"
-DRIFT_KINDS: Final = frozenset({DRIFT_SIGNAL, DRIFT_RECORDED})
-REVIEW_KINDS: Final = frozenset({REVIEW_CREATED, REVIEW_UNBLINDED, LABELS_ACCEPTED})
-DRIFT_ROWS: Final = (POINTS, REVISIONS, MEMORIES, EPISODES, ACTS)
-REVIEW_ROWS: Final = (REVIEWS, LABEL_SETS, LABEL_ACCEPTANCES)
+
+
+class RowCheck(Protocol):
+    """Learns what events tell of a feature, and then compares its rows."""
+
+    @property
+    def caveats(self) -> Iterable[str]:
+        """What no event covers, once the rows were compared."""
+        ...
+
+    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
+        """Take in one event."""
+        ...
+
+    def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterable[Finding]]]]:
+        """Each comparison that gives what rows say otherwise than events."""
+        ...
+
+
+class FeatureRows(NamedTuple):
+    """The tables of a feature whose rows events tell of.
+
+    ``kinds`` are the events to learn from. ``looked_up`` are kinds that the comparison reads by
+    itself. ``open`` is only called when there are such events or rows: comparing loads numerics,
+    which other ledgers are checked without.
+    """
+
+    kinds: frozenset[str]
+    looked_up: frozenset[str]
+    tables: Sequence[sa.Table]
+    open: Callable[[], RowCheck]
 
 
 class TableCheck:
     """Learns from events while a check walks along them, and then looks at the tables."""
 
-    kinds: Final = DRIFT_KINDS | REVIEW_KINDS
     caveats: Final = ()
     unjudged: Final = ()
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
+    def __init__(self, store: SqlStore, features: Sequence[FeatureRows]) -> None:
+        self._store = store
+        self._features = features
+        self._opened: dict[int, RowCheck] = {}
         self._is_whole = False
         self._last = 0
 
-    # Both load numerics, which a ledger without drift and reviews is checked without.
-
     @cached_property
-    def _drift(self) -> DriftTables:
-        from gatemark.drift.table_check import DriftTables  # noqa: PLC0415
-
-        return DriftTables(self._workspace)
-
-    @cached_property
-    def _review(self) -> ReviewTables:
-        from gatemark.review.table_check import ReviewTables  # noqa: PLC0415
-
-        return ReviewTables(self._workspace)
+    def kinds(self) -> frozenset[str]:
+        """The kinds that some feature learns from."""
+        return frozenset().union(*(feature.kinds for feature in self._features))
 
     def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
         """Remember what an event tells; what is wrong with rows is found at the end."""
-        tables = self._drift if event.kind in DRIFT_KINDS else self._review
-        tables.learn(event, payload)
+        for number, feature in enumerate(self._features):
+            if event.kind in feature.kinds:
+                self._open(number).learn(event, payload)
         self._last = event.seq
         return ()
+
+    def _open(self, number: int) -> RowCheck:
+        if number not in self._opened:
+            self._opened[number] = self._features[number].open()
+        return self._opened[number]
 
     def finish(self) -> Sequence[tuple[int, str]]:
         """Every event was there, so that tables can be held against them."""
@@ -87,28 +98,26 @@ class TableCheck:
         if not self._is_whole:
             check.add_caveat(UNHELD)
             return
-        looks: list[tuple[Check, Callable[[], Iterable[Finding]]]] = []
-        with_caveats: list[DriftTables | ReviewTables] = []
-        if "_drift" in self.__dict__ or self._has_pushes() or self._has_rows(DRIFT_ROWS):
-            looks += [("points", self._drift.points), ("drift", self._drift.watching)]
-            with_caveats.append(self._drift)
-        if "_review" in self.__dict__ or self._has_rows(REVIEW_ROWS):
-            looks += [("review", self._review.reviews), ("labels", self._review.labels)]
-            with_caveats.append(self._review)
-        for name, look in looks:
-            for seq, message in self._lasting(look):
-                check.troubles.add(seq, name, message)
-        for tables in with_caveats:
-            for caveat in tables.caveats:
+        rows = [
+            self._open(number)
+            for number, feature in enumerate(self._features)
+            if number in self._opened or self._has_any(feature)
+        ]
+        for one in rows:
+            for name, compare in one.comparisons():
+                for seq, message in self._lasting(compare):
+                    check.troubles.add(seq, name, message)
+        for one in rows:
+            for caveat in one.caveats:
                 check.add_caveat(caveat)
 
-    def _has_pushes(self) -> bool:
-        with self._workspace.store.database.reading() as connection:
-            return self._workspace.store.events.has_kind(connection, POINTS_PUSHED)
-
-    def _has_rows(self, tables: Sequence[sa.Table]) -> bool:
-        with self._workspace.store.database.reading() as connection:
-            queries = (sa.select(sa.literal(1)).select_from(table).limit(1) for table in tables)
+    def _has_any(self, feature: FeatureRows) -> bool:
+        """Whether there are events that a comparison looks up, or rows."""
+        with self._store.database.reading() as connection:
+            if any(self._store.events.has_kind(connection, kind) for kind in feature.looked_up):
+                return True
+            one = sa.select(sa.literal(1))
+            queries = (one.select_from(table).limit(1) for table in feature.tables)
             return any(connection.execute(query).first() is not None for query in queries)
 
     def _lasting(self, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
@@ -128,9 +137,9 @@ class TableCheck:
     def _catch_up(self) -> bool:
         """Learn from events that were written since; whether there are any."""
         after = self._last
-        kinds = self.kinds | {POINTS_PUSHED}
+        kinds = self.kinds.union(*(feature.looked_up for feature in self._features))
         events = [
-            one for kind in kinds for one in self._workspace.events.events(after=after, kind=kind)
+            one for kind in kinds for one in self._store.events.events(after=after, kind=kind)
         ]
         for event, payload in sorted(events, key=lambda one: one[0].seq):
             if event.kind in self.kinds:
@@ -141,7 +150,7 @@ class TableCheck:
     def _results(self, check: LedgerCheck) -> Iterator[Finding]:
         """Columns that say otherwise than documents, and results out of the order of sealing."""
         last = 0
-        for row in self._workspace.store.results.listed():
+        for row in self._store.results.listed():
             seq = check.seq_of_result(row.id)
             for what in column_differences(row):
                 yield finding(seq, "results", f"result {row.id}: {what}")

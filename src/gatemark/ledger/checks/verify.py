@@ -20,14 +20,12 @@ from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
 from gatemark.core.formats import is_known
 from gatemark.core.result import Result, read_result
 from gatemark.core.verdict import Outcome
-from gatemark.ledger.checks.findings import TroubleList
-from gatemark.ledger.checks.report import LedgerReport, VerificationIssue
+from gatemark.ledger.checks.report import LedgerReport, TroubleList, VerificationIssue
 from gatemark.ledger.checks.scan import EventScan, FurtherLook
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import Store
-from gatemark.ledger.signing.checkpoint import Checkpoint, read_checkpoint
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring
-from gatemark.ledger.signing.note import Note, VerifierKey
+from gatemark.ledger.signing.note import Checkpoint, Note, VerifierKey, read_checkpoint
 
 NO_CHECKPOINT = (
     "no checkpoint was checked: without one, a history that was rewritten or cut short as a whole "

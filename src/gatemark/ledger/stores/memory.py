@@ -14,8 +14,7 @@ from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.chain import checked, event_of, extend, raw_digest, result_draft, row_of
 from gatemark.ledger.event import EMPTY, Event, EventDraft, Head
 from gatemark.ledger.merkle import Frontier, leaf_hash
-from gatemark.ledger.port import EventRow, ResultLine
-from gatemark.ledger.stores.reading import line_of, wanted_prefix
+from gatemark.ledger.port import EventRow, ResultLine, line_of, wanted_prefix
 
 
 class MemoryEvents:

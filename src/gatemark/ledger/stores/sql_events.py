@@ -1,4 +1,4 @@
-"""The chain in a database: one transaction per act, rows that are only ever added."""
+"""The chain in a database: one transaction per act, rows that the database lets nobody change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from gatemark.ledger.event import EMPTY, Event, EventDraft, Head, event_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import EventRow
 from gatemark.ledger.stores.database import SqlDatabase
-from gatemark.ledger.stores.guard_check import missing_guards
 from gatemark.ledger.stores.tables import (
     CHECKPOINTS,
     EVENTS,
@@ -22,6 +21,43 @@ from gatemark.ledger.stores.tables import (
     PAYLOAD_ERASURES,
     PAYLOADS,
 )
+
+_GUARDED: Final = (
+    "results",
+    "events",
+    "nodes",
+    "checkpoints",
+    "payload_erasures",
+    "blob_erasures",
+    "payloads",
+    "blobs",
+    "blob_pieces",
+    "reviews",
+    "review_pairs",
+    "review_shows",
+    "review_votes",
+    "review_closings",
+    "label_sets",
+    "label_items",
+    "label_marks",
+    "label_acceptances",
+)
+_ACTS: Final = {"sqlite": ("update", "delete"), "postgresql": ("update", "delete", "truncate")}
+_FOUND: Final = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+    # A trigger that was switched off is as good as none.
+    "postgresql": "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+    "WHERE relnamespace = current_schema()::regnamespace AND tgenabled IN ('O', 'A')",
+}
+
+
+def missing_guards(connection: sa.Connection) -> list[str]:
+    """The names of triggers that should be there and are not."""
+    dialect = connection.dialect.name
+    wanted = {f"{table}_no_{act}" for table in _GUARDED for act in _ACTS[dialect]}
+    wanted.add("events_in_succession")
+    return sorted(wanted - set(connection.execute(sa.text(_FOUND[dialect])).scalars()))
+
 
 PAGE: Final = 2_000
 

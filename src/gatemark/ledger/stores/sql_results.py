@@ -12,9 +12,8 @@ from gatemark.core.errors import UnknownNameError, UsageError
 from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.chain import result_draft
 from gatemark.ledger.listed import ListedRow
-from gatemark.ledger.port import ResultLine
+from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
 from gatemark.ledger.stores.database import SqlDatabase
-from gatemark.ledger.stores.reading import line_of, wanted_prefix
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.tables import RESULTS
 

@@ -10,12 +10,15 @@ import sqlalchemy as sa
 from gatemark.core.errors import BadInputError
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.port import BlobStore
+from gatemark.ledger.stores import DATABASE
 from gatemark.ledger.stores.database import WRITES, SqlDatabase
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql import SqlStore
 
 WAIT_S: Final = 10
 """How long a writer waits for the one before it."""
+PATIENT_S: Final = 600
+"""How long an upgrade waits for a writer, which may be another upgrade that makes its backup."""
 _HAS_LOG: Final = "gatemark_write_ahead_log"
 
 
@@ -28,6 +31,11 @@ def open_sqlite(
     """
     place = sqlite_place(path)
     return SqlStore(place.database, blobs or place.blobs, must_exist=must_exist)
+
+
+def folder_place(folder: Path) -> StorePlace:
+    """A folder that holds a store of any layout, or will; for whoever copies or upgrades it."""
+    return sqlite_place(folder / DATABASE, wait_s=PATIENT_S)
 
 
 def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:

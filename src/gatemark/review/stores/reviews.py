@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -13,7 +13,15 @@ from gatemark.core.canonical import digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
-from gatemark.review.plan import Answered, ReviewPair, ReviewPlan, manifest_digest, read_pair
+from gatemark.review.plan import (
+    Answered,
+    ReviewClosing,
+    ReviewPair,
+    ReviewPlan,
+    StoredReview,
+    manifest_digest,
+    read_pair,
+)
 from gatemark.review.queue import PairProgress
 from gatemark.review.sealed_key import Sealed
 from gatemark.review.sealed_rows import (
@@ -31,27 +39,6 @@ PAGE: Final = 50
 R = TypeVar("R", ReviewRow, ShowRow, VoteRow, ClosingRow)
 Tell = Callable[[sa.Connection], object]
 """Writes events into the ledger, in the transaction it is handed."""
-
-
-class ReviewClosing(msgspec.Struct, frozen=True):
-    """Who ended a review, when and why."""
-
-    by: str
-    at: datetime
-    note: str
-
-
-class StoredReview(msgspec.Struct, frozen=True):
-    """A review as it was made. ``key`` stays inside the server until the review is closed."""
-
-    plan: ReviewPlan
-    plan_digest: str
-    commitment: str
-    key: bytes
-    facts: dict[str, Any]
-    created_by: str
-    created_at: datetime
-    closing: ReviewClosing | None
 
 
 class Show(NamedTuple):

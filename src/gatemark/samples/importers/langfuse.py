@@ -1,14 +1,113 @@
-"""Langfuse's export of observations, as JSON Lines or as one list."""
+"""Langfuse's export of observations, as JSON Lines or as one list; texts may hold JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from gatemark.samples.foreign_json import key_paths
-from gatemark.samples.importer import ForeignFile, Imported, Importer, LogExperiment, ReadOptions
-from gatemark.samples.langfuse import read_spans
+import msgspec
+
+from gatemark.samples import spans
+from gatemark.samples.foreign_json import decode, key_paths, lines, rows, without_bom
+from gatemark.samples.importer import (
+    ForeignFile,
+    Imported,
+    Importer,
+    LogExperiment,
+    ReadOptions,
+    Refusal,
+)
 from gatemark.samples.trace_samples import trace_arms, trace_samples
+
+_KINDS: Final[dict[str, spans.SpanKind]] = {
+    "GENERATION": "model",
+    "EMBEDDING": "model",
+    "TOOL": "tool",
+    "RETRIEVER": "retrieval",
+    "AGENT": "plan",
+    "CHAIN": "plan",
+    "GUARDRAIL": "verifier",
+    "EVALUATOR": "verifier",
+}
+_MICROS: Final = 1_000
+
+
+class LangfuseObservation(msgspec.Struct):
+    """The fields of an exported observation that are read."""
+
+    id: str
+    trace_id: str
+    type: str
+    start_time: str
+    end_time: str | None = None
+    parent_observation_id: str | None = None
+    name: str | None = None
+    input: Any = None
+    output: Any = None
+    level: str | None = None
+    status_message: str | None = None
+    provided_model_name: str | None = None
+    prompt_name: str | None = None
+    prompt_version: str | int | None = None
+    environment: str | None = None
+
+
+def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
+    """Every observation of a file with its place, or why it cannot be read."""
+    for place, row in _rows(file):
+        yield place, row if isinstance(row, Refusal) else _neutral(row, place)
+
+
+def _rows(file: ForeignFile) -> Iterator[tuple[str, LangfuseObservation | Refusal]]:
+    """The export comes as lines or as one list."""
+    if not without_bom(file.data).lstrip().startswith(b"["):
+        yield from lines(file, LangfuseObservation)
+        return
+    raws = decode(file.data, list[msgspec.Raw], file.name)
+    yield from ((place, row) for place, _, row in rows(raws, LangfuseObservation, file.name))
+
+
+def _neutral(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
+    start = _moment(row.start_time)
+    end = start if row.end_time is None else _moment(row.end_time)
+    if start is None or end is None:
+        return Refusal(place, f"observation {row.id!r} has a time that cannot be read")
+    if end < start:
+        return Refusal(place, f"observation {row.id!r} ends before it starts")
+    kind = _KINDS.get(row.type.upper())
+    name = (row.name or "").strip() or row.id
+    version = None if row.prompt_version is None else str(row.prompt_version)
+    return spans.TraceSpan(
+        trace=row.trace_id,
+        id=row.id,
+        parent=row.parent_observation_id or None,
+        name=name,
+        start_ns=start,
+        end_ns=end,
+        kind=kind,
+        input=spans.opened(row.input),
+        output=spans.opened(row.output),
+        error=(row.status_message or "error") if row.level == "ERROR" else None,
+        model=row.provided_model_name or None,
+        prompt=(row.prompt_name, version) if row.prompt_name and version else None,
+        retrieval=name if kind == "retrieval" else None,
+        tool=name if kind == "tool" else None,
+        tags={"environment": row.environment} if row.environment else {},
+    )
+
+
+def _moment(text: str) -> int | None:
+    """Nanoseconds since 1970 of a UTC time, with or without its zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return micros * _MICROS
+
 
 NAME: Final = "langfuse"
 _MARKS: Final = {"trace_id", "parent_observation_id", "start_time"}

@@ -1,14 +1,237 @@
-"""OpenTelemetry traces in OTLP JSON, with GenAI or OpenInference attributes."""
+"""OpenTelemetry traces in OTLP JSON, with GenAI or OpenInference attributes.
+
+There is one ``TracesData`` per file or per line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from gatemark.samples.foreign_json import key_paths
-from gatemark.samples.importer import ForeignFile, Imported, Importer, LogExperiment, ReadOptions
-from gatemark.samples.otlp import read_spans
+import msgspec
+
+from gatemark.samples import spans
+from gatemark.samples.foreign_json import decode, key_paths, lines
+from gatemark.samples.gathering import score_number, short_text
+from gatemark.samples.importer import (
+    ForeignFile,
+    Imported,
+    Importer,
+    LogExperiment,
+    ReadOptions,
+    Refusal,
+)
 from gatemark.samples.trace_samples import trace_arms, trace_samples
+
+_ERROR: Final = (2, "STATUS_CODE_ERROR")
+_EVALUATION_EVENT: Final = "gen_ai.evaluation.result"
+_MAX_DEPTH: Final = 32
+_WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+_LABELS: Final = {"pass": True, "passed": True, "fail": False, "failed": False}
+_LAST_NANO: Final = 2**64 - 1
+_PLAIN: Final[dict[str, type | tuple[type, ...]]] = {
+    "stringValue": str,
+    "boolValue": bool,
+    "doubleValue": (int, float, str),
+    "bytesValue": str,
+}
+
+
+class _OddValueError(ValueError):
+    """A value that OTLP does not have."""
+
+
+class _Camel(msgspec.Struct, rename="camel", frozen=True):
+    pass
+
+
+class _Attribute(_Camel, frozen=True):
+    key: str
+    value: dict[str, Any] | None = None
+
+
+# A field that is null has its default value, as in all JSON that stands for protocol buffers.
+_Attributes = list[_Attribute] | None
+
+
+class _Event(_Camel, frozen=True):
+    name: str | None = None
+    attributes: _Attributes = None
+
+
+class _Status(_Camel, frozen=True):
+    code: int | str | None = None
+    message: str | None = None
+
+
+class _Span(_Camel, frozen=True):
+    trace_id: str
+    span_id: str
+    name: str | None = None
+    parent_span_id: str | None = None
+    start_time_unix_nano: str | int | None = None
+    end_time_unix_nano: str | int | None = None
+    attributes: _Attributes = None
+    events: list[_Event] | None = None
+    status: _Status | None = None
+
+
+class _Scope(_Camel, frozen=True):
+    spans: list[_Span] | None = None
+
+
+class _Resource(_Camel, frozen=True):
+    attributes: _Attributes = None
+
+
+class _ResourceSpans(_Camel, frozen=True):
+    resource: _Resource | None = None
+    scope_spans: list[_Scope] | None = None
+    instrumentation_library_spans: list[_Scope] | None = None
+    """What scopes were called until 2022."""
+
+    @property
+    def spans(self) -> Iterator[_Span]:
+        for scope in (*(self.scope_spans or ()), *(self.instrumentation_library_spans or ())):
+            yield from scope.spans or ()
+
+
+class TracesData(_Camel, frozen=True):
+    """What one file or one line of it holds."""
+
+    resource_spans: list[_ResourceSpans]
+
+
+def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
+    """Every span of a file with its place, or why it cannot be read."""
+    whole = file.data.strip()
+    if b"\n" not in whole or not whole.split(b"\n", 1)[0].rstrip().endswith(b"}"):
+        documents: Any = [(file.name, decode(file.data, TracesData, file.name))]
+    else:
+        documents = lines(file, TracesData)
+    for place, document in documents:
+        if isinstance(document, Refusal):
+            yield place, document
+            continue
+        for group in document.resource_spans:
+            yield from ((place, _neutral(span, group.resource, place)) for span in group.spans)
+
+
+def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.TraceSpan | Refusal:
+    named = f"span {short_text(span.span_id)}"
+    start, end = _nanos(span.start_time_unix_nano), _nanos(span.end_time_unix_nano)
+    if start is None or end is None:
+        return Refusal(place, f"{named} has a time that is no number of nanoseconds")
+    if end < start:
+        return Refusal(place, f"{named} ends before it starts")
+    try:
+        attributes = _values(span.attributes)
+        service = None if resource is None else _values(resource.attributes).get("service.name")
+        evaluations = tuple(_evaluations(span, attributes))
+        told = [(event.name or "", _values(event.attributes)) for event in span.events or ()]
+    except _OddValueError as odd:
+        return Refusal(place, f"{named}: {odd}")
+    status = span.status or _Status()
+    return spans.TraceSpan(
+        trace=span.trace_id,
+        id=span.span_id,
+        parent=span.parent_span_id or None,
+        name=(span.name or "").strip() or span.span_id,
+        start_ns=start,
+        end_ns=end,
+        kind=spans.kind_of(attributes),
+        input=spans.input_of(attributes, told),
+        output=spans.output_of(attributes, told),
+        error=(status.message or "error") if status.code in _ERROR else None,
+        model=spans.model_of(attributes),
+        prompt=spans.prompt_of(attributes),
+        retrieval=spans.retrieval_of(attributes),
+        tool=spans.tool_of(attributes),
+        evaluations=evaluations,
+        tags={"service": service} if isinstance(service, str) and service else {},
+    )
+
+
+def _nanos(time: str | int | None) -> int | None:
+    """A moment in nanoseconds since 1970; one that nobody told is the first of all."""
+    if isinstance(time, str) and not _WHOLE.fullmatch(time):
+        return None
+    nanos = int(time or 0)
+    return nanos if 0 <= nanos <= _LAST_NANO else None
+
+
+def _evaluations(span: _Span, attributes: dict[str, Any]) -> Iterator[spans.TraceScore]:
+    """Scores as GenAI events, or as OpenInference attributes of the span itself."""
+    for event in span.events or ():
+        if event.name == _EVALUATION_EVENT:
+            values = _values(event.attributes)
+            yield from _evaluation(values, "gen_ai.evaluation.", "score.value", "score.label")
+    yield from _evaluation(attributes, "evaluation.", "score", "label")
+
+
+def _evaluation(
+    values: dict[str, Any], prefix: str, score: str, label_name: str
+) -> Iterator[spans.TraceScore]:
+    name, label = values.get(f"{prefix}name"), values.get(f"{prefix}{label_name}")
+    number = score_number(values.get(f"{prefix}{score}"))
+    passed = _LABELS.get(label.casefold()) if isinstance(label, str) else None
+    if isinstance(name, str) and name.strip() and (number is not None or passed is not None):
+        yield spans.TraceScore(name, number, passed)
+
+
+def _values(attributes: _Attributes) -> dict[str, Any]:
+    found = {}
+    for attribute in attributes or ():
+        try:
+            found[attribute.key] = _value(attribute.value or {})
+        except _OddValueError as odd:
+            raise _OddValueError(f"attribute {short_text(attribute.key)} {odd}") from None
+    return found
+
+
+def _value(value: Any, depth: int = 0) -> Any:
+    """An OTLP value as plain JSON; an empty one is null, one of no known kind too."""
+    if depth > _MAX_DEPTH:
+        raise _OddValueError("is nested too deeply")
+    if not isinstance(value, dict):
+        raise _OddValueError(f"must be an object with one value, got {short_text(value)}")
+    for key, found in value.items():
+        if key == "intValue":
+            return _whole(found)
+        if key in _PLAIN:
+            if not isinstance(found, _PLAIN[key]):
+                raise _OddValueError(f"has the {key} {short_text(found)}")
+            return found
+        if key == "arrayValue":
+            return [_value(one, depth + 1) for one in _list_in(found, key)]
+        if key == "kvlistValue":
+            return dict(_pair(one, depth + 1) for one in _list_in(found, key))
+    return None
+
+
+def _whole(found: Any) -> int:
+    """A 64-bit integer, which comes as a text."""
+    if isinstance(found, str) and _WHOLE.fullmatch(found):
+        found = int(found)
+    if isinstance(found, bool) or not isinstance(found, int) or not _SMALLEST <= found <= _LARGEST:
+        raise _OddValueError(f"has the intValue {short_text(found)}")
+    return found
+
+
+def _list_in(found: Any, key: str) -> list[Any]:
+    values = (found or {}).get("values") if isinstance(found, dict | None) else found
+    if not isinstance(values, list | None):
+        raise _OddValueError(f"has the {key} {short_text(values)}")
+    return values or []
+
+
+def _pair(one: Any, depth: int) -> tuple[str, Any]:
+    if not isinstance(one, dict) or not isinstance(one.get("key"), str):
+        raise _OddValueError(f"has the pair {short_text(one)} without a key")
+    return one["key"], _value(one.get("value") or {}, depth)
+
 
 NAME: Final = "otlp"
 

@@ -12,6 +12,7 @@ from anyio.to_thread import run_sync
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from gatemark.accounts.open_stores import answers_of
 from gatemark.core.canonical import digest
 from gatemark.web.problems import PROBLEM, ProblemResponse
 from gatemark.web.site import Site, site_of, visitor
@@ -52,7 +53,7 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
     body = await request.body()
     name = digest({"path": request.url.path, "body": body.hex()})
     kept = await run_sync(
-        lambda: site.workspace.answers.begin(person, key, name, site.workspace.clock())
+        lambda: answers_of(site.workspace).begin(person, key, name, site.workspace.clock())
     )
     if kept is not None:
         if kept.request != name:
@@ -72,7 +73,7 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
     finally:
         # What was refused changed nothing, and may be asked again with the same key.
         if not done:
-            await run_sync(lambda: site.workspace.answers.forget(person, key))
+            await run_sync(lambda: answers_of(site.workspace).forget(person, key))
     return response
 
 
@@ -81,4 +82,4 @@ def _keep(site: Site, person: str, key: str, response: Response) -> None:
     plain = msgspec.json.decode(body) if body else None
     if isinstance(plain, dict) and ONCE & plain.keys():
         body = msgspec.json.encode({**plain, **dict.fromkeys(ONCE & plain.keys())})
-    site.workspace.answers.keep(person, key, response.status_code, body)
+    answers_of(site.workspace).keep(person, key, response.status_code, body)

@@ -12,8 +12,8 @@ from typing import Any, Final
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import BadInputError, NotAllowedError
 from gatemark.drift.close import CloseRequest, close_episode
+from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
-from gatemark.drift.stores.points import Pushed
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import CommandResult, run_due

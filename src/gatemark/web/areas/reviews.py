@@ -31,9 +31,10 @@ from gatemark.review.create import (
     shown_pair,
     undecided_pairs,
 )
+from gatemark.review.open_stores import reviews_of
+from gatemark.review.plan import StoredReview
 from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
-from gatemark.review.stores.reviews import StoredReview
 from gatemark.web.areas.runs import RUNNERS
 from gatemark.web.areas.temp_files import files_of
 from gatemark.workspace import Workspace
@@ -144,9 +145,9 @@ def review_list(
     workspace: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> ReviewList:
     """Reviews older than one, the newest first."""
-    shown, more = names_after(workspace.reviews.names(), after, limit, "review")
+    shown, more = names_after(reviews_of(workspace).names(), after, limit, "review")
     return ReviewList(
-        items=tuple(_line(workspace, identity, workspace.reviews.get(name)) for name in shown),
+        items=tuple(_line(workspace, identity, reviews_of(workspace).get(name)) for name in shown),
         next=more,
     )
 
@@ -164,16 +165,16 @@ def names_after(
 
 def waiting_reviews(workspace: Workspace, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
     """Of the newest open reviews, those that wait for somebody."""
-    names = workspace.reviews.open_names()[:limit]
-    lines = (_line(workspace, identity, workspace.reviews.get(name)) for name in names)
+    names = reviews_of(workspace).open_names()[:limit]
+    lines = (_line(workspace, identity, reviews_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.mine.waits)
 
 
 def review_card(workspace: Workspace, identity: Identity, name: str) -> ReviewCard:
     """What everybody may know of a review."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     plan = stored.plan
-    votes = workspace.reviews.votes(name)
+    votes = reviews_of(workspace).votes(name)
     line = _line(workspace, identity, stored)
     is_open = stored.closing is None
     return ReviewCard(
@@ -198,15 +199,15 @@ def desk(
     workspace: Workspace, identity: Identity, name: str, shown_token: str | None = None
 ) -> QueueView:
     """The pair before a reviewer, or one that was there before."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     require_judge(identity, stored.plan.reviewers, stored.plan.arbiter)
     person = identity.person
     if shown_token is None:
         pair = next_pair(workspace, name, person)
     else:
         pair = shown_pair(workspace, name, person, shown_token)
-    mine = _mine(workspace, identity, stored, workspace.reviews.standings(name))
-    shows = workspace.reviews.shows(name, person)
+    mine = _mine(workspace, identity, stored, reviews_of(workspace).standings(name))
+    shows = reviews_of(workspace).shows(name, person)
     at = len(shows) + 1 if pair is None else pair.ordinal
     before = [show.token for show in shows if show.ordinal < at]
     return QueueView(
@@ -225,7 +226,7 @@ def vote(
     said: tuple[Answered, str],
 ) -> SavedVote:
     """Keep a vote of whoever is signed in; nobody votes for anybody else."""
-    plan = workspace.reviews.get(name).plan
+    plan = reviews_of(workspace).get(name).plan
     require_judge(identity, plan.reviewers, plan.arbiter)
     answered, reason = said
     request = VoteRequest(
@@ -240,7 +241,7 @@ def vote(
 
 def interim_look(workspace: Workspace, identity: Identity, name: str) -> InterimLook:
     """The numbers so far, where the e-process allows to look; who looks cannot vote any more."""
-    workspace.reviews.get(name)
+    reviews_of(workspace).get(name)
     if not JUDGES & set(identity.roles):
         raise NotAllowedError(f"{identity.person} may not look at numbers of an open review")
     status = review_status(workspace, name, identity.person)
@@ -276,7 +277,7 @@ def end_review(
     workspace: Workspace, identity: Identity, name: str, early: str | None = None
 ) -> ReviewOutcome:
     """Close a review: the key goes into the ledger under the name of whoever closes."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if not _may_close(identity, stored):
         wanted = ", ".join((stored.created_by, *CLOSERS))
         raise NotAllowedError(f"{identity.person} must be one of {wanted} to close {name}")
@@ -286,10 +287,10 @@ def end_review(
 
 def sealed_key(workspace: Workspace, name: str) -> SealedKey:
     """The key of a closed review; while it is open nobody gets it, whoever asks."""
-    stored = workspace.reviews.get(name)
+    stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise NotAllowedError(f"the key of {name} is sealed until the review is closed")
-    sealed = workspace.reviews.sealed(stored)
+    sealed = reviews_of(workspace).sealed(stored)
     return SealedKey(
         review=name,
         commitment=stored.commitment,
@@ -325,7 +326,7 @@ def _may_close(identity: Identity, stored: StoredReview) -> bool:
 
 def _line(workspace: Workspace, identity: Identity, stored: StoredReview) -> ReviewLine:
     plan, closing = stored.plan, stored.closing
-    standings = workspace.reviews.standings(plan.name)
+    standings = reviews_of(workspace).standings(plan.name)
     pairs = sum(not pair.is_gold for pair in standings)
     state = "closed" if closing is not None else "open"
     if state == "open" and is_complete(standings, plan.votes_per_pair):
@@ -348,8 +349,8 @@ def _mine(
     workspace: Workspace, identity: Identity, stored: StoredReview, standings: list[PairProgress]
 ) -> MyProgress:
     plan, person = stored.plan, identity.person
-    shows = workspace.reviews.shows(plan.name, person)
-    votes = workspace.reviews.votes(plan.name)
+    shows = reviews_of(workspace).shows(plan.name, person)
+    votes = reviews_of(workspace).votes(plan.name)
     answered = sum(vote.reviewer == person for vote in votes)
     seen = {show.number for show in shows}
     if person == plan.arbiter:

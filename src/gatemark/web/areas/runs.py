@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.accounts.journey import Identity
-from gatemark.accounts.nouns import PageRun
-from gatemark.accounts.secrets import new_id
+from gatemark.accounts.nouns import PageRun, new_id
+from gatemark.accounts.open_stores import page_runs_of
 from gatemark.core.errors import (
     ConflictError,
     GatemarkError,
@@ -132,10 +132,10 @@ class RunBoard:
             finished_at=None,
         )
         with self._lock:
-            going = [one for one in workspace.page_runs.latest(MAX_KEPT) if one.state in GOING]
+            going = [one for one in page_runs_of(workspace).latest(MAX_KEPT) if one.state in GOING]
             if len(going) >= MAX_WAITING:
                 raise RefusedError(f"{len(going)} runs are waiting already")
-            workspace.page_runs.add(run)
+            page_runs_of(workspace).add(run)
             self._forget_old()
         self._submit(run, resume=False)
         return run
@@ -147,20 +147,20 @@ class RunBoard:
         if run.state != "interrupted":
             raise ConflictError(f"run {run.id} is {run.state}, not interrupted")
         self._path(run.pack)
-        workspace.page_runs.change(run.id, "queued", workspace.clock())
+        page_runs_of(workspace).change(run.id, "queued", workspace.clock())
         self._submit(run, resume=True)
         return self.get(workspace, run.id)
 
     def get(self, workspace: Workspace, identity: str) -> PageRun:
         """One run as the store knows it."""
-        run = workspace.page_runs.get(identity)
+        run = page_runs_of(workspace).get(identity)
         if run is None:
             raise UnknownNameError(f"there is no run {identity}")
         return run
 
     def latest(self, workspace: Workspace, limit: int = 50) -> tuple[PageRun, ...]:
         """The newest runs first."""
-        return workspace.page_runs.latest(limit)
+        return page_runs_of(workspace).latest(limit)
 
     def steps(self, identity: str, after: int) -> tuple[RunStep, ...]:
         """The news of a run after a number; none when another server tells it."""
@@ -170,7 +170,7 @@ class RunBoard:
     def settle(self, workspace: Workspace) -> int:
         """Mark the runs of servers that are gone; called when a server starts and now and then."""
         now = workspace.clock()
-        return workspace.page_runs.interrupt(now - SILENT, now)
+        return page_runs_of(workspace).interrupt(now - SILENT, now)
 
     def stop(self) -> None:
         """Start nothing more; what runs now is marked as interrupted by the next server."""
@@ -194,7 +194,7 @@ class RunBoard:
 
     def _work(self, run: PageRun, told: _Told, resume: bool) -> None:
         workspace = self._open_workspace(run.person)
-        workspace.page_runs.change(run.id, "running", workspace.clock())
+        page_runs_of(workspace).change(run.id, "running", workspace.clock())
         told.add("state", {"state": "running"})
         done = threading.Event()
         pulse = threading.Thread(target=self._pulse, args=(run.id, done), daemon=True)
@@ -218,7 +218,7 @@ class RunBoard:
             state = "failed" if result_id is None else "done"
             if result_id is None and not detail:
                 detail = "the run ended by an error that is none of its own; see the server's log"
-            workspace.page_runs.change(
+            page_runs_of(workspace).change(
                 run.id,
                 state,  # type: ignore[arg-type]
                 workspace.clock(),
@@ -235,7 +235,7 @@ class RunBoard:
         """Show that this server still runs it."""
         workspace = self._open_workspace(None)
         while not done.wait(ALIVE_EVERY_S) and not self._stopping.is_set():
-            workspace.page_runs.change(identity, "running", workspace.clock())
+            page_runs_of(workspace).change(identity, "running", workspace.clock())
         workspace.store.close()
 
 

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.readable_json import json_text
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.integrity import verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.web.areas.ledger import event_page, ledger_head, make_checkpoint, may_sign
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.render import back, form, member, page

@@ -40,7 +40,7 @@ from gatemark.exams.advisory.dry_run.run import (
 from gatemark.exams.advisory.exam import DECISIONS
 from gatemark.exams.advisory.journey import dated, write_summaries
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
-from gatemark.gate.judge_exam import judge_exam
+from gatemark.packs.judge_exam import judge_exam
 from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"

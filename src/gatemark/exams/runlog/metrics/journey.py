@@ -53,7 +53,7 @@ from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
-from gatemark.gate.judge_exam import Scored, judge_exam
+from gatemark.packs.judge_exam import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 PER_CASE_FILE = "per_case.metrics.jsonl"

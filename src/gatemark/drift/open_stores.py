@@ -1,0 +1,23 @@
+"""The stores of drift in a workspace."""
+
+from __future__ import annotations
+
+from gatemark.drift.stores.alerts import SqlAlerts
+from gatemark.drift.stores.memories import SqlMemories
+from gatemark.drift.stores.points import SqlPoints
+from gatemark.workspace import Workspace
+
+
+def points_of(workspace: Workspace) -> SqlPoints:
+    """Return the points of watched metrics."""
+    return workspace.store_of(SqlPoints)
+
+
+def memories_of(workspace: Workspace) -> SqlMemories:
+    """Return what drift remembers: series, episodes, and the actions that followed."""
+    return workspace.store_of(SqlMemories)
+
+
+def alerts_of(workspace: Workspace) -> SqlAlerts:
+    """Return the alerts that wait for delivery."""
+    return workspace.store_of(SqlAlerts)

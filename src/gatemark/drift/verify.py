@@ -1,0 +1,24 @@
+"""Which rows of drift a check of the ledger compares with events."""
+
+from __future__ import annotations
+
+from gatemark.drift.stores.tables import ACTS, EPISODES, MEMORIES, POINTS, REVISIONS
+from gatemark.ledger.checks.tables import FeatureRows, RowCheck
+from gatemark.ledger.event_kinds import DRIFT_RECORDED, DRIFT_SIGNAL, POINTS_PUSHED
+from gatemark.workspace import Workspace
+
+
+def drift_rows(workspace: Workspace) -> FeatureRows:
+    """Return the tables of drift and how they are compared."""
+
+    def opened() -> RowCheck:
+        from gatemark.drift.table_check import DriftTables  # noqa: PLC0415 - loads numerics
+
+        return DriftTables(workspace)
+
+    return FeatureRows(
+        kinds=frozenset({DRIFT_SIGNAL, DRIFT_RECORDED}),
+        looked_up=frozenset({POINTS_PUSHED}),
+        tables=(POINTS, REVISIONS, MEMORIES, EPISODES, ACTS),
+        open=opened,
+    )

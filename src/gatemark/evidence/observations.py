@@ -1,0 +1,66 @@
+"""What records tell about watched metrics, one value at a time; drift counts them into points.
+
+An exam offers a ``PointSource`` named ``POINTS`` in its module ``points``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import cache
+from typing import NamedTuple
+
+import msgspec
+
+from gatemark.core.registry import Registry
+from gatemark.evidence.reading_options import ReadingChoices
+
+
+class Hit(NamedTuple):
+    """One item of a rate."""
+
+    is_hit: bool
+
+
+class StatedConfidence(NamedTuple):
+    """One stated confidence, and whether it came true; None when nobody knows."""
+
+    score: float
+    is_correct: bool | None = None
+
+
+class Occurrence(NamedTuple):
+    """One occurrence of a class."""
+
+    name: str
+
+
+class Observation(NamedTuple):
+    """One value of a metric; ``subject`` is what the record itself says that it is about."""
+
+    subject: str
+    metric: str
+    at: datetime
+    value: Hit | StatedConfidence | Occurrence
+
+
+class PointSource(msgspec.Struct, frozen=True):
+    """A kind of file that holds observations; ``read`` gives them file by file, in order.
+
+    The observations of a file must be taken before the next file is asked for.
+    """
+
+    name: str
+    read: Callable[[Sequence[str], ReadingChoices], Iterator[tuple[str, Iterator[Observation]]]]
+
+
+@cache
+def point_sources() -> Registry[PointSource]:
+    """The kinds of files that drift can derive points from."""
+    return Registry(
+        kind="point source",
+        places=("gatemark.exams.*.points",),
+        attribute="POINTS",
+        plugin_type=PointSource,
+        name_of=lambda source: source.name,
+    )

@@ -1,0 +1,49 @@
+"""What advisory decisions tell about watched metrics."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import UNSET
+
+from gatemark.evidence.files import find_sources
+from gatemark.evidence.observations import Observation, Occurrence, PointSource, StatedConfidence
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.whole_file import admitted_batches
+from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.records import SCHEMA
+
+
+def read(
+    paths: Sequence[str], choices: ReadingChoices
+) -> Iterator[tuple[str, Iterator[Observation]]]:
+    """Read files of decisions one by one."""
+    form = SCHEMA.form("decision")
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for source in find_sources(paths, choices.limits, Path(folder)):
+            batches = admitted_batches(source, form, choices)
+            found = (
+                one for batch in batches for _, decision in batch for one in observations(decision)
+            )
+            yield source.name, found
+
+
+def observations(decision: AdvisoryDecision) -> Iterator[Observation]:
+    """A decision's error, its confidence, and whether that came true."""
+    name, moment = decision.service.name, datetime.fromisoformat(decision.timestamp)
+    error = decision.outcome.error_type
+    kind = Occurrence(str(error) if error else "none")
+    yield Observation(name, "tool_error_classes", moment, kind)
+    score = decision.confidence.score
+    if score is None or score is UNSET:
+        return
+    yield Observation(name, "confidence_kl", moment, StatedConfidence(score))
+    if decision.outcome.comparison in ("agree", "disagree"):
+        is_correct = decision.outcome.comparison == "agree"
+        yield Observation(name, "calibration_ece", moment, StatedConfidence(score, is_correct))
+
+
+POINTS = PointSource("advisory", read)

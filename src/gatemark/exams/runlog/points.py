@@ -1,0 +1,33 @@
+"""What a run log tells about watched metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from gatemark.evidence.observations import Hit, Observation, PointSource
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.exams.runlog.records.run import RunLog
+from gatemark.exams.runlog.traces.files import read_run_log
+
+
+def read(
+    paths: Sequence[str], choices: ReadingChoices
+) -> Iterator[tuple[str, Iterator[Observation]]]:
+    """Read run logs one by one."""
+    for path in paths:
+        yield path, observations(read_run_log(path, choices=choices))
+
+
+def observations(log: RunLog) -> Iterator[Observation]:
+    """Texts that were held back are blocks; summaries that fail their schema are rejections."""
+    for decision in log.decisions:
+        hit = Hit(decision.decision != "summarize")
+        moment = datetime.fromisoformat(decision.timestamp)
+        yield Observation(decision.variant_id, "verifier_block_ratio", moment, hit)
+    for event in log.events:
+        moment = datetime.fromisoformat(event.timestamp)
+        yield Observation(event.variant_id, "rejection_ratio", moment, Hit(not event.schema_ok))
+
+
+POINTS = PointSource("runlog", read)

@@ -1,0 +1,47 @@
+"""What checking and upgrading a whole store asks of every feature.
+
+The ledger stands below the features and checks events by what it is handed. Here is the one list
+of what it is handed; the command line, the page and the Python API share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gatemark.core.progress import Advance
+from gatemark.drift.verify import drift_rows
+from gatemark.ledger.checks.report import LedgerReport
+from gatemark.ledger.journey import FurtherChecks, RescoredResult, VerifyRequest
+from gatemark.ledger.journey import verify as verify_by
+from gatemark.ledger.port import Store
+from gatemark.ledger.store import StoreUpgrade, UpgradeRequest
+from gatemark.ledger.store import upgrade_store as upgrade_by
+from gatemark.lifecycle.ledger_rules import RuleCheck
+from gatemark.review.verify import review_rows
+from gatemark.workspace import Workspace
+
+
+def verify(
+    workspace: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
+) -> LedgerReport:
+    """Check a store, or an export without any store, by everything that Gatemark knows."""
+    rows = (drift_rows(workspace), review_rows(workspace))
+    return verify_by(workspace, request, FurtherChecks(RuleCheck, rows, _rescore), on_progress)
+
+
+def _rescore(
+    store: Store, is_erased: Callable[[str], bool]
+) -> Iterable[tuple[str, RescoredResult]]:
+    # Judging again needs all of the numerics, which the other checks do without.
+    from gatemark.packs.rescore import rescore  # noqa: PLC0415
+
+    return rescore(store, is_erased)
+
+
+def upgrade_store(
+    workspace: Workspace, request: UpgradeRequest, on_progress: Advance | None = None
+) -> StoreUpgrade:
+    """Bring a store to the newest layout; drift points that were there are covered by an event."""
+    from gatemark.drift.ledger import cover_existing_points  # noqa: PLC0415 - loads numerics
+
+    return upgrade_by(workspace, request, lambda: cover_existing_points(workspace), on_progress)

@@ -1,0 +1,17 @@
+"""The stores of reviews in a workspace."""
+
+from __future__ import annotations
+
+from gatemark.review.stores.labels import SqlLabels
+from gatemark.review.stores.reviews import SqlReviews
+from gatemark.workspace import Workspace
+
+
+def reviews_of(workspace: Workspace) -> SqlReviews:
+    """Return the blind reviews and their votes."""
+    return workspace.store_of(SqlReviews)
+
+
+def labels_of(workspace: Workspace) -> SqlLabels:
+    """Return the labels that people gave to samples."""
+    return workspace.store_of(SqlLabels)

@@ -1,0 +1,24 @@
+"""Which rows of reviews and labels a check of the ledger compares with events."""
+
+from __future__ import annotations
+
+from gatemark.ledger.checks.tables import FeatureRows, RowCheck
+from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
+from gatemark.workspace import Workspace
+
+
+def review_rows(workspace: Workspace) -> FeatureRows:
+    """Return the tables of reviews and labels and how they are compared."""
+
+    def opened() -> RowCheck:
+        from gatemark.review.table_check import ReviewTables  # noqa: PLC0415 - loads numerics
+
+        return ReviewTables(workspace)
+
+    return FeatureRows(
+        kinds=frozenset({REVIEW_CREATED, REVIEW_UNBLINDED, LABELS_ACCEPTED}),
+        looked_up=frozenset(),
+        tables=(REVIEWS, LABEL_SETS, LABEL_ACCEPTANCES),
+        open=opened,
+    )

@@ -1,0 +1,24 @@
+"""The import contracts cover every place that they should."""
+
+from __future__ import annotations
+
+from configparser import ConfigParser
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_feature_with_tables_has_a_contract_for_them() -> None:
+    contracts = ConfigParser()
+    contracts.read(ROOT / ".importlinter")
+    protected = {
+        module
+        for name in contracts.sections()
+        for module in contracts[name].get("protected_modules", "").split()
+    }
+    found = {
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        for path in (ROOT / "src" / "gatemark").rglob("stores*")
+        if path.name in {"stores", "stores.py"} and "testing" not in path.parts
+    }
+    assert found == protected

@@ -1,0 +1,96 @@
+"""Draw which package imports which, from the imports that are really there.
+
+    python tools/draw_imports.py            print the drawing
+    python tools/check_docs.py --write      put it into docs/architecture.md
+
+A line that another path implies is left out: when drift imports lifecycle and lifecycle imports
+the ledger, the drawing does not repeat that drift imports the ledger, too. Imports that the
+contracts still excuse are left out as well, because they can run in circles.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import grimp
+
+TOP: Final = "gatemark"
+CONTRACTS: Final = Path(__file__).resolve().parents[1] / ".importlinter"
+OPENING: Final = "<!-- made by tools/draw_imports.py -->\n"
+CLOSING: Final = "<!-- end of the drawing -->"
+
+Packages = dict[str, set[str]]
+
+
+@cache
+def package_imports() -> Packages:
+    """What each package of the first level imports, without the imports that are excused."""
+    graph = grimp.build_graph(TOP, cache_dir=None)
+    for importer, imported in _excused():
+        graph.remove_import(importer=importer, imported=imported)
+    packages: Packages = {}
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            pair = (_package(module), _package(imported))
+            if all(pair) and pair[0] != pair[1]:
+                packages.setdefault(pair[0], set()).add(pair[1])
+    return packages
+
+
+def _package(module: str) -> str:
+    """The name under the top package; empty for the top package itself and its entry point."""
+    name = module.split(".")[1] if "." in module else ""
+    return "" if name == "__main__" else name
+
+
+def _excused() -> Iterator[tuple[str, str]]:
+    contracts = ConfigParser()
+    contracts.read(CONTRACTS)
+    layers = contracts["importlinter:contract:layers"]
+    for line in layers.get("ignore_imports", "").split("\n"):
+        if line.strip():
+            importer, _, imported = line.strip().partition(" -> ")
+            yield importer, imported
+
+
+def without_implied(packages: Mapping[str, Iterable[str]]) -> Packages:
+    """Only the lines that no longer path implies; the lines must not run in circles."""
+    reached: Packages = {}
+
+    def reach(package: str) -> set[str]:
+        if package not in reached:
+            direct = set(packages.get(package, ()))
+            reached[package] = direct.union(*(reach(one) for one in direct))
+        return reached[package]
+
+    return {
+        package: {
+            one for one in direct if not any(one in reach(other) for other in set(direct) - {one})
+        }
+        for package, direct in packages.items()
+    }
+
+
+def drawing(packages: Mapping[str, Iterable[str]]) -> str:
+    """A Mermaid flowchart with one arrow per line."""
+    lines = ["```mermaid", "flowchart TD"]
+    for package in sorted(packages):
+        lines.extend(f"    {package} --> {one}" for one in sorted(packages[package]))
+    return "\n".join((*lines, "```", ""))
+
+
+def with_drawing(page: str) -> str:
+    """A page with the drawing as it is now between the two marks, at its end if it has none."""
+    before, _, rest = page.partition(OPENING)
+    _, mark, after = rest.partition(CLOSING)
+    mark = mark or f"{CLOSING}\n"
+    return before + OPENING + drawing(without_implied(package_imports())) + mark + after
+
+
+if __name__ == "__main__":
+    sys.stdout.write(drawing(without_implied(package_imports())))
