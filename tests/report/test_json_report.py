@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.policy import Bench
 from gatemark.core.result import OCCASION, Result, verify_seal
-from gatemark.core.verdict import Bench
 from gatemark.report.json_report import render_json, render_jsonl
 
 from .hostile import hostile_results

@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence
 from gatemark.core.figure import Figure
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import RegressionMode, SuiteSpec

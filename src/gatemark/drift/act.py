@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import GatemarkError, RefusedError
+from gatemark.core.result import AssetKind
 from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import CLOSED, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.identity import is_one_line
+from gatemark.core.record import is_one_line
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.rows import Row, Snapshot, freeze

@@ -10,8 +10,8 @@ from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import EvidenceFile
-from gatemark.core.identity import is_one_line
+from gatemark.core.measurement import EvidenceFile
+from gatemark.core.record import is_one_line
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.source import STDIN, Source, inspect_source, spool_stdin
 

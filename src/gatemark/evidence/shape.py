@@ -10,8 +10,7 @@ from typing import Any, Protocol, Union
 import msgspec
 import msgspec.inspect
 
-from gatemark.core.identity import is_one_line
-from gatemark.core.record import Form, Problem, RecordSchema, by_kind
+from gatemark.core.record import Form, Problem, RecordSchema, by_kind, is_one_line
 from gatemark.evidence.diagnose import diagnose, record_problems
 from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.evidence.whole_keys import KeyTotals

@@ -18,10 +18,8 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import Evidence
-from gatemark.core.measurement import Measurement, rate
-from gatemark.core.policy import Policy, Rule, Waiver
-from gatemark.core.verdict import Finding, Outcome, Verdict
+from gatemark.core.measurement import Evidence, Measurement, rate
+from gatemark.core.policy import Finding, Outcome, Policy, Rule, Verdict, Waiver
 from gatemark.gate.judge import judge
 
 COVERAGE = "evidence.coverage"

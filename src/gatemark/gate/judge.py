@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Measurement
-from gatemark.core.policy import Rule
-from gatemark.core.verdict import Finding, FindingVerdict
+from gatemark.core.policy import Finding, FindingVerdict, Rule
 
 LOW_INFORMATION = "low_information"
 MAY_BE_CHANCE = "may_be_chance_among_suites"

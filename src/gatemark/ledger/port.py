@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from gatemark.core.policy import Outcome
 from gatemark.core.result import Result
-from gatemark.core.verdict import Outcome
 from gatemark.ledger.event import Event, EventDraft, Head
 
 

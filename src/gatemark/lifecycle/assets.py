@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
-from gatemark.core.change import AssetKind, AssetRef
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.result import AssetKind, AssetRef
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.result import Result
+from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.source import inspect_source, split_sources

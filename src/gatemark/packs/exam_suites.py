@@ -14,10 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsReport, ExamReport, ExamSuite
 from gatemark.core.figure import Figure
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files

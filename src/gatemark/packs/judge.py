@@ -13,15 +13,12 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ArmsEvidence, ArmsReport
 from gatemark.core.figure import Cell, Figure, Table
-from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Policy, Rule, Setting, Waiver
-from gatemark.core.result import Blob, Cost, PackRef, Result, seal
-from gatemark.core.verdict import Bench, Finding, Verdict
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
+from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.rows import Snapshot
 from gatemark.gate.decide import decide, refuse_strays
 from gatemark.gate.judge import MAY_BE_CHANCE

@@ -12,7 +12,7 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.errors import IncomparableError, IntegrityError
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
 from gatemark.evidence.dataset import read_dataset
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows

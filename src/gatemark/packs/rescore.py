@@ -16,10 +16,9 @@ import msgspec
 
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
-from gatemark.core.evidence import Evidence
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Verdict
 from gatemark.core.result import Result, read_result
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.files import read_expected_ids
 from gatemark.evidence.folds.exam_inputs import SITTING, ExamInputs, read_sitting

@@ -20,10 +20,9 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
-from gatemark.core.result import Result
+from gatemark.core.result import AssetRef, Result
 from gatemark.packs.arm_sources import ArmSource, open_arm, open_recording, reopen_arm
 from gatemark.packs.arms import ArmAnswers, OnProgress, answer_all, scoring_of
 from gatemark.packs.data import OpenPack, open_pack

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.measurement import Measurement
-from gatemark.core.verdict import Finding
+from gatemark.core.policy import Finding
 from gatemark.report import words
 
 WIDTH: Final = 240.0

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gatemark.core.atomic import write_together, write_whole
+from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
-from gatemark.core.readable_json import json_file
 from gatemark.core.result import Result
 from gatemark.report.formats import format_for, render
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.item_counts import with_items
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files

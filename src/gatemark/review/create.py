@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import (
     InvalidValueError,
     NotAllowedError,
@@ -21,6 +20,7 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
+from gatemark.core.result import AssetRef
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.measurement import Measurement
-from gatemark.core.verdict import Finding, Outcome
+from gatemark.core.policy import Finding, Outcome
 from gatemark.evidence.folds.run_exam import exam_job
 from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import measures

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.result import AssetRef
 from gatemark.evidence.dataset import json_rows
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.lines import read_blocks

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.plugins import measures

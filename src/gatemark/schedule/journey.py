@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.durations import seconds_of
-from gatemark.core.errors import BadInputError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import BadInputError, ExitCode
 from gatemark.drift.act import event_moment
 from gatemark.drift.alert import Alert, AlertPlan, alert_id
 from gatemark.drift.alerts import Delivered, queue_one, send_pending

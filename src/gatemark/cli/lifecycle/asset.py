@@ -17,8 +17,8 @@ from gatemark.cli.lifecycle.options import (
 from gatemark.cli.moments import MOMENT
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.change import AssetKind
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
 from gatemark.lifecycle.journey import PauseVersion, ReportService, ResumeVersion, Waive, act
 from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref

@@ -9,8 +9,8 @@ import click
 from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
+from gatemark.core.canonical import json_text
 from gatemark.core.errors import UsageError
-from gatemark.core.readable_json import json_text
 from gatemark.review.create import (
     Answered,
     ShownPair,

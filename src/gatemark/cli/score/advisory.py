@@ -14,7 +14,7 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import reading_choices
 from gatemark.exams.advisory.journey import AdvisoryRequest, score_advisory, write_summaries
 from gatemark.gate.waivers import read_waivers

@@ -8,9 +8,9 @@ import click
 
 from gatemark.cli.options import FiniteRange, document_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
-from gatemark.core.exits import ExitCode
-from gatemark.core.readable_json import json_file
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.canonical import json_file
+from gatemark.core.errors import ExitCode
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.calibration.journey import (
     DEFAULT_BINS,

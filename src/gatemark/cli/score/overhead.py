@@ -16,7 +16,7 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.journey import compat_document, score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest

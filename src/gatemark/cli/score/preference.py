@@ -8,8 +8,8 @@ import click
 
 from gatemark.cli.options import ALPHA, document_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
-from gatemark.core.readable_json import json_file
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.canonical import json_file
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.preference.journey import (
     MIN_DECISIVE,

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from gatemark.core.canonical import digest, original_fields, plain
-from gatemark.core.change import AssetKind
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.result import AssetKind
 from gatemark.drift.signal import ALARMS, Harm, Level, Mode
 
 ANY_METRIC: Final = "*"

@@ -19,8 +19,8 @@ import xxhash
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import EvidenceFile
 from gatemark.core.exam import Exam
+from gatemark.core.measurement import EvidenceFile
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.folds.shard import ExamJob
 from gatemark.evidence.source import Source

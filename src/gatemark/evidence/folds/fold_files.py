@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.evidence import EvidenceFile
 from gatemark.core.exam import Exam
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.folds.fold_cache import (

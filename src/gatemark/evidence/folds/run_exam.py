@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport
+from gatemark.core.measurement import Evidence
 from gatemark.core.progress import Progress
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.files import find_sources, marks_of, refuse_changed

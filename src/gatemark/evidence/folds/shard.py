@@ -11,8 +11,8 @@ import msgspec
 import xxhash
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import EvidenceFile
 from gatemark.core.exam import Exam, ExamSuite
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.record import Form
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.limits import Limits

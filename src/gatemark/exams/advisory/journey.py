@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from gatemark.core.atomic import write_whole
+from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.progress import Progress
-from gatemark.core.readable_json import json_file
 from gatemark.evidence.files import read_expected_ids
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.fold_cache import FactsKeeper

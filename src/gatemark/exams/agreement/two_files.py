@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, NumberedRecord
+from gatemark.core.measurement import Evidence
 from gatemark.evidence.files import digest_source, find_sources, marks_of, refuse_changed
 from gatemark.evidence.folds.run_exam import ExamOutcome
 from gatemark.evidence.folds.shard import ExamJob, admission, build_exam

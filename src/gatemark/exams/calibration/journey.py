@@ -12,13 +12,11 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import NumberedRecord
-from gatemark.core.measurement import measured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, EvidenceFile, measured
+from gatemark.core.policy import Outcome, Policy, Rule
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
-from gatemark.core.verdict import Outcome
 from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.plugins import measures, schemas
 from gatemark.evidence.reading_options import ReadingChoices

@@ -15,8 +15,7 @@ import numpy as np
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
-from gatemark.core.errors import BadInputError, RefusedError, UsageError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import BadInputError, ExitCode, RefusedError, UsageError
 from gatemark.evidence.files import find_sources
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices

@@ -8,13 +8,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
 from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, OverheadCosts, schedule_digest, spent
 from gatemark.exams.overhead.document import ArmPart, CostsPart

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
 from gatemark.core.progress import Progress
-from gatemark.core.readable_json import json_file
 from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.exits import ExitCode
-from gatemark.core.verdict import EXIT_BY_OUTCOME, Outcome
+from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
+from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source

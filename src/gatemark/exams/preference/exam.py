@@ -8,14 +8,12 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.figure import Table
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.exams.preference import ballot
 from gatemark.statistics.preference import MIN_DECISIVE, Preference
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
+from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
-from gatemark.core.verdict import Outcome
 from gatemark.evidence.folds.run_exam import exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.workspace import Workspace

@@ -9,13 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
 from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.exams.runlog.aggregate import Draws, VariantEstimate, estimates, variant_document
 from gatemark.exams.runlog.paired import paired_comparisons
 from gatemark.exams.runlog.rows import METRICS, SCORES, RunRow, row_of

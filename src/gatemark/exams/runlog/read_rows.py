@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Evidence
 from gatemark.core.record import Remark
 from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.dry_run.folder import (

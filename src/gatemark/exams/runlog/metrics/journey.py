@@ -17,10 +17,9 @@ import msgspec
 from gatemark import __version__
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.exam import ExamReport
 from gatemark.core.figure import Figure
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
 from gatemark.core.progress import Progress
 from gatemark.evidence.files import digest_source
 from gatemark.evidence.folds.run_exam import ExamOutcome
