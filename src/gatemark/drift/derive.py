@@ -18,9 +18,9 @@ from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point
 from gatemark.drift.push import PointIngest
 from gatemark.drift.stores.points import Pushed
-from gatemark.evidence.files import find_sources
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.runlog.traces.files import read_run_log
 from gatemark.ledger.event_kinds import RESULT_SEALED

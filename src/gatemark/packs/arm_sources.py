@@ -13,9 +13,8 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef, Result
-from gatemark.evidence.limits import Limits
-from gatemark.evidence.lines import read_blocks
-from gatemark.evidence.source import inspect_source, split_sources
+from gatemark.evidence.reading_options import Limits
+from gatemark.evidence.source import inspect_source, read_blocks, split_sources
 from gatemark.packs.pack import Pack
 from gatemark.packs.sample_lines import read_sample_lines
 from gatemark.targets.port import Target

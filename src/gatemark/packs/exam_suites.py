@@ -19,8 +19,8 @@ from gatemark.core.figure import Figure
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
+from gatemark.evidence.folds.fold_files import build_exam
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
-from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source

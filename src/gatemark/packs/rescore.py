@@ -20,11 +20,17 @@ from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Verdict
 from gatemark.core.result import Result, read_result
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.exam_inputs import SITTING, ExamInputs, read_sitting
-from gatemark.evidence.folds.item_counts import with_items
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import (
+    SITTING,
+    ExamInputs,
+    ExamOutcome,
+    exam_job,
+    examine_files,
+    read_sitting,
+    with_items,
+)
 from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import read_expected_ids
 from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
 from gatemark.exams.agreement.two_files import examine_joined
 from gatemark.exams.overhead.run_exam import examine_overhead

@@ -20,9 +20,14 @@ from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
-from gatemark.evidence.folds.item_counts import with_items
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import (
+    SITTING,
+    ExamOutcome,
+    exam_job,
+    examine_files,
+    with_items,
+    write_sitting,
+)
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.ledger.event import EventDraft

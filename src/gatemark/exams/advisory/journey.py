@@ -14,13 +14,17 @@ from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.progress import Progress
-from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.fold_cache import FactsKeeper
 from gatemark.evidence.folds.fold_files import CachePolicy
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import (
+    SITTING,
+    ExamOutcome,
+    exam_job,
+    examine_files,
+    write_sitting,
+)
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN
+from gatemark.evidence.source import STDIN, read_expected_ids
 from gatemark.exams.advisory.message import render_markdown
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy, read_history
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep

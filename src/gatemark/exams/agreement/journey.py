@@ -9,10 +9,9 @@ from typing import Any
 
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
-from gatemark.evidence.files import read_expected_ids
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN
+from gatemark.evidence.source import STDIN, read_expected_ids
 from gatemark.exams.agreement.two_files import examine_joined
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.workspace import Workspace

@@ -17,10 +17,9 @@ from gatemark.core.measurement import Evidence, EvidenceFile, measured
 from gatemark.core.policy import Outcome, Policy, Rule
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
-from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.plugins import measures, schemas
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source
+from gatemark.evidence.source import Source, digest_source, find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.gate.decide import decide
 from gatemark.samples.importer import SAMPLE_SCHEMA

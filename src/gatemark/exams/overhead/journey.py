@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
+from gatemark.evidence.folds.run_exam import SITTING, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import ARM_FILES, examine_overhead
@@ -37,7 +37,7 @@ def score_overhead(
         examined,
         workspace,
         started_at=started_at,
-        title=title or truncate(examined.exam.told(examined.report)),
+        title=title or truncate(examined.exam.headline(examined.report)),
         kept={SITTING: write_sitting("overhead", options, choices, roles)},
     )
     if seal:
