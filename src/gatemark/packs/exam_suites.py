@@ -25,7 +25,7 @@ from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.data import OpenPack
+from gatemark.packs.arms import OpenPack
 from gatemark.packs.pack import SuiteSpec
 from gatemark.workspace import Workspace
 

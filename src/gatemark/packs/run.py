@@ -23,9 +23,18 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef, Result
-from gatemark.packs.arm_sources import ArmSource, open_arm, open_recording, reopen_arm
-from gatemark.packs.arms import ArmAnswers, OnProgress, answer_all, scoring_of
-from gatemark.packs.data import OpenPack, open_pack
+from gatemark.packs.arms import (
+    ArmAnswers,
+    ArmSource,
+    OnProgress,
+    OpenPack,
+    answer_all,
+    open_arm,
+    open_pack,
+    open_recording,
+    reopen_arm,
+    scoring_of,
+)
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
@@ -36,11 +45,11 @@ from gatemark.packs.exam_suites import (
     run_exam,
 )
 from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
-from gatemark.packs.journals import Journals
 from gatemark.packs.judge import check_rules
 from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import PackRun, seal_run
+from gatemark.targets.journal import Journals
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20

@@ -16,7 +16,7 @@ from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import Limits, ReadingChoices, refuse
 from gatemark.evidence.source import Source, inspect_source, read_blocks, whole_file
 from gatemark.evidence.whole_file import admitted_batches
-from gatemark.packs.sample_lines import read_sample_lines
+from gatemark.packs.answers import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, ReviewPair
 from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 from gatemark.samples.read_samples import is_own_file
