@@ -25,8 +25,7 @@ from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
 from gatemark.lifecycle.views.assets import asset_card, asset_rows
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
-from gatemark.report.formats import load_renderer
-from gatemark.report.outputs import check_extensions, write_documents
+from gatemark.report.outputs import check_extensions, load_renderer, write_documents
 from gatemark.workspace import Workspace
 
 
@@ -175,7 +174,9 @@ def history(**flags: Any) -> None:
         flags["output"],
         {
             ".json": lambda: json_file(found),
-            ".html": lambda: load_renderer("lifecycle_page", "render_history", ".html")(found),
+            ".html": lambda: load_renderer(
+                "gatemark.lifecycle.views.page", "render_history", ".html"
+            )(found),
         },
     )
     if flags["json"]:

@@ -15,8 +15,7 @@ from gatemark.core.errors import ExitCode
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.views.text import why_text
 from gatemark.lifecycle.views.why import why
-from gatemark.report.formats import load_renderer
-from gatemark.report.outputs import check_extensions, write_documents
+from gatemark.report.outputs import check_extensions, load_renderer, write_documents
 from gatemark.workspace import Workspace
 
 
@@ -51,7 +50,9 @@ def why_command(**flags: Any) -> int:
         flags["output"],
         {
             ".json": lambda: json_file(found),
-            ".html": lambda: load_renderer("lifecycle_page", "render_why", ".html")(found),
+            ".html": lambda: load_renderer("gatemark.lifecycle.views.page", "render_why", ".html")(
+                found
+            ),
         },
     )
     if flags["json"]:
