@@ -18,10 +18,10 @@ import msgspec
 import pytest
 import zstandard
 
-from gatemark.core.change import AssetRef
 from gatemark.core.figure import Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
+from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .mutated import (
@@ -224,7 +224,7 @@ def test_a_field_that_is_used_changes_the_digest(build: Build) -> None:
     source = build((AssetRef,), add_field)
     script = """
 from gatemark.core.canonical import digest
-from gatemark.core.change import AssetRef
+from gatemark.core.result import AssetRef
 print(digest(AssetRef("a", "b")) == digest(AssetRef("a", "b", later_note="used")))
 """
     assert _python(source, script).strip() == "False"

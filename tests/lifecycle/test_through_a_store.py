@@ -27,7 +27,7 @@ from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
 from gatemark.ledger.payloads import ApprovalPayload as AuditedApproval
 from gatemark.lifecycle.citations import result_ids
-from gatemark.lifecycle.journey import (
+from gatemark.lifecycle.decisions.commands import (
     AddVersion,
     Approve,
     Demote,
@@ -36,9 +36,8 @@ from gatemark.lifecycle.journey import (
     PushWindow,
     RollBack,
     SetExam,
-    act,
-    run_due,
 )
+from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.fold import fold
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import GatemarkError, RefusedError
+from gatemark.core.result import AssetKind
 from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import CLOSED, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
@@ -21,7 +21,8 @@ from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.journey import Command, CommandResult, Demote, PauseVersion, RollBack, act
+from gatemark.lifecycle.decisions.commands import Command, Demote, PauseVersion, RollBack
+from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.open_stores import memories_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import NEVER, Cohort
 from gatemark.drift.judging.memory import SeriesMemory

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import ConflictError
+from gatemark.core.result import AssetKind
 from gatemark.drift.act import ActionRecord, act_on, tell_levels
 from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending

@@ -11,14 +11,12 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence
 from gatemark.core.figure import Figure
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Policy
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Policy, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 
 if TYPE_CHECKING:
     from gatemark.core.progress import Progress

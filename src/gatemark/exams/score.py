@@ -16,21 +16,18 @@ from typing import Any, Final, Literal
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence
-from gatemark.core.policy import Waiver
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Outcome, Waiver
 from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
 from gatemark.core.result import Result
-from gatemark.core.verdict import Outcome
 from gatemark.evidence.exam import EvidenceRole, ExamRun, ExamSuite
-from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
 from gatemark.evidence.folds.fold_cache import FactsKeeper
 from gatemark.evidence.folds.fold_files import CachePolicy
-from gatemark.evidence.folds.run_exam import run_exam
+from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN
+from gatemark.evidence.source import STDIN, read_expected_ids
 from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.workspace import Workspace
 

@@ -13,9 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from gatemark.core.change import AssetRef
-from gatemark.core.result import PackRef
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
+from gatemark.core.result import AssetRef, PackRef
 from gatemark.ledger.event_kinds import (
     APPROVAL,
     ASSET_REGISTERED,

@@ -14,7 +14,8 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.lifecycle.decisions.canary import next_start
-from gatemark.lifecycle.journey import CommandResult, PushWindow, act, preview
+from gatemark.lifecycle.decisions.commands import PushWindow
+from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     ArmMetric,

@@ -44,8 +44,7 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
 def exam_of_pack(path: str) -> ExamRef:
     """The exam that a pack file stands for, with its data as it lies there now."""
     # Packs bring suites and statistics along, which no other journey here needs.
-    from gatemark.packs.arms import scoring_of  # noqa: PLC0415
-    from gatemark.packs.data import open_pack  # noqa: PLC0415
+    from gatemark.packs.arms import open_pack, scoring_of  # noqa: PLC0415
     from gatemark.packs.judge import policy_of  # noqa: PLC0415
     from gatemark.packs.rejudge import kept_definition  # noqa: PLC0415
 

@@ -13,19 +13,18 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.figure import Figure
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
 from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite
+from gatemark.evidence.folds.fold_files import build_exam
 from gatemark.evidence.folds.run_exam import exam_job, run_exam
-from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.data import OpenPack
+from gatemark.packs.arms import OpenPack
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace

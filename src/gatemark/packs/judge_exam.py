@@ -11,9 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.change import AssetRef
 from gatemark.core.policy import Policy, Waiver
-from gatemark.core.result import Blob, Cost, PackRef, Result, seal
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import ExamOutcome
 from gatemark.gate.decide import decide
 from gatemark.gate.runtime import runtime_versions

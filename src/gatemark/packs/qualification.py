@@ -16,7 +16,7 @@ from gatemark.evidence.rows import Row, Snapshot
 from gatemark.packs.grading import LICENCE, Graded, Graders, Items, judge_options, judge_spec
 from gatemark.packs.pack import JudgeSpec, Pack, SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport
-from gatemark.scorers.judge import JudgeOptions, grade_replies
+from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.scorer import JudgeQualification, Scorable
 
 METRIC = "judge_licence"

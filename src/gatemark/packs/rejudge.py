@@ -12,14 +12,13 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.errors import IncomparableError, IntegrityError
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
 from gatemark.evidence.dataset import read_dataset
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.answers import Answer
-from gatemark.packs.arms import scorer_of, suite_plugin, with_replies
-from gatemark.packs.data import OpenPack
+from gatemark.packs.answers import Answer, read_sample_lines, sample_of
+from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_replies
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
@@ -37,10 +36,8 @@ from gatemark.packs.qualification import (
     labelled_set,
     qualify_judges,
 )
-from gatemark.packs.sample_lines import read_sample_lines, sample_of
-from gatemark.scorers.judge import JudgeOptions
-from gatemark.scorers.registry import scorers
-from gatemark.scorers.scorer import Scorable
+from gatemark.scorers.judge.grading import JudgeOptions
+from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.recorded import UNSCORED
 from gatemark.workspace import Workspace
 

@@ -16,18 +16,16 @@ import msgspec
 
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
-from gatemark.core.evidence import Evidence
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Verdict
 from gatemark.core.result import Result, read_result
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamOutcome, ExamRun, ExamSuite
-from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.exam_inputs import SITTING, ExamInputs, read_sitting
-from gatemark.evidence.folds.run_exam import run_exam
-from gatemark.evidence.folds.shard import exam_suite
+from gatemark.evidence.folds.fold_files import exam_suite
+from gatemark.evidence.folds.run_exam import SITTING, ExamInputs, read_sitting, run_exam
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import read_expected_ids
 from gatemark.gate.decide import decide
 from gatemark.gate.runtime import PACKAGES, runtime_versions
 from gatemark.ledger.port import BlobStore, Store

@@ -19,10 +19,9 @@ import sqlalchemy as sa
 from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import ExamOutcome, ExamRun
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
-from gatemark.evidence.folds.run_exam import run_exam
+from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
@@ -49,13 +48,7 @@ from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
 from gatemark.review.sealed_rows import VOTES, outcome_title
-from gatemark.review.unblind import (
-    CastVote,
-    OpenVote,
-    ballots_digest,
-    gold_records,
-    unblind,
-)
+from gatemark.review.unblind import CastVote, OpenVote, ballots_digest, gold_records, unblind
 from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"

@@ -92,7 +92,7 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "gatemark.evidence.folds.shard.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
+        "gatemark.evidence.folds.fold_files.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
     )
     path = write(tmp_path / "p.jsonl", pairs(50))
     assert sat(path).evidence.usable == 50

@@ -9,11 +9,11 @@ import msgspec
 
 from deliveries.measure import OnTimeState
 from deliveries.records import Trip
-from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Evidence
 from gatemark.core.fold import Measure
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
+from gatemark.core.policy import Verdict
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, option
 
 

@@ -21,9 +21,9 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.score.parameters import Decorator, file_parameters, files_of, struct_options
 from gatemark.cli.screen import byte_progress, print_json, wants_color
-from gatemark.core.exits import ExitCode
-from gatemark.core.readable_json import json_file
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.canonical import json_file
+from gatemark.core.errors import ExitCode
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices, reading_choices
 from gatemark.exams.score import (
     ReportFile,

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from gatemark.core.canonical import digest, original_fields, plain
-from gatemark.core.change import AssetKind
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.result import AssetKind
 from gatemark.drift.signal import ALARMS, Harm, Level, Mode
 
 ANY_METRIC: Final = "*"
@@ -29,7 +29,13 @@ WatchedStage = Literal["shadow", "canary", "enabled"]
     "warn_only scale min_sd min_effect min_items max_missing clear_below clear_windows "
     "options"
 )
-class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Watch(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"displayed": "shown"},
+):
     """How one metric is watched.
 
     ``classes`` are the kinds of assets it is meant for; empty means every kind. ``window`` merges

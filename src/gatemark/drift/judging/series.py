@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from gatemark.core.change import AssetKind
 from gatemark.core.durations import seconds_of
+from gatemark.core.result import AssetKind
 from gatemark.drift.judging.parts import FormName
 from gatemark.drift.judging.policy import Watch
 

@@ -1,8 +1,8 @@
-"""Facts of admitted files, kept in the store so that scoring a file again need not read it again.
+"""Cache of the facts of evidence files, so that scoring a file again need not read it again.
 
-A file is known again by the SHA-256 of its bytes. Where the operating system says that it is the
-same file, unchanged since its digest was taken, and its fast checksum agrees, that digest is taken
-as it was. An entry that is damaged, or does not fit the question, is as good as none.
+A file is recognised by the SHA-256 of its bytes. Where the operating system says that it is the
+same file, unchanged since its digest was taken, and its fast checksum agrees, the digest is not
+computed again. A damaged entry, or one for another question, is ignored.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ import hashlib
 import os
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 import xxhash
 
 from gatemark.core.atomic import write_whole
-from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
+from gatemark.core.canonical import DIGEST_PREFIX, same_digest
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import EvidenceFile
-from gatemark.evidence.exam import Exam
-from gatemark.evidence.files import digest_source
-from gatemark.evidence.folds.shard import ExamJob
-from gatemark.evidence.source import Source
+from gatemark.core.measurement import EvidenceFile
+from gatemark.evidence.source import Source, digest_source
 
 MIN_BYTES: Final = 16 * 1024 * 1024
-"""Smaller files are read again sooner than their facts are found."""
+"""Reading smaller files again is faster than looking up their facts."""
 _SETTLED: Final = timedelta(seconds=2)
 _SEAL_BYTES: Final = 32
 _PIECE: Final = 1 << 20
@@ -62,7 +59,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FactsKeeper:
-    """A folder of kept facts."""
+    """A folder of cached facts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -92,20 +89,6 @@ class FactsKeeper:
             write_whole(self._folder / name, [hashlib.sha256(data).digest(), data])
         except BadInputError:
             return
-
-
-def facts_key(job: ExamJob, exam: Exam[Any]) -> str | None:
-    """Names the exam and how its evidence is read; None when states must not be kept."""
-    if exam.facts_key is None or job.strict_pass:
-        return None
-    return digest(
-        {
-            "exam": job.kind,
-            "facts": exam.facts_key,
-            "limits": msgspec.to_builtins(job.limits),
-            "duplicate_keys": job.check_duplicate_keys,
-        }
-    )
 
 
 def stamp_of(source: Source) -> Stamp | None:

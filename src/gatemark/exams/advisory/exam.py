@@ -9,13 +9,11 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import Evidence
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, VerdictNotes
 from gatemark.evidence.hygiene.private_text import PrivateTextScan
 from gatemark.exams.advisory.categories import bucket_of, lane_name

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gatemark.core.atomic import write_together
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
 from gatemark.evidence.exam import file_option
 from gatemark.exams.advisory.exam import SUITE
 from gatemark.exams.advisory.message import render_markdown

@@ -9,13 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
 from gatemark.core.figure import Figure, Matrix, Table
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement, measured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.exam import (
     EvidenceRole,
     Exam,

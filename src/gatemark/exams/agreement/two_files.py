@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Evidence
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun, NumberedRecord
-from gatemark.evidence.files import digest_source, find_sources, marks_of, refuse_changed
+from gatemark.evidence.folds.fold_files import ExamJob, admission, build_exam
 from gatemark.evidence.folds.run_exam import exam_job, examine_files
-from gatemark.evidence.folds.shard import ExamJob, admission, build_exam
-from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
-from gatemark.evidence.source import Source, split_sources
+from gatemark.evidence.source import (
+    Source,
+    digest_source,
+    find_sources,
+    marks_of,
+    read_blocks,
+    refuse_changed,
+    split_sources,
+)
 
 PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
 JOIN_BATCH = 256
@@ -67,7 +73,7 @@ class _Side:
         kept: dict[str, NumberedRecord] = {}
         twice: dict[str, list[tuple[str, int]]] = {}
         self.duplicates = 0
-        for batch in reader.records(read_blocks(shard, job.limits)):
+        for batch in reader.records(read_blocks(shard, choices.limits)):
             for line, record in zip(reader.batch_lines, batch, strict=True):
                 name = name_of(record)
                 if name not in kept:

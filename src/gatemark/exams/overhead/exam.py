@@ -8,12 +8,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.evidence import Evidence
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.exam import DocumentType, EvidenceRole, Exam, ExamReport, ExamSuite
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
 from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, OverheadCosts, schedule_digest, spent

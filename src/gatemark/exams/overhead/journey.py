@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
 from gatemark.evidence.exam import file_option, option
 from gatemark.exams.overhead.exam import SUITE
 from gatemark.exams.overhead.policy import Mode, ProfileName

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from gatemark.core.atomic import write_whole
+from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.core.readable_json import json_file
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.overhead.arm_files import read_arm

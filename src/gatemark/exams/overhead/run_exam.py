@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import ExamOutcome, ExamRun
-from gatemark.evidence.files import digest_source
+from gatemark.evidence.folds.fold_files import build_exam
 from gatemark.evidence.folds.run_exam import exam_job
-from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN, inspect_source
+from gatemark.evidence.source import STDIN, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.exams.overhead.arm_files import read_arm
 

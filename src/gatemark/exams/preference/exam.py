@@ -8,13 +8,11 @@ from typing import Annotated, Any
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.core.evidence import Evidence
 from gatemark.core.figure import Table
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.exam import (
     EvidenceRole,
     Exam,

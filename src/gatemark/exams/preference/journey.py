@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
+from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
-from gatemark.core.verdict import Outcome
 from gatemark.evidence.exam import EvidenceRole, ExamRun, option
 from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.reading_options import ReadingChoices

@@ -9,12 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
 from gatemark.exams.runlog.aggregate import Draws, VariantEstimate, estimates, variant_document
 from gatemark.exams.runlog.paired import paired_comparisons

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Evidence
 from gatemark.core.record import Remark
 from gatemark.evidence.exam import ExamOutcome, ExamRun
-from gatemark.evidence.files import digest_source, find_sources
+from gatemark.evidence.folds.fold_files import build_exam
 from gatemark.evidence.folds.run_exam import exam_job
-from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source
-from gatemark.evidence.tagged_union_reader import read_tagged
+from gatemark.evidence.source import Source, digest_source, find_sources
+from gatemark.evidence.whole_file import read_tagged
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
 from gatemark.core.formats import is_known
+from gatemark.core.policy import Outcome
 from gatemark.core.result import Result, read_result
-from gatemark.core.verdict import Outcome
 from gatemark.ledger.checks.report import LedgerReport, TroubleList, VerificationIssue
 from gatemark.ledger.checks.scan import EventScan, FurtherLook
 from gatemark.ledger.event_kinds import BLOB_ERASED

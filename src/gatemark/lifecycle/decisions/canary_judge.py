@@ -16,8 +16,13 @@ import msgspec
 from gatemark.lifecycle.model.nouns import MetricState, MetricVerdict, SampleMoments, WindowState
 from gatemark.lifecycle.model.release_policy import CanaryRules, Judge, MetricRule
 from gatemark.lifecycle.model.state import CanaryWindow
-from gatemark.statistics.sample_ratio import sample_ratio
-from gatemark.statistics.sequential import ArmMoments, ArmPair, harm_so_far, mixture_variance
+from gatemark.statistics.sequential import (
+    ArmMoments,
+    ArmPair,
+    harm_so_far,
+    mixture_variance,
+    sample_ratio,
+)
 
 
 class CanaryVerdict(msgspec.Struct, frozen=True):

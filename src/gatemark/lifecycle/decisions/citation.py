@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
 from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import LifecycleState, Track

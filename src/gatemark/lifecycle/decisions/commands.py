@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.decisions.citation import Cited
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,

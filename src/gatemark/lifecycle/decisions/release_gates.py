@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
 from gatemark.lifecycle.decisions.citation import PromotionCase, evidence_problems
 from gatemark.lifecycle.decisions.people import ApprovalTally, tally

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.result import AssetKind
 from gatemark.ledger import event_kinds
 from gatemark.ledger.payloads import DecidedBy
 from gatemark.lifecycle.model.nouns import (

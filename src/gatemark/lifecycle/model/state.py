@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.default_policies import FIRST, default_digest, default_document
 from gatemark.lifecycle.model.events import ApprovalGiven, ServiceReported
 from gatemark.lifecycle.model.nouns import (

@@ -21,8 +21,8 @@ from gatemark.packs.suites.arms import (
     mean_score,
     power,
     smallest_visible_drop,
+    worse_items,
 )
-from gatemark.packs.suites.side_by_side import worse_items
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k

@@ -20,11 +20,12 @@ from gatemark.packs.suites.arms import (
     chance_of_drop,
     delta_error,
     drop,
+    first_answers,
     mean_score,
     power,
     smallest_visible_drop,
+    worse_items,
 )
-from gatemark.packs.suites.side_by_side import first_answers, worse_items
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 
 

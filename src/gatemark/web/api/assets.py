@@ -10,8 +10,9 @@ from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.views import DriftView
 from gatemark.lifecycle.canary import CanaryState, canary_state
+from gatemark.lifecycle.decisions.route import Route
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
-from gatemark.lifecycle.routing import Route, route
+from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import AssetCard, History, Why

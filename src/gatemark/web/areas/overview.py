@@ -14,8 +14,9 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed
 from gatemark.lifecycle.assets import asset_names
+from gatemark.lifecycle.decisions.commands import Approve
 from gatemark.lifecycle.decisions.people import APPROVING, conflict_of_interest
-from gatemark.lifecycle.journey import Approve, CommandResult, act
+from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.events import VersionAdded
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, Track

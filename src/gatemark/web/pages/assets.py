@@ -6,8 +6,8 @@ from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import UnknownNameError, UsageError
+from gatemark.core.result import AssetKind
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import drift_context

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.reading_options import ReadingChoices

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import BadExample, Form, by_kind
-from gatemark.evidence.limits import Limits
-from gatemark.evidence.lines import Block
+from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader, object_lines
+from gatemark.evidence.shape import KeyTotals, key_count, whole_type
+from gatemark.evidence.source import Block
 from gatemark.evidence.strict_json import parse_strictly
-from gatemark.evidence.whole_keys import KeyTotals, key_count, whole_type
 
 
 class Inner(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,7 +95,7 @@ def test_keys_are_counted_without_parsing_or_not_at_all(line: bytes, count: int 
 
 
 def admit(lines: list[str]) -> RecordReader:
-    reader = RecordReader(FORM, Limits(), check_duplicate_keys=True, max_refusals=99)
+    reader = RecordReader(FORM, ReadingChoices(max_errors=99))
     data = "".join(line + "\n" for line in lines).encode()
     for _ in reader.records(iter([Block(data)])):
         pass
@@ -127,7 +127,7 @@ def test_a_line_is_refused_exactly_when_it_repeats_a_key(lines: list[str]) -> No
 
 
 def test_files_without_optional_keys_give_the_short_way_up() -> None:
-    reader = RecordReader(FORM, Limits(), check_duplicate_keys=True, max_refusals=9)
+    reader = RecordReader(FORM, ReadingChoices(max_errors=9))
     block = Block(b'{"id": "r", "inner": {"label": "b"}}\n')
     assert sum(len(batch) for batch in reader.records(iter([block] * 20))) == 20
     assert reader._whole_decoder is None

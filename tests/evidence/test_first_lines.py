@@ -7,16 +7,12 @@ from typing import Any
 
 import pytest
 
-from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.errors import InvalidValueError
 from gatemark.core.record import RecordSchema
-from gatemark.evidence.header_reader import HeadedReader
-from gatemark.evidence.limits import Limits
-from gatemark.evidence.lines import read_blocks
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
-from gatemark.evidence.whole_file import whole_file
+from gatemark.evidence.reading_options import Limits, ReadingChoices
+from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.source import inspect_source, read_blocks, whole_file
 from gatemark.exams.overhead.records import SCHEMA
-from gatemark.exams.preference.records import SCHEMA as VOTES
 
 Run = Callable[..., Any]
 Write = Callable[[str, Sequence[Any]], Path]
@@ -30,9 +26,9 @@ def windows(count: int) -> list[dict[str, Any]]:
     return [WINDOW | {"window_id": f"w{i}"} for i in range(count)]
 
 
-def read(path: Path, **limits: int) -> tuple[HeadedReader, list[tuple[int, str]]]:
+def read(path: Path, **limits: int) -> tuple[RecordReader, list[tuple[int, str]]]:
     choices = ReadingChoices(limits=Limits(**limits))
-    reader = HeadedReader(SCHEMA, choices)
+    reader = RecordReader(SCHEMA, choices)
     found = []
     for batch in reader.records(read_blocks(whole_file(inspect_source(str(path))), choices.limits)):
         found += [
@@ -62,9 +58,7 @@ def test_a_first_line_that_is_too_long_is_refused(write_jsonl: Write) -> None:
     assert "longer than 100 bytes" in reader.refusals[0].problems[0].message
 
 
-def test_a_schema_without_a_head_has_no_such_reader() -> None:
-    with pytest.raises(UsageError, match="has no first line of another form"):
-        HeadedReader(VOTES, ReadingChoices())
+def test_a_head_needs_a_body() -> None:
     with pytest.raises(InvalidValueError, match="head and body come together"):
         RecordSchema("x/1", "x", (), head="a")
 
