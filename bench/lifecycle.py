@@ -13,8 +13,9 @@ from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, as_payload
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.journey import GrantRoles, PauseVersion, Promote, ResumeVersion, act
-from gatemark.lifecycle.model.events import VersionAdded, VersionMoved
 from gatemark.lifecycle.routing import assign, route
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.workspace import Workspace

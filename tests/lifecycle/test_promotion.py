@@ -7,8 +7,7 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.citation import CitedSuite
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AdoptPolicy,
     Approve,
     PauseVersion,
@@ -18,8 +17,10 @@ from gatemark.lifecycle.decisions.commands import (
     RollBack,
     Waive,
 )
-from gatemark.lifecycle.model.events import BreakGlassUsed, GateOverridden, VersionMoved
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
+from gatemark.lifecycle.events.fact import fold
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.model.nouns import CitedSuite
 from gatemark.lifecycle.model.release_policy import Approvals, CanaryRules, ReleasePolicy
 from gatemark.lifecycle.model.stages import MOVES
 
@@ -480,7 +481,7 @@ def test_who_broke_the_glass_cannot_review_it() -> None:
 
 
 def _roles(person: str, *roles: str) -> object:
-    from gatemark.lifecycle.decisions.commands import GrantRoles
+    from gatemark.lifecycle.commands import GrantRoles
 
     return GrantRoles(actor="root", person=person, roles=roles)  # type: ignore[arg-type]
 

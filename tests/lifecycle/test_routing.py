@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import UsageError
+from gatemark.lifecycle.commands import Demote, PauseVersion, ReviewGlass
 from gatemark.lifecycle.decisions.assignment import assign, place_of
 from gatemark.lifecycle.decisions.citation import citation_problems
-from gatemark.lifecycle.decisions.commands import Demote, PauseVersion, ReviewGlass
 from gatemark.lifecycle.decisions.route import Route, route_of
 from gatemark.lifecycle.model.nouns import Pins
 from gatemark.lifecycle.model.release_policy import ReleasePolicy

@@ -11,9 +11,9 @@ from gatemark.core.change import AssetKind
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.signal import Episode
-from gatemark.ledger.event_kinds import ASSET_REGISTERED
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
 from gatemark.lifecycle.citations import Citations
-from gatemark.lifecycle.model.events import KIND_OF, VersionMoved
+from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.stages import CANARY
 from gatemark.lifecycle.model.state import EnvironmentState, Track
@@ -65,7 +65,7 @@ class Served:
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
         self._registered = registered_kinds(workspace)
-        for event, payload in workspace.events.events(kind=KIND_OF[VersionMoved]):
+        for event, payload in workspace.events.events(kind=TRANSITION):
             line = recorded(event, payload)
             if line is None or not isinstance(line.fact, VersionMoved):
                 continue
@@ -146,7 +146,7 @@ def _start(track: Track, place: EnvironmentState) -> datetime | None:
 def _moved_by(workspace: Workspace, episode: Episode) -> frozenset[str]:
     """The versions that lost their stage for an episode."""
     numbers = {seq for one in workspace.memories.acts([episode.id]) for seq in one.events}
-    moves = workspace.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
+    moves = workspace.events.events(kind=TRANSITION, subject=episode.asset)
     return frozenset(
         str(payload["version"])
         for event, payload in moves

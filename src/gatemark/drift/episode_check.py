@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gatemark.core.stored import convert_stored
+from gatemark.drift.events import DriftRecorded
 from gatemark.drift.signal import LEVELS, Window
 from gatemark.drift.table_digest import WatchState
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
-from gatemark.ledger.payloads import DriftRecorded
 from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
 
 TOLD: Final = "tell"

@@ -13,11 +13,12 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gatemark.drift.batches import PointBatch
+from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.drift.stores.batches import has_batches, is_without_points, uncovered_batch
 from gatemark.drift.stores.points import Pusher
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
-from gatemark.ledger.payloads import SYSTEM, DriftRecorded, PointsPushed, as_payload
+from gatemark.ledger.payloads import SYSTEM, as_payload
 from gatemark.workspace import Workspace
 
 MOST_ASSETS: Final = 20

@@ -15,10 +15,10 @@ from gatemark.drift.episode_check import (
     recorded_findings,
     succession_findings,
 )
+from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.ledger.chain import checked
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
-from gatemark.ledger.payloads import DriftRecorded, PointsPushed
 from gatemark.ledger.stored_rows import Finding
 from gatemark.workspace import Workspace
 

@@ -12,8 +12,9 @@ from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
-from gatemark.lifecycle.decisions.citation import Cited, CitedSuite, short
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.model.nouns import Cited, CitedSuite
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 

@@ -2,7 +2,7 @@
 
 ``act(workspace, command)`` is the only way in. It returns the new events (none when nothing
 changes) and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal ones.
-Commands are in ``gatemark.lifecycle.decisions.commands`` and can be imported from here.
+Commands are in ``gatemark.lifecycle.commands`` and can be imported from here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK
 from gatemark.ledger.payloads import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
 from gatemark.lifecycle.citations import Citations
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -46,7 +46,7 @@ from gatemark.lifecycle.decisions.commands import (
 from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide
 from gatemark.lifecycle.decisions.registering import decide_adopt
 from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
-from gatemark.lifecycle.model.events import KIND_OF, WORKSPACE_SUBJECT, Fact, subject_of
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact
 from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName
 from gatemark.lifecycle.model.person_name import name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
@@ -144,9 +144,9 @@ def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDra
         msgspec.convert(payload, type(fact))
         msgspec.convert(actor, Actor)
     except msgspec.ValidationError as error:
-        raise InvalidValueError(f"{KIND_OF[type(fact)]}: {error}") from error
+        raise InvalidValueError(f"{fact.declared.name}: {error}") from error
     payload[DECIDED_BY] = as_payload(DecidedBy(policy_digest, RULES_VERSION))
-    return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
+    return EventDraft(fact.declared.name, at, actor, fact.subject, payload)
 
 
 def _refuse_newer_rules(workspace: GovernanceState) -> None:

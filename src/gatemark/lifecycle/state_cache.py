@@ -11,14 +11,19 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import FORMAT, check_payload_format, newer_format
+from gatemark.core.formats import FORMAT, newer_format
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event, Head
-from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
-from gatemark.ledger.payloads import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, check_payload_format
+from gatemark.ledger.payloads import DECIDED_BY, DecidedBy, ResultSealed
 from gatemark.ledger.port import EventStore
-from gatemark.lifecycle.model.events import KINDS, WORKSPACE_SUBJECT, LifecycleEvent, subject_of
-from gatemark.lifecycle.model.fold import advance, fold
+from gatemark.lifecycle.events.fact import (
+    WORKSPACE_SUBJECT,
+    LifecycleEvent,
+    advance,
+    find_fact_kind,
+    fold,
+)
 from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 from gatemark.workspace import Workspace
 
@@ -28,27 +33,27 @@ def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent 
 
     A payload in a format that only a newer build knows raises NewerFormatError.
     """
-    kind = KINDS.get(event.kind)
+    kind = find_fact_kind(event.kind)
     if kind is None:
         return None
     if payload is None:
-        if event.kind in NEVER_ERASED:
-            raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
-        return None
+        if not kind.is_kept:
+            return None
+        raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
     content = dict(payload)
     name, decided_by = content.pop(FORMAT, None), content.pop(DECIDED_BY, None)
     try:
         if not check_payload_format(event.kind, name):
             raise NewerFormatError(f"event {event.seq} {newer_format(name)}")
-        fact = convert_stored(content, kind)
+        fact = convert_stored(content, kind.fact)
         by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
-    if event.subject != subject_of(fact):
+    if event.subject != fact.subject:
         # Looked up by subject, the event would be another asset's; by its payload, this one's.
         raise IntegrityError(
             f"event {event.seq} ({event.kind}) is filed under {event.subject}, "
-            f"but is about {subject_of(fact)}"
+            f"but is about {fact.subject}"
         )
     return LifecycleEvent(event.seq, event.actor, event.at, fact, by)
 

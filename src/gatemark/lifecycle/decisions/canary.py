@@ -7,18 +7,14 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.commands import PushWindow, Tick
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
 from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import PushWindow, Tick
 from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, moved
 from gatemark.lifecycle.decisions.people import require_role
-from gatemark.lifecycle.model.events import (
-    Fact,
-    VersionPaused,
-    WatchClosed,
-    WindowJudged,
-    WindowPushed,
-)
+from gatemark.lifecycle.events.canary import WatchClosed, WindowJudged, WindowPushed
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.nouns import ArmMetric, InvariantCount, PauseReason
 from gatemark.lifecycle.model.release_policy import CanaryRules
 from gatemark.lifecycle.model.stages import CANARY
@@ -37,9 +33,7 @@ def decide_push(
     state: LifecycleState, command: PushWindow, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     """Take measurements in; the same ones twice change nothing, others for the same are refused."""
-    require_role(
-        state.governance, command.actor, ("evaluator", "operator", "system"), "push measurements"
-    )
+    require_role(state.governance, command.actor, WindowPushed.declared.roles, "push measurements")
     rollout = _running(state, command.environment)
     rules = state.governance.policy.canary
     _check_span(rules, rollout, command, moment)
@@ -133,7 +127,7 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
     clean windows take a canary to its next share. (5) The next closed window is judged. (6) A
     watch that is over ends.
     """
-    require_role(state.governance, command.actor, ("system",), "act on time")
+    require_role(state.governance, command.actor, WindowJudged.declared.roles, "act on time")
     place = state.asset.place(command.environment)
     overdue = _overdue_glass(state, place, command, moment)
     if overdue is not None:

@@ -8,34 +8,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from gatemark.core.verdict import Outcome
-from gatemark.lifecycle.model.nouns import ExamRef
+from gatemark.lifecycle.model.nouns import Cited, ExamRef
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import LifecycleState, Track
-
-
-class CitedSuite(msgspec.Struct, frozen=True):
-    """How one suite of a result came out; ``excused`` are its waived or softly passed rules."""
-
-    suite: str
-    kind: str
-    excused: tuple[str, ...] = ()
-
-
-class Cited(msgspec.Struct, frozen=True):
-    """What the lifecycle needs to know of a sealed result.
-
-    ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
-    ``excused`` are waived or softly passed rules that belong to no suite.
-    """
-
-    id: str
-    verdict: Outcome
-    candidate_digest: str | None
-    baseline_digest: str | None
-    exam: ExamRef
-    sealed_at: datetime
-    suites: tuple[CitedSuite, ...] = ()
-    excused: tuple[str, ...] = ()
 
 
 def short(result_id: str) -> str:

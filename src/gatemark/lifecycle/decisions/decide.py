@@ -9,9 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.canary import decide_push, decide_tick
-from gatemark.lifecycle.decisions.clock import DecisionMoment, settle_clock
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -30,6 +28,8 @@ from gatemark.lifecycle.decisions.commands import (
     Tick,
     Waive,
 )
+from gatemark.lifecycle.decisions.canary import decide_push, decide_tick
+from gatemark.lifecycle.decisions.clock import DecisionMoment, settle_clock
 from gatemark.lifecycle.decisions.demotion import decide_demote, decide_roll_back
 from gatemark.lifecycle.decisions.promotion import decide_promote
 from gatemark.lifecycle.decisions.registering import (
@@ -46,7 +46,7 @@ from gatemark.lifecycle.decisions.voting import (
     decide_review,
     decide_waive,
 )
-from gatemark.lifecycle.model.events import Fact
+from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.model.state import LifecycleState
 
 TAKES_AWAY: Final = (Demote, RollBack, PauseVersion)

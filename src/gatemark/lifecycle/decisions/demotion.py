@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.citation import Cited, citation_problems
+from gatemark.lifecycle.commands import Demote, RollBack
+from gatemark.lifecycle.decisions.citation import citation_problems
 from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import Demote, RollBack
 from gatemark.lifecycle.decisions.people import require_role
-from gatemark.lifecycle.model.events import Fact, VersionMoved
-from gatemark.lifecycle.model.nouns import Cause, Stage
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.model.nouns import Cause, Cited, Stage
 from gatemark.lifecycle.model.stages import CANARY, EVIDENCED, FALLEN, legal_words, move
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import NotAllowedError
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.decisions.citation import PromotionCase
+from gatemark.lifecycle.events.approvals import ApprovalGiven
 from gatemark.lifecycle.model.nouns import Role, Stage
 from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState
-
-APPROVING: Final[tuple[Role, ...]] = ("approver", "security_approver")
 
 
 def roles_of(governance: GovernanceState, actor: str) -> tuple[Role, ...]:
@@ -69,8 +67,7 @@ def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
     """Look through every vote on a step: the last one of each person counts, if it still does."""
     last: dict[str, Approval] = {}
     for vote in case.state.asset.approvals:
-        given = vote.given
-        if (given.version, given.environment, given.stage) == (
+        if (vote.version, vote.environment, vote.stage) == (
             case.version,
             case.environment,
             stage,
@@ -81,31 +78,31 @@ def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
         problem = _void_reason(case, vote)
         if problem is not None:
             void.append(f"the vote of {vote.actor} does not count: {problem}")
-        elif vote.given.decision == "approve":
+        elif vote.decision == "approve":
             approved.append(vote)
-        elif vote.given.decision == "reject":
+        elif vote.decision == "reject":
             rejected.append(vote)
     return ApprovalTally(tuple(approved), tuple(rejected), tuple(void))
 
 
 def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
-    given, governance = vote.given, case.state.governance
-    if case.now >= given.expires_at:
-        return f"it expired at {given.expires_at:%Y-%m-%d %H:%M:%SZ}"
+    governance = case.state.governance
+    if case.now >= vote.expires_at:
+        return f"it expired at {vote.expires_at:%Y-%m-%d %H:%M:%SZ}"
     if case.now < vote.at:
         return f"it was given at {vote.at:%Y-%m-%d %H:%M:%SZ}, which is yet to come"
     changed = [
         word
         for word, before, after in (
-            ("candidate", given.candidate_digest, case.digest),
-            ("cited results", tuple(sorted(given.result_ids)), tuple(sorted(case.result_ids))),
-            ("release policy", given.policy_digest, governance.policy_digest),
+            ("candidate", vote.candidate_digest, case.digest),
+            ("cited results", tuple(sorted(vote.result_ids)), tuple(sorted(case.result_ids))),
+            ("release policy", vote.policy_digest, governance.policy_digest),
         )
         if before != after
     ]
     if changed:
         return f"the {' and the '.join(changed)} changed since"
-    if not set(APPROVING) & set(roles_of(governance, vote.actor)):
+    if not set(ApprovalGiven.declared.roles) & set(roles_of(governance, vote.actor)):
         return "the role was taken away"
     if (
         governance.policy.approvals.approvers

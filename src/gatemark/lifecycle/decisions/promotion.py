@@ -12,14 +12,16 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.decisions.canary import clean_streak
 from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, evidence_problems
 from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import Promote
 from gatemark.lifecycle.decisions.demotion import illegal, known_version, moved
 from gatemark.lifecycle.decisions.people import require_role
 from gatemark.lifecycle.decisions.release_gates import GateMatrix, examine_gates
-from gatemark.lifecycle.model.events import BreakGlassUsed, Fact, GateOverridden, VersionMoved
+from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import Cause
 from gatemark.lifecycle.model.stages import CANARY, Move, move
 from gatemark.lifecycle.model.state import LifecycleState

@@ -7,16 +7,13 @@ from typing import Final
 from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.decisions.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
-from gatemark.lifecycle.decisions.people import APPROVING, require_role
+from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.decisions.people import require_role
 from gatemark.lifecycle.default_policies import is_default
-from gatemark.lifecycle.model.events import (
-    ExamSet,
-    Fact,
-    PolicyAdopted,
-    RolesGranted,
-    VersionAdded,
-)
+from gatemark.lifecycle.events.approvals import APPROVING
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
+from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.model.person_name import look_of, name_problem
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
@@ -38,7 +35,7 @@ def decide_grant(governance: GovernanceState, command: GrantRoles) -> tuple[Fact
                 f"there is no admin yet: {command.actor} must first take admin for themselves"
             )
     else:
-        require_role(governance, command.actor, ("admin",), "grant roles")
+        require_role(governance, command.actor, RolesGranted.declared.roles, "grant roles")
         if admins == {command.person} and "admin" not in command.roles:
             raise RefusedError(f"{command.person} is the last admin; name another one first")
     if governance.roles.get(command.person, ()) == command.roles:
@@ -67,7 +64,9 @@ def decide_adopt(governance: GovernanceState, command: AdoptPolicy) -> tuple[Fac
         if governance.revision or not is_default(policy_digest):
             raise RefusedError("the system can only adopt a default policy, as the first act")
     else:
-        require_role(governance, command.actor, ("admin",), "adopt a release policy")
+        require_role(
+            governance, command.actor, PolicyAdopted.declared.roles, "adopt a release policy"
+        )
         if policy_digest == governance.policy_digest:
             return ()
     return (PolicyAdopted(policy=document, policy_digest=policy_digest, note=command.note),)
@@ -75,7 +74,7 @@ def decide_adopt(governance: GovernanceState, command: AdoptPolicy) -> tuple[Fac
 
 def decide_add(state: LifecycleState, command: AddVersion) -> tuple[Fact, ...]:
     """A version is added once; the same again is nothing new, another under its name is refused."""
-    require_role(state.governance, command.actor, ("author",), "add a version")
+    require_role(state.governance, command.actor, VersionAdded.declared.roles, "add a version")
     asset = state.asset
     if asset.kind is not None and (asset.kind, asset.risk) != (command.kind, command.risk):
         raise RefusedError(
@@ -119,7 +118,7 @@ def decide_add(state: LifecycleState, command: AddVersion) -> tuple[Fact, ...]:
 
 def decide_exam(state: LifecycleState, command: SetExam) -> tuple[Fact, ...]:
     """The pack owner says what the full pack is; whoever does cannot approve by it."""
-    require_role(state.governance, command.actor, ("pack_owner",), "set the full pack")
+    require_role(state.governance, command.actor, ExamSet.declared.roles, "set the full pack")
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")
     if state.asset.exam == command.exam:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.commands import ReportService
 from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import ReportService
 from gatemark.lifecycle.decisions.people import require_role
-from gatemark.lifecycle.model.events import Fact, ServiceReported
+from gatemark.lifecycle.events.canary import ServiceReported
+from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.model.state import LifecycleState
 
 
@@ -15,7 +16,7 @@ def decide_report(
 ) -> tuple[Fact, ...]:
     """Take a span in; spans must not overlap, and the same one twice changes nothing."""
     require_role(
-        state.governance, command.actor, ("evaluator", "operator", "system"), "report a service"
+        state.governance, command.actor, ServiceReported.declared.roles, "report a service"
     )
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")
@@ -30,7 +31,7 @@ def decide_report(
         total=command.total,
     )
     for span in state.asset.place(command.environment).service:
-        if span == fact:
+        if span == fact.span:
             return ()
         if span.start < fact.end and fact.start < span.end:
             raise RefusedError(

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from gatemark.ledger.payloads import RULES_VERSION
+from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import Command
 from gatemark.lifecycle.decisions.decide import rule_on
-from gatemark.lifecycle.model.events import Fact
+from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.model.state import LifecycleState
 
 Decide = Callable[[LifecycleState, Command, DecisionMoment], tuple[Fact, ...]]

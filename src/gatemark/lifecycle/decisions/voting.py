@@ -5,29 +5,24 @@ from __future__ import annotations
 from datetime import timedelta
 
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.lifecycle.decisions.citation import bound_results, citation_problems
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     Approve,
     PauseVersion,
     ResumeVersion,
     ReviewGlass,
     Waive,
 )
+from gatemark.lifecycle.decisions.citation import bound_results, citation_problems
+from gatemark.lifecycle.decisions.clock import DecisionMoment
 from gatemark.lifecycle.decisions.demotion import illegal, known_version
-from gatemark.lifecycle.decisions.people import (
-    APPROVING,
-    conflict_of_interest,
-    expiry,
-    require_role,
-)
-from gatemark.lifecycle.model.events import (
+from gatemark.lifecycle.decisions.people import conflict_of_interest, expiry, require_role
+from gatemark.lifecycle.events.approvals import (
     ApprovalGiven,
     BreakGlassReviewed,
-    Fact,
     GateWaived,
-    VersionPaused,
 )
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.stages import CANARY
 from gatemark.lifecycle.model.state import LifecycleState, Track
 
@@ -42,7 +37,7 @@ def decide_approve(
     conflict = conflict_of_interest(state, command.actor, command.version)
     if conflict is not None:
         raise NotAllowedError(conflict)
-    require_role(state.governance, command.actor, APPROVING, "approve")
+    require_role(state.governance, command.actor, ApprovalGiven.declared.roles, "approve")
     named = state.governance.policy.approvals.approvers
     if named and command.actor not in named:
         raise RefusedError(f"{command.actor} is not among the approvers: {', '.join(named)}")
@@ -92,7 +87,7 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
         raise RefusedError(
             f"the release policy lets nobody override {command.gate} (it may: {allowed or 'none'})"
         )
-    require_role(state.governance, command.actor, ("operator",), "override a gate")
+    require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
     if state.asset.versions[command.version].author == command.actor:
         raise RefusedError(f"{command.actor} is the author and cannot override a gate for it")
     if not command.note.strip():
@@ -118,7 +113,7 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
 def decide_pause(state: LifecycleState, command: PauseVersion) -> tuple[Fact, ...]:
     """Stop a version where it is."""
     known_version(state, command.version)
-    require_role(state.governance, command.actor, ("operator", "approver", "system"), "pause")
+    require_role(state.governance, command.actor, VersionPaused.declared.roles, "pause")
     track = state.asset.track(command.environment, command.version)
     if track.stage not in PAUSABLE:
         raise RefusedError(
@@ -152,7 +147,9 @@ def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> Ver
 def decide_review(state: LifecycleState, command: ReviewGlass) -> tuple[Fact, ...]:
     """A second person looks at what was done behind broken glass."""
     known_version(state, command.version)
-    require_role(state.governance, command.actor, APPROVING, "review broken glass")
+    require_role(
+        state.governance, command.actor, BreakGlassReviewed.declared.roles, "review broken glass"
+    )
     glass = state.asset.track(command.environment, command.version).glass
     if glass is None:
         raise RefusedError(f"no glass was broken for {state.asset.name}@{command.version}")

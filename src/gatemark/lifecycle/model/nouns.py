@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.verdict import Outcome
 
 Stage = Literal[
     "draft",
@@ -161,6 +163,31 @@ class ExamRef(Noun, frozen=True, kw_only=True):
     def digest(self) -> str:
         """Names the exam."""
         return digest(self)
+
+
+class CitedSuite(msgspec.Struct, frozen=True):
+    """How one suite of a result came out; ``excused`` are its waived or softly passed rules."""
+
+    suite: str
+    kind: str
+    excused: tuple[str, ...] = ()
+
+
+class Cited(msgspec.Struct, frozen=True):
+    """What the lifecycle needs to know of a sealed result.
+
+    ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
+    ``excused`` are waived or softly passed rules that belong to no suite.
+    """
+
+    id: str
+    verdict: Outcome
+    candidate_digest: str | None
+    baseline_digest: str | None
+    exam: ExamRef
+    sealed_at: datetime
+    suites: tuple[CitedSuite, ...] = ()
+    excused: tuple[str, ...] = ()
 
 
 class GateFinding(Noun, frozen=True, kw_only=True):

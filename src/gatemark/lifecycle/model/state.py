@@ -8,9 +8,9 @@ import msgspec
 
 from gatemark.core.change import AssetKind
 from gatemark.lifecycle.default_policies import FIRST, default_digest, default_document
-from gatemark.lifecycle.model.events import ApprovalGiven, ServiceReported
 from gatemark.lifecycle.model.nouns import (
     CANARY_SHARES,
+    Decision,
     ExamRef,
     Gate,
     PauseReason,
@@ -46,7 +46,15 @@ class Approval(msgspec.Struct, frozen=True):
     seq: int
     actor: str
     at: datetime
-    given: ApprovalGiven
+    environment: str
+    version: str
+    stage: Stage
+    candidate_digest: str
+    result_ids: tuple[str, ...]
+    policy_digest: str
+    decision: Decision
+    expires_at: datetime
+    note: str = ""
 
 
 class GateWaiver(msgspec.Struct, frozen=True):
@@ -144,6 +152,15 @@ class Rollout(msgspec.Struct):
     other_count: int = 0
 
 
+class ServiceSpan(msgspec.Struct, frozen=True, order=True):
+    """Good and total events of a service in a span of time."""
+
+    start: datetime
+    end: datetime
+    good: int
+    total: int
+
+
 class EnvironmentState(msgspec.Struct):
     """One environment of an asset.
 
@@ -158,7 +175,7 @@ class EnvironmentState(msgspec.Struct):
     has_fallen: bool = False
     rollout: Rollout | None = None
     drift: dict[str, tuple[int, str]] = {}
-    service: list[ServiceReported] = []
+    service: list[ServiceSpan] = []
 
 
 class Asset(msgspec.Struct):
@@ -183,6 +200,15 @@ class Asset(msgspec.Struct):
     def track(self, environment: str, version: str) -> Track:
         """Where a version stands; one that never moved there is a draft."""
         return self.place(environment).tracks.get(version) or Track(version=version)
+
+    def ensure_place(self, environment: str) -> EnvironmentState:
+        """An environment to change, added when there was none."""
+        return self.places.setdefault(environment, EnvironmentState())
+
+    def ensure_track(self, environment: str, version: str) -> Track:
+        """Where a version stands, to change."""
+        tracks = self.ensure_place(environment).tracks
+        return tracks.setdefault(version, Track(version=version))
 
 
 def _first_policy() -> ReleasePolicy:

@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from gatemark.lifecycle.events.fact import Tone
 from gatemark.lifecycle.model.nouns import GateFinding, Pins
 
-Tone = Literal["up", "down", "flag", "note"]
 Worth = Literal["verified", "missing", "changed"]
 
 

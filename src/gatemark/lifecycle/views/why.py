@@ -9,13 +9,9 @@ from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.result import Result
 from gatemark.lifecycle.citations import check_blobs, erased_evidence
 from gatemark.lifecycle.decisions.citation import short
-from gatemark.lifecycle.model.events import (
-    ApprovalGiven,
-    GateOverridden,
-    LifecycleEvent,
-    VersionMoved,
-)
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.events.approvals import ApprovalGiven, GateOverridden
+from gatemark.lifecycle.events.fact import LifecycleEvent, fold
+from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
 from gatemark.lifecycle.model.state import Glass, LifecycleState, Track

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from gatemark.core.change import AssetKind
-from gatemark.lifecycle.decisions.citation import Cited
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     ArmMetric,
+    Cited,
     Decision,
     ExamRef,
     Gate,
