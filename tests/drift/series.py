@@ -11,8 +11,8 @@ import numpy as np
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
+from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.signal import DriftSignal
 

@@ -378,7 +378,7 @@ def test_breaking_the_glass_is_red_everywhere(live: Run, tmp_path: Path) -> None
     assert "BREAK-GLASS for INC-7" in ran.out
     assert "glass was broken for 1.1.0 by ann (INC-7), not reviewed" in live("route", ASSET).err
     assert "GLASS BROKEN" in live("asset", "show", ASSET).out
-    assert "BROKE THE GLASS for INC-7" in live("asset", "history", ASSET).out
+    assert "BREAK-GLASS for INC-7" in live("asset", "history", ASSET).out
     live("why", f"{ASSET}@1.1.0", "-o", "why.html")
     assert 'class="glass"' in (tmp_path / "why.html").read_text()
     assert live("approve", f"{ASSET}@1.1.0", "--review-glass", "--to", "enabled").code == 2

@@ -43,8 +43,8 @@ from gatemark.lifecycle.journey import (
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
-from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.views import asset_card
 from gatemark.lifecycle.views.why import why
 from gatemark.workspace import Workspace
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gatemark.ledger.event_kinds import event_kinds
-from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from gatemark.lifecycle.journey import (
     run_due,
 )
 from gatemark.lifecycle.model.nouns import Role, Stage, VersionRef
-from gatemark.lifecycle.views.format_events import lines_of
 from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.text import lines_of
 from gatemark.lifecycle.views.why import why
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack

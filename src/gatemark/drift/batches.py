@@ -25,7 +25,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import Series
 from gatemark.ledger.stored_rows import Finding, finding
 
 SCHEMA: Final = b"gatemark.points/1\n"

@@ -18,11 +18,15 @@ from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
 from gatemark.drift.assets import rearming, registered_kinds
 from gatemark.drift.cohorts import GatheredCohorts, gather
 from gatemark.drift.judging.cohort import Cohort
-from gatemark.drift.judging.late import first_changed
-from gatemark.drift.judging.memory import Memory, SeriesMemory
+from gatemark.drift.judging.memory import (
+    Memory,
+    SeriesMemory,
+    after_a_change,
+    first_changed,
+    under_new_policy,
+)
+from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
-from gatemark.drift.judging.recall import after_a_change, under_new_policy
-from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.signal import DriftSignal, Episode, severity

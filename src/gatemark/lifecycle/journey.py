@@ -43,12 +43,11 @@ from gatemark.lifecycle.commands import (
     Tick,
     Waive,
 )
-from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide
-from gatemark.lifecycle.decisions.registering import decide_adopt
+from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide, rule_on
+from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact
-from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName
-from gatemark.lifecycle.model.person_name import name_problem
+from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName, name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache
@@ -113,7 +112,7 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             at = max(
                 [decided.at, *(event.at for event, _ in workspace.events.events(head.seq - 1))]
             )
-        first = _first_policy(state.governance, at)
+        first = _first_policy(state, at)
         policy = state.governance.policy_digest if not first else default_digest(NEWEST)
         drafts = [_draft(fact, command.actor, at, policy) for fact in decided.facts]
         try:
@@ -124,17 +123,17 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
     raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
 
 
-def _first_policy(workspace: GovernanceState, at: datetime) -> list[EventDraft]:
+def _first_policy(state: LifecycleState, at: datetime) -> list[EventDraft]:
     """The event with which a new store says which release policy is in force."""
-    if workspace.revision:
+    if state.governance.revision:
         return []
     document = default_document(NEWEST)
     note = f"default policy since Gatemark {NEWEST}"
     command = AdoptPolicy(
         actor=SYSTEM, policy=recorded_policy(document), document=document, note=note
     )
-    digest = default_digest(NEWEST)
-    return [_draft(fact, SYSTEM, at, digest) for fact in decide_adopt(workspace, command)]
+    facts = rule_on(state, command, DecisionMoment(at))
+    return [_draft(fact, SYSTEM, at, default_digest(NEWEST)) for fact in facts]
 
 
 def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:

@@ -22,9 +22,9 @@ from gatemark.core.readable_json import json_file
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
 from gatemark.lifecycle.journey import PauseVersion, ReportService, ResumeVersion, Waive, act
 from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
-from gatemark.lifecycle.views.assets import asset_card, asset_rows
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
+from gatemark.lifecycle.views.views import asset_card, asset_rows
 from gatemark.report.formats import load_renderer
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.workspace import Workspace

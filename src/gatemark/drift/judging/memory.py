@@ -12,12 +12,40 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import digest
 from gatemark.drift.judging.cohort import NEVER, Baseline, Cohort, Rows
-from gatemark.drift.judging.late import written
 from gatemark.drift.judging.levels import Trail, empty_trail
 from gatemark.drift.signal import DriftSignal, Episode, Level, severity
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
+    """How often each of the latest windows up to a judged one was written, the oldest first.
+
+    Every point and every correction counts one; a byte of it is enough to tell a change. One
+    column for each window that a baseline may reach back to.
+    """
+    places, inside = _places(cohort, rows, judged)
+    times = cohort.revision[rows[:, None], np.where(inside, places, 0)]
+    return np.where(inside, times & 0xFF, 0).astype(np.uint8)
+
+
+def first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -> Indices:
+    """The number of the first window that was written since it was seen; NEVER when none was."""
+    _, inside = _places(cohort, rows, judged)
+    changed = (written(cohort, rows, judged) != seen) & inside
+    first = judged - (seen.shape[1] - 1) + np.argmax(changed, axis=1)
+    return np.where(changed.any(axis=1), first, NEVER)
+
+
+def _places(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+    """The columns of the latest windows up to a judged one, and which of them there are."""
+    back = np.arange(cohort.watch.span - 1, -1, -1)
+    places = cohort.columns - 1 - (cohort.last[rows] - judged)[:, None] - back
+    return places, (places >= 0) & (places < cohort.columns) & (judged > NEVER)[:, None]
+
+
+Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _SCORE = np.dtype("<f8")
 
@@ -318,3 +346,48 @@ def followed(memory: Memory, trail: Trail, rows: Indices) -> None:
     """Put the trails of some rows in the place of what was there."""
     memory.trail.warn[rows] = trail.warn
     memory.trail.breach[rows] = trail.breach
+
+
+def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
+    """What counts when other lines are drawn: open trouble, fresh starts, and what is settled.
+
+    All other windows within reach are judged again; what they come to joins the episode.
+    """
+    return msgspec.structs.replace(
+        kept,
+        judged=kept.settled,
+        calm=0,
+        warn_trail=b"",
+        breach_trail=b"",
+        frozen=None,
+        signal=None,
+        seen=b"",
+        is_anew=True,
+        looked=kept.judged,
+    )
+
+
+def after_a_change(
+    kept: SeriesMemory, first: int, opened: int | None, sustained: int
+) -> SeriesMemory:
+    """What counts when the window ``first`` was written after it had been judged.
+
+    It and all that follow are judged again, after as many before it as a breach looks back on.
+    ``opened`` is the window that opened the episode. An episode that was there before goes on with
+    its baseline; one that the change may have to do with is joined at the end.
+    """
+    judged = max(first - 2 - sustained, kept.settled)
+    again = msgspec.structs.replace(
+        kept,
+        judged=judged,
+        calm=0,
+        warn_trail=b"",
+        breach_trail=b"",
+        signal=None,
+        seen=b"",
+        looked=kept.judged,
+    )
+    used = kept.frozen.number if kept.frozen is not None else ()
+    if opened is not None and opened < first and all(number < first for number in used):
+        return msgspec.structs.replace(again, judged=max(judged, opened - 1))
+    return msgspec.structs.replace(again, frozen=None, is_anew=True)

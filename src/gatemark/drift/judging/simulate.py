@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.detector import Detector
 from gatemark.drift.judging.memory import Memory
-from gatemark.drift.judging.parts import FormName
+from gatemark.drift.judging.parts import FormName, Series
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import tick
 from gatemark.drift.signal import Episode
 

@@ -9,7 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from gatemark.drift.batches import UNCOVERED, FoundBatch, PointBatch, PointRow, found_batches
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import Series
 from gatemark.drift.stores.rows import stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
 

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.errors import BadInputError
 from gatemark.drift.batches import BatchMaker, FoundBatch, PointBatch, PointRow
-from gatemark.drift.judging.parts import VECTORS, FormName
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import VECTORS, FormName, Series
 from gatemark.drift.stores.batches import binary, has_batches, row_count, stored_batches
 from gatemark.drift.stores.rows import FETCHED, stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES

@@ -7,12 +7,16 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.commands import PushWindow, Tick
+from gatemark.lifecycle.commands import PushWindow, ReportService, Tick
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, moved
-from gatemark.lifecycle.decisions.people import require_role
-from gatemark.lifecycle.events.canary import WatchClosed, WindowJudged, WindowPushed
+from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, moved, require_role
+from gatemark.lifecycle.decisions.demotion import Fall, fall_facts
+from gatemark.lifecycle.events.canary import (
+    ServiceReported,
+    WatchClosed,
+    WindowJudged,
+    WindowPushed,
+)
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.nouns import ArmMetric, InvariantCount, PauseReason
@@ -29,6 +33,7 @@ from gatemark.lifecycle.model.state import (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@decides(PushWindow)
 def decide_push(
     state: LifecycleState, command: PushWindow, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
@@ -119,6 +124,7 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
     return max(aligned, rollout.judged_until or aligned)
 
 
+@decides(Tick)
 def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
     """The next thing that is due, or nothing. Call it again until nothing is.
 
@@ -312,3 +318,33 @@ def _close_watch(
             other_count=max(rollout.other_count, expected - rollout.clean_count),
         ),
     )
+
+
+@decides(ReportService)
+def decide_report(
+    state: LifecycleState, command: ReportService, moment: DecisionMoment
+) -> tuple[Fact, ...]:
+    """Take a span in; spans must not overlap, and the same one twice changes nothing."""
+    require_role(
+        state.governance, command.actor, ServiceReported.declared.roles, "report a service"
+    )
+    if not state.asset.versions:
+        raise RefusedError(f"there is no asset {state.asset.name}")
+    if command.end > moment.now:
+        raise RefusedError(f"the span to {command.end:%Y-%m-%d %H:%M:%SZ} is not over yet")
+    fact = ServiceReported(
+        asset=state.asset.name,
+        environment=command.environment,
+        start=command.start,
+        end=command.end,
+        good=command.good,
+        total=command.total,
+    )
+    for span in state.asset.place(command.environment).service:
+        if span == fact.span:
+            return ()
+        if span.start < fact.end and fact.start < span.end:
+            raise RefusedError(
+                f"the span from {fact.start:%Y-%m-%d %H:%M:%SZ} overlaps one that was reported"
+            )
+    return (fact,)

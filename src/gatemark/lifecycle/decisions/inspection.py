@@ -16,8 +16,8 @@ import msgspec
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS, Decide, RuleBook
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide, RuleBook
+from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
 from gatemark.lifecycle.events.canary import WindowJudged
 from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance

@@ -15,9 +15,14 @@ from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.decisions.canary import clean_streak
 from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, evidence_problems
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.demotion import illegal, known_version, moved
-from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.decisions.decision import (
+    DecisionMoment,
+    decides,
+    illegal,
+    known_version,
+    moved,
+    require_role,
+)
 from gatemark.lifecycle.decisions.release_gates import GateMatrix, examine_gates
 from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
 from gatemark.lifecycle.events.fact import Fact
@@ -27,6 +32,7 @@ from gatemark.lifecycle.model.stages import CANARY, Move, move
 from gatemark.lifecycle.model.state import LifecycleState
 
 
+@decides(Promote)
 def decide_promote(
     state: LifecycleState, command: Promote, moment: DecisionMoment
 ) -> tuple[Fact, ...]:

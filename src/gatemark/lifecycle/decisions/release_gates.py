@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from gatemark.core.change import AssetKind
+from gatemark.lifecycle.decisions.approvals import ApprovalTally, tally
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
 from gatemark.lifecycle.decisions.citation import PromotionCase, evidence_problems
-from gatemark.lifecycle.decisions.people import ApprovalTally, tally
 from gatemark.lifecycle.model.nouns import ChangeClass, Gate, GateFinding, GateState, Stage
 from gatemark.lifecycle.model.release_policy import GATES
 from gatemark.lifecycle.model.stages import Evidence

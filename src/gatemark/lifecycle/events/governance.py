@@ -7,8 +7,7 @@ from typing import Any
 from gatemark.core.errors import InvalidValueError
 from gatemark.lifecycle.commands import AdoptPolicy, Command, GrantRoles
 from gatemark.lifecycle.events.fact import GovernanceFact, LifecycleEvent, event
-from gatemark.lifecycle.model.nouns import Actor, Digest, Note, Role
-from gatemark.lifecycle.model.person_name import look_of
+from gatemark.lifecycle.model.nouns import Actor, Digest, Note, Role, look_of
 from gatemark.lifecycle.model.release_policy import recorded_policy
 from gatemark.lifecycle.model.state import GovernanceState
 

@@ -14,16 +14,15 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed
 from gatemark.lifecycle.assets import asset_names
-from gatemark.lifecycle.decisions.people import conflict_of_interest
+from gatemark.lifecycle.decisions.approvals import conflict_of_interest
 from gatemark.lifecycle.events.approvals import APPROVING
 from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.journey import Approve, CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, Track
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.lifecycle.views.assets import asset_rows
 from gatemark.lifecycle.views.history import asset_lines
-from gatemark.lifecycle.views.views import AssetRow
+from gatemark.lifecycle.views.views import AssetRow, asset_rows
 from gatemark.web.areas.attributions import waiting_attributions
 from gatemark.web.areas.labels import waiting_labels
 from gatemark.web.areas.reviews import waiting_reviews
