@@ -82,8 +82,8 @@ class Days:
         found = tick(
             [(cohort, memory)], self.policy, day(days), lambda episode: starts.get(episode.asset)
         )
-        told = memory.told(np.arange(len(series)))
-        self.kept = {one.id: kept for one, kept in zip(series, told, strict=True)}
+        remembered = memory.remembered(np.arange(len(series)))
+        self.kept = {one.id: kept for one, kept in zip(series, remembered, strict=True)}
         self.closed.extend(found.closed)
         self.opened = found.open
         return found
