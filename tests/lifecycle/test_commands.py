@@ -376,8 +376,8 @@ def test_breaking_the_glass_is_red_everywhere(live: Run, tmp_path: Path) -> None
     assert live(*glass, actor="ann").code == 1
     ran = live(*glass, "--note", "1.0.0 leaks", actor="ann")
     assert "BREAK-GLASS for INC-7" in ran.out
-    assert "glass was broken for 1.1.0 by ann (INC-7), not reviewed" in live("route", ASSET).err
-    assert "GLASS BROKEN" in live("asset", "show", ASSET).out
+    assert "1.1.0 is live by break-glass of ann (INC-7), not reviewed" in live("route", ASSET).err
+    assert "BREAK-GLASS" in live("asset", "show", ASSET).out
     assert "BREAK-GLASS for INC-7" in live("asset", "history", ASSET).out
     live("why", f"{ASSET}@1.1.0", "-o", "why.html")
     assert 'class="glass"' in (tmp_path / "why.html").read_text()

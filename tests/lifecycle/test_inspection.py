@@ -387,4 +387,4 @@ def test_events_that_no_state_can_follow_are_told_once() -> None:
     world.lines.append(LifecycleEvent(bad.seq + 1, "olu", world.now, step))
     found = inspected(world)
     assert [finding.seq for finding in found] == [bad.seq, bad.seq]
-    assert "nothing about triage can be told from here on" in found[1].message
+    assert "events of triage cannot be checked from here on" in found[1].message

@@ -162,7 +162,7 @@ def test_broken_glass_is_on_the_route() -> None:
     world = World()
     world.to_shadow("1.0.0")
     world.promote("1.0.0", "enabled", incident="INC-9", note="now")
-    assert "glass was broken for 1.0.0 by olu (INC-9), not reviewed" in route(world).warnings[0]
+    assert "1.0.0 is live by break-glass of olu (INC-9), not reviewed" in route(world).warnings[0]
     world.later(hours=25)
     assert "review is overdue" in route(world).warnings[-1]
 
@@ -180,7 +180,7 @@ def test_a_version_behind_glass_is_routed_for_as_long_as_the_glass_counts() -> N
     found = route(world)
     assert found.primary is not None
     assert found.primary.version == "1.0.0"
-    assert "2.0.0 is left out: the time of its broken glass was over" in found.warnings[0]
+    assert "2.0.0 is left out: its break-glass time was over" in found.warnings[0]
     # A look that comes too late does not bring it back.
     world.do(ReviewGlass(actor="bob", asset=ASSET, version="2.0.0"))
     late = route(world).primary

@@ -126,6 +126,6 @@ def _rules() -> Iterator[str]:
     yield "| Rules | Since | `ledger verify` |"
     yield "|---|---|---|"
     for version, book in RULE_BOOKS.items():
-        word = "recorded, not decided anew" if book.decide is None else "decides each act again"
+        word = "recorded, not decided again" if book.decide is None else "decides each act again"
         yield f"| {version} | {book.since} | {word} |"
     yield ""

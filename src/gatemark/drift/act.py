@@ -39,7 +39,7 @@ class ActionRecord(msgspec.Struct, frozen=True):
 
 
 class Acts(msgspec.Struct, frozen=True):
-    """All that was done, and the episodes that owners are to be told about."""
+    """All actions, and the episodes that owners get alerts about."""
 
     done: tuple[ActionRecord, ...]
     to_tell: frozenset[str]
@@ -86,7 +86,7 @@ def tell_levels(
     *,
     now: datetime,
 ) -> None:
-    """Write changed levels of registered assets into the ledger; alarms are told as episodes."""
+    """Write changed levels of registered assets into the ledger; alarms are written as episodes."""
     news = [
         signal
         for signal in signals

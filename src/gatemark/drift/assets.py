@@ -1,4 +1,4 @@
-"""What the lifecycle knows of watched assets: kind, stage, and when one started anew."""
+"""What the lifecycle knows of watched assets: kind, stage, and when one started over."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | No
 
 
 def rearming(workspace: Workspace, episode: Episode) -> BaselineReset | None:
-    """When the asset of an episode last started anew, as far as the episode is concerned.
+    """Return when the asset of an episode last started over, as far as it concerns the episode.
 
     Another version took over, or the one that was moved for it came back on a result from after
-    it showed. A version that only entered shadow beside a live one is no start.
+    it showed. A version that only entered shadow beside a live one does not count.
     """
     place = read_state(workspace, episode.asset).asset.place(PRODUCTION)
     stands = standing(workspace, episode.asset).version
@@ -133,7 +133,7 @@ def rearming(workspace: Workspace, episode: Episode) -> BaselineReset | None:
 
 
 def _start(track: Track, place: EnvironmentState) -> datetime | None:
-    """When a version began to serve; a larger share of the traffic is no new beginning."""
+    """When a version began to serve; a larger share of the traffic is not a new start."""
     if track.stage not in _SERVED:
         return None
     if track.cause == "ramp":

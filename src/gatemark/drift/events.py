@@ -13,7 +13,7 @@ from gatemark.ledger.event_kinds import (
     EventKind,
     declare,
 )
-from gatemark.lifecycle.events.fact import AssetFact, LifecycleEvent, Tone, event
+from gatemark.lifecycle.events.fact import AssetFact, LifecycleEvent, event
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.state import Asset
 
@@ -23,6 +23,7 @@ from gatemark.lifecycle.model.state import Asset
     "drift is seen, gets worse, or is over",
     roles=("system",),
     is_decided=False,
+    tone="flag",
 )
 class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """What the drift gate reads of a drift signal; the other fields are the detector's."""
@@ -41,11 +42,6 @@ class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=Fal
     def sentence(self) -> str:
         """The metric and its level."""
         return f"drift of {self.metric}: {self.level}"
-
-    @property
-    def tone(self) -> Tone:
-        """Something to look at."""
-        return "flag"
 
     @property
     def is_shown(self) -> bool:

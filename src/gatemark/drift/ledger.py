@@ -1,4 +1,4 @@
-"""What the ledger is told about drift tables: pushed points, and what a probe wrote down.
+"""Ledger events about drift tables: pushed points, and what a probe recorded.
 
 Events are written in the transaction that writes the rows: neither is there without the other.
 """
@@ -27,7 +27,7 @@ MOST_ASSETS: Final = 20
 
 @contextmanager
 def open_push(workspace: Workspace, now: datetime) -> Iterator[Pusher]:
-    """A push of points that the ledger tells of; every way in goes through here."""
+    """A push of points with its ledger events; every push goes through here."""
     with workspace.points.pushing(int(now.timestamp()), PushEvents(workspace, now)) as pusher:
         yield pusher
 
@@ -54,7 +54,7 @@ class PushEvents:
     def cover_existing(self, connection: sa.Connection) -> Event | None:
         """Tell of rows from before pushes had events, all in one.
 
-        None when there are none, or an earlier event tells of them.
+        None when there are none, or an earlier event records them.
         """
         if self._events.has_kind(connection, POINTS_PUSHED) or is_without_points(connection):
             return None
@@ -81,7 +81,7 @@ class PushEvents:
 
 
 def cover_existing_points(workspace: Workspace) -> Event | None:
-    """Let the ledger cover points that were pushed before it told of pushes.
+    """Record points that were pushed before pushes had events.
 
     For a store that was just brought to layout 0007. Gives the event; None when there is nothing
     to cover, or the ledger covers points already.
@@ -94,7 +94,7 @@ def cover_existing_points(workspace: Workspace) -> Event | None:
 def recording_events(
     workspace: Workspace, now: datetime
 ) -> Callable[[sa.Connection, DriftRecorded], None]:
-    """What tells the ledger that a probe, or closing an episode, wrote something down."""
+    """Return the function that records what a probe, or closing an episode, wrote."""
 
     def tell(connection: sa.Connection, said: DriftRecorded) -> None:
         payload = as_payload(said)

@@ -115,7 +115,7 @@ def probe(
     dry_run: bool = False,
     plan: AlertPlan | None = None,
 ) -> ProbeReport:
-    """One tick: judge, remember, tell the ledger, act, tell the owners. Nothing is done twice."""
+    """One tick: judge, remember, record, act, alert the owners. Nothing is done twice."""
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
         seen = workspace.memories.last_tick()
@@ -194,7 +194,7 @@ def _of_cohort(
 def _starts(
     workspace: Workspace, kinds: Mapping[str, AssetKind | None]
 ) -> Callable[[Episode], BaselineReset | None]:
-    """When the registered asset of an episode started anew."""
+    """When the registered asset of an episode started over."""
     return lambda episode: rearming(workspace, episode) if episode.asset in kinds else None
 
 
@@ -297,9 +297,7 @@ def _notes(found: Evaluation, seen: LastTick, now: datetime) -> tuple[str, ...]:
         names = ", ".join(f"{one.asset} {one.metric}" for one in found.changed_series[:MOST_NAMED])
         more = len(found.changed_series) - MOST_NAMED
         names += f" and {more} more" if more > 0 else ""
-        notes.append(
-            f"windows that were judged before have changed and are judged changed_series: {names}"
-        )
+        notes.append(f"windows that were judged before have changed and are judged again: {names}")
     notes.extend(
         f"{one.asset} {one.metric} ({one.form}) has no watch that reads it"
         for one in found.gathered.unwatched

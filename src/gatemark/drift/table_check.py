@@ -26,7 +26,7 @@ CITED_AT_ONCE: Final = 500
 
 
 class DriftTables:
-    """Learns what events tell of drift, and then compares the tables."""
+    """Collects what events say about drift, and then compares the tables."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -71,7 +71,7 @@ class DriftTables:
         for event, payload in self._workspace.events.events(kind=POINTS_PUSHED):
             said = PointsPushed(0, "", event.at, 0, ())
             with suppress(msgspec.ValidationError):
-                # One that cannot be read has no rows, so that all of its rows are told of.
+                # One that cannot be read has no rows, so all of its rows are reported.
                 said = msgspec.convert(payload, PointsPushed)
             yield PushedBatch(event.seq, said.rows, said.digest, said.assets, said.adopted)
 

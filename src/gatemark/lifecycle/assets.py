@@ -79,7 +79,7 @@ def _content_digest(workspace: Workspace, new: NewVersion) -> str:
         raise UsageError("say what the version is: --digest, --from RESULT or --file")
     if new.digest is not None:
         if not is_digest(new.digest):
-            raise UsageError(f"{new.digest!r} is no digest (sha256: and 64 hex digits)")
+            raise UsageError(f"{new.digest!r} must be a digest (sha256: and 64 hex digits)")
         return new.digest
     if new.result is not None:
         candidate = workspace.existing_results().get(new.result).candidate

@@ -113,7 +113,7 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise BadInputError(f"{text} is no moment: {error}") from error
+        raise BadInputError(f"{text} is not a time: {error}") from error
 
 
 def _metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:

@@ -1,4 +1,4 @@
-"""The way from a command to the ledger: read, decide, append, and again when somebody was faster.
+"""From a command to the ledger: read, decide, append; decide again when somebody was faster.
 
 ``act(workspace, command)`` is the only way in. It returns the new events (none when nothing
 changes) and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal ones.
@@ -82,7 +82,7 @@ MAX_DUE: Final = 10_000
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """What a command came to: facts and the events that hold them, none when it was already so."""
+    """What a command did: facts and the events that hold them; none when nothing changed."""
 
     facts: tuple[Fact, ...]
     events: tuple[Event, ...]
@@ -94,15 +94,15 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 def act(workspace: Workspace, command: Command) -> CommandResult:
-    """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
+    """Run a command, or refuse it. Of two at once, one wins; the other is decided again."""
     now = workspace.clock()
     asset = _asset_of(command)
-    command = _in_words(command)
-    books = asset_state_cache(workspace)
+    command = _cleaned(command)
+    cache = asset_state_cache(workspace)
     for _ in range(ATTEMPTS):
-        with books.lock:
+        with cache.lock:
             head = workspace.events.head()
-            state = _by_the_clock(workspace, books.read(asset, head), now)
+            state = _by_the_clock(workspace, cache.read(asset, head), now)
             _refuse_newer_rules(state.governance)
             decided = decide(state, _with_evidence(workspace, command), now)
         if not decided.facts:
@@ -137,7 +137,7 @@ def _first_policy(state: LifecycleState, at: datetime) -> list[EventDraft]:
 
 
 def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:
-    """A fact on its way to the ledger; what could not be read back is not written."""
+    """The event draft of a fact; a fact that could not be read back is refused."""
     payload = as_payload(fact)
     try:
         msgspec.convert(payload, type(fact))
@@ -157,16 +157,16 @@ def _refuse_newer_rules(workspace: GovernanceState) -> None:
 
 
 def preview(workspace: Workspace, command: Command) -> tuple[Fact, ...]:
-    """What a command would come to now, without writing anything; refuses as ``act`` would."""
-    books = asset_state_cache(workspace)
-    with books.lock:
+    """Return the facts that a command would write now; refuse as ``act`` would."""
+    cache = asset_state_cache(workspace)
+    with cache.lock:
         now = workspace.clock()
-        state = _by_the_clock(workspace, books.read(_asset_of(command)), now)
+        state = _by_the_clock(workspace, cache.read(_asset_of(command)), now)
         return decide(state, _with_evidence(workspace, command), now).facts
 
 
 def run_due(workspace: Workspace, asset: str, environment: str) -> tuple[CommandResult, ...]:
-    """Let the system do everything that is due for an asset now, one step after the other."""
+    """Do everything that is due for an asset now, one step after the other."""
     done: list[CommandResult] = []
     while len(done) < MAX_DUE:
         acted = act(workspace, Tick(actor=SYSTEM, asset=asset, environment=environment))
@@ -192,18 +192,18 @@ def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) ->
     """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
     if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
         return state
-    told = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
-    if not told:
+    set_back = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
+    if not set_back:
         return state
     known, asset = state.governance, state.asset
-    if known.revision < told[-1].seq and known.last_at is not None:
-        known = msgspec.structs.replace(known, last_at=min(known.last_at, told[-1].at))
-    if asset.revision < told[-1].seq and asset.last_at is not None:
-        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, told[-1].at))
+    if known.revision < set_back[-1].seq and known.last_at is not None:
+        known = msgspec.structs.replace(known, last_at=min(known.last_at, set_back[-1].at))
+    if asset.revision < set_back[-1].seq and asset.last_at is not None:
+        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, set_back[-1].at))
     return LifecycleState(known, asset)
 
 
-def _in_words(command: Command) -> Command:
+def _cleaned(command: Command) -> Command:
     """The command with an actor and a note that the ledger takes.
 
     What takes authority away is not stopped by a note: one that is too long is cut.

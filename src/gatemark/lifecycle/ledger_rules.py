@@ -79,12 +79,12 @@ class KnownResults:
         self._erased: set[str] | None = None
 
     def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
-        """From here on a result is known, or known anew."""
+        """Add a result, or replace what was known of it."""
         try:
             said = convert_stored(payload, ResultSealed)
             at = msgspec.convert(said.occasion.get("finished_at"), datetime)
         except msgspec.ValidationError:
-            # The ledger's own auditor tells of this.
+            # The ledger's own auditor reports this.
             return
         self._told.add(said.result_id)
         times = self._sealed.setdefault(event.subject or "", {})

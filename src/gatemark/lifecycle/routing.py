@@ -122,7 +122,7 @@ def _unfit(
     glass = state.asset.track(environment, version).glass
     if glass is not None and glass.is_over(now):
         ended = f"{glass.until:%Y-%m-%d %H:%M:%SZ}"
-        return f"the time of its broken glass was over at {ended} and nobody had reviewed it"
+        return f"its break-glass time was over at {ended} and nobody had reviewed it"
     return None
 
 
@@ -170,7 +170,7 @@ def _glass_warnings(
     glass = state.asset.track(environment, place.enabled).glass
     if glass is None:
         return []
-    words = f"glass was broken for {place.enabled} by {glass.actor} ({glass.incident})"
+    words = f"{place.enabled} is live by break-glass of {glass.actor} ({glass.incident})"
     if glass.reviewed_by is not None:
         return [f"{words}, reviewed by {glass.reviewed_by}"]
     late = ", review is overdue" if now >= glass.review_due else ""
@@ -235,9 +235,9 @@ __all__ = ["Route", "assign", "route"]
 def route(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> Route:
     """What to use now. A version whose results are gone, changed or not passed is left out."""
     workspace.existing_store()
-    books = asset_state_cache(workspace)
-    with books.lock:
-        state = books.read(asset)
+    cache = asset_state_cache(workspace)
+    with cache.lock:
+        state = cache.read(asset)
         return route_of(
             state, environment, _validity(workspace, state, environment), workspace.clock()
         )
@@ -269,7 +269,7 @@ def assign(
 ) -> Assignment:
     """Which version serves a key now, in a serving process.
 
-    The same key keeps its version while a canary grows. The route is read anew whenever the
+    The same key keeps its version while a canary grows. The route is read again whenever the
     ledger has grown. Raises UsageError when nothing may serve.
     """
     place = store or os.environ.get("GATEMARK_STORE", DEFAULT_STORE)

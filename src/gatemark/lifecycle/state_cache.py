@@ -29,7 +29,7 @@ from gatemark.workspace import Workspace
 
 
 def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent | None:
-    """An event as the lifecycle reads it; None for events that are not its business.
+    """Return an event as the lifecycle reads it; None for events of other features.
 
     A payload in a format that only a newer build knows raises NewerFormatError.
     """
@@ -50,7 +50,7 @@ def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent 
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
     if event.subject != fact.subject:
-        # Looked up by subject, the event would be another asset's; by its payload, this one's.
+        # By its subject the event belongs to another asset, by its payload to this one.
         raise IntegrityError(
             f"event {event.seq} ({event.kind}) is filed under {event.subject}, "
             f"but is about {fact.subject}"
@@ -82,8 +82,8 @@ def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> 
 class AssetStateCache:
     """The states of assets as far as they were read; reading again reads only what is new.
 
-    A state that was handed out goes on with the ledger. Whoever looks at one while others may
-    read holds ``lock`` meanwhile.
+    A returned state changes as the ledger grows. Hold ``lock`` while reading one that others may
+    update.
     """
 
     def __init__(self, events: EventStore) -> None:
@@ -98,9 +98,9 @@ class AssetStateCache:
         self._is_governance_read = False
 
     def pin(self) -> None:
-        """Read what is new, once, and then answer from that until the pin is taken out.
+        """Read what is new, once, and answer from that until ``unpin``.
 
-        For whoever looks at many assets at once: the ledger is asked once and not for each.
+        For reading many assets at once: the ledger is queried once, not for each.
         """
         head = self._events.head()
         if self._followed is None:
@@ -115,11 +115,11 @@ class AssetStateCache:
         self._pinned = head
 
     def unpin(self) -> None:
-        """Ask the ledger each time again."""
+        """Query the ledger each time."""
         self._pinned = None
 
     def head(self) -> Head:
-        """Where the ledger ends, by the last look."""
+        """The end of the ledger as last read."""
         return self._pinned or self._events.head()
 
     def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
@@ -150,7 +150,7 @@ class AssetStateCache:
         return frozenset(self._names)
 
     def mark(self, asset: str) -> tuple[int, int]:
-        """How far the books go about an asset and about the workspace; names what was read."""
+        """How far events of an asset and of the workspace were read."""
         self.read(asset)
         return self._pages[asset].read_to, self._governance_read_to
 
@@ -181,7 +181,7 @@ class AssetStateCache:
             self._take(page, event, payload)
 
     def sealed_at(self, asset: str, result_id: str) -> datetime | None:
-        """When a result about an asset was last sealed, where the ledger tells."""
+        """When a result about an asset was last sealed; None when no event says so."""
         page = self._pages.get(asset)
         return None if page is None else page.sealed_at.get(result_id)
 
@@ -203,7 +203,7 @@ _OPENING = threading.Lock()
 
 
 def asset_state_cache(workspace: Workspace) -> AssetStateCache:
-    """The books of a workspace, kept for as long as it stands."""
+    """Return the cache of a workspace, made once."""
     with _OPENING:
         if workspace not in _OPEN:
             _OPEN[workspace] = AssetStateCache(workspace.events)

@@ -154,9 +154,9 @@ def _itself(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Flo
 class Detector(msgspec.Struct, frozen=True):
     """A detector plugin: a name, its options, the forms it takes, and its function.
 
-    ``recent`` tells how many of the latest windows it looks at; the baseline lies before them.
+    ``recent`` is the number of latest windows it reads; the baseline is before them.
     ``reduce`` may replace the parts of all windows once, before any of them is judged.
-    ``is_directed`` tells whether it knows up from down. ``named_forms`` are forms that it takes
+    ``is_directed`` says whether it knows up from down. ``named_forms`` are forms that it takes
     from metrics that a watch names only.
     """
 
@@ -191,7 +191,7 @@ def judge_values(sample: SeriesSample, *, has_floor: bool) -> Readings:
 
 
 def noise_floor(sample: SeriesSample) -> Floats:
-    """The least spread to believe in: of a rate over so many items, of a mean, or as configured."""
+    """Minimum spread: of a rate by its number of items, of a mean, or as configured."""
     items = sample.items
     floor = np.full(items.shape, np.nan if sample.min_sd is None else sample.min_sd)
     if sample.form == "sum":

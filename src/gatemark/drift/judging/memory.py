@@ -22,7 +22,7 @@ Bytes = NDArray[np.uint8]
 def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
     """How often each of the latest windows up to a judged one was written, the oldest first.
 
-    Every point and every correction counts one; a byte of it is enough to tell a change. One
+    Every point and every correction counts one; one byte is enough to notice a change. One
     column for each window that a baseline may reach back to.
     """
     places, inside = _places(cohort, rows, judged)
@@ -140,7 +140,7 @@ class Memory:
         if kept.signal is not None:
             self.signals[row] = kept.signal
         if kept.episode is not None:
-            # What is judged anew comes to what it comes to; the episode waits for the end.
+            # Windows are judged again; the episode waits until that is done.
             is_waiting = kept.is_anew or kept.judged == NEVER
             kept_in = self.carried if is_waiting else self.episodes
             kept_in[row] = kept.episode
@@ -175,7 +175,7 @@ class Memory:
         self.is_frozen[rows] = False
 
     def rearm(self, row: int, first: int, moment: datetime, cause: str) -> None:
-        """Close the episode of a row because its asset was examined anew; its past is forgotten.
+        """Close the episode of a row because its asset was examined again; its past is dropped.
 
         ``first`` is the first window of the new baseline.
         """
@@ -207,7 +207,7 @@ class Memory:
         """Close the episode of a row."""
         self.is_touched[row] = True
         episode = self.episodes.pop(row, None) or self.carried.pop(row)
-        # Trouble of the past that only judging again brought up, and that is over, is no news.
+        # A past episode that only judging again found, and that is over, needs no alert.
         if episode.id not in self._opened_now or self.is_first_seen(row, episode):
             over = msgspec.structs.replace(episode, closed_at=moment, closed_because=cause)
             self.closed.append(over)
@@ -255,7 +255,7 @@ class Memory:
         )
 
     def carry(self) -> None:
-        """Join episodes from before with what the same windows came to when judged anew."""
+        """Join earlier episodes with the new judgement of the same windows."""
         for row, before in self.carried.items():
             now = self.episodes.get(row)
             if now is None:

@@ -165,7 +165,7 @@ class SqlMemories:
     ) -> Iterator[TickRecorder]:
         """One tick's writes, all or nothing; refused when another tick came in between.
 
-        ``tell`` is called in the same transaction when anything became another.
+        ``tell`` is called in the same transaction when anything changed.
         """
         with self._database.writing() as connection:
             here = TICKS.c.name == name

@@ -106,7 +106,7 @@ class PushTeller(Protocol):
 class Pusher:
     """An open push: one transaction, all of it or nothing.
 
-    Rows carry the number of the event that tells of them. One event tells of about ``BATCH`` rows
+    Rows carry the number of the event that records them. One event records about ``BATCH`` rows
     at most, so that no push is too large for memory.
     """
 

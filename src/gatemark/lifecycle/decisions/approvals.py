@@ -1,4 +1,4 @@
-"""Who may do what: roles, separation of duties, and approvals that still count."""
+"""Approvals, waivers, pauses and break-glass reviews; separation of duties; votes that count."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleS
 
 
 def conflict_of_interest(state: LifecycleState, actor: str, version: str) -> str | None:
-    """Why somebody cannot approve a version although the role would allow it."""
+    """Return why somebody with an approving role cannot approve this version."""
     asset = state.asset
     if actor == SYSTEM:
         return "the system cannot approve"
@@ -64,7 +64,7 @@ class ApprovalTally(msgspec.Struct, frozen=True):
 
 
 def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
-    """Look through every vote on a step: the last one of each person counts, if it still does."""
+    """Count the votes on a step: the last one of each person, if it is still valid."""
     last: dict[str, Approval] = {}
     for vote in case.state.asset.approvals:
         if (vote.version, vote.environment, vote.stage) == (
@@ -247,19 +247,18 @@ def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> Ver
 def decide_review(
     state: LifecycleState, command: ReviewGlass, _moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """A second person looks at what was done behind broken glass."""
+    """A second person reviews a break-glass act."""
     known_version(state, command.version)
-    require_role(
-        state.governance, command.actor, BreakGlassReviewed.declared.roles, "review broken glass"
-    )
+    roles = BreakGlassReviewed.declared.roles
+    require_role(state.governance, command.actor, roles, "review a break-glass act")
     glass = state.asset.track(command.environment, command.version).glass
     if glass is None:
-        raise RefusedError(f"no glass was broken for {state.asset.name}@{command.version}")
+        raise RefusedError(f"{state.asset.name}@{command.version} has no break-glass act to review")
     if glass.reviewed_by is not None:
         return ()
     conflict = conflict_of_interest(state, command.actor, command.version)
     if conflict is not None or glass.actor == command.actor:
-        raise RefusedError(conflict or f"{command.actor} broke the glass and cannot review it")
+        raise RefusedError(conflict or f"{command.actor} used break-glass and cannot review it")
     return (
         BreakGlassReviewed(
             asset=state.asset.name,

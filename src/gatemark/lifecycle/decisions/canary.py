@@ -1,4 +1,4 @@
-"""A running canary and the watch after enabling: taking measurements in, and what is due next."""
+"""A running canary and the watch after enabling: measurements, and what is due next."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
 def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
     """The next thing that is due, or nothing. Call it again until nothing is.
 
-    (1) A broken glass that nobody reviewed in time is taken back. (2) A breach rolls back. (3) A
+    (1) A break-glass act without a review in time is rolled back. (2) A breach rolls back. (3) A
     warning, a wrong split of traffic, too long a hold or a burning error budget pauses. (4) Enough
     clean windows take a canary to its next share. (5) The next closed window is judged. (6) A
     watch that is over ends.

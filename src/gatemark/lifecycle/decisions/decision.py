@@ -44,8 +44,8 @@ def decides(command: type[Command]) -> Callable[[D], D]:
 def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> DecisionMoment:
     """The moment of a decision: the clock's, or the last event's where the clock is behind it.
 
-    A clock that is far behind could bring an expired approval back to life, so that nothing may
-    step up by it. What takes authority away (``must_act``) goes on, and tells how far behind.
+    A clock that is far behind could make an expired approval valid again, so it allows no step up.
+    What takes authority away (``must_act``) goes on, and records how far behind the clock was.
     """
     if now.utcoffset() != timedelta(0):
         raise InvalidValueError(f"now must be UTC, got {now.isoformat()}")

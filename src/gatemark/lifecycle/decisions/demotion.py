@@ -1,4 +1,4 @@
-"""Taking authority away: demotion and rollback. One person or none, and no approvals."""
+"""Demotion and rollback: they need one person or none, and no approvals."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _return_problems(
     """What is wrong with the results that an earlier version was enabled by."""
     track = state.asset.track(fall.environment, version)
     if track.glass is not None and track.glass.is_over(moment.now):
-        return [f"glass was broken for it ({track.glass.incident}) and not reviewed in time"]
+        return [f"it was enabled by break-glass ({track.glass.incident}) and not reviewed in time"]
     if not track.result_ids:
         return ["a result must be cited"]
     digest = state.asset.versions[version].digest

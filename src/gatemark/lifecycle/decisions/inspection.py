@@ -1,8 +1,8 @@
-"""Looking again at what was decided, and asking whether it could have come from the rules.
+"""Check recorded decisions: decide each act again by the rules it names, and compare.
 
-The inspector walks along the events with the state that they amount to. For each act it makes up
-the command that must have been given, decides it anew by the same rules, and compares. An event
-that somebody wrote past the rules is refused here as it would have been then, with the same words.
+The inspector replays the events. For each act it derives the command that must have been given,
+decides it again by the same rules, and compares the facts. An event that was written around the
+rules is refused here as it would have been then, with the same message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EventFinding(NamedTuple):
 
 
 class Inspector:
-    """Takes the events of the lifecycle in order; gives what the rules do not explain."""
+    """Takes the events of the lifecycle in order; reports what the rules do not explain."""
 
     def __init__(self, evidence: Evidence, rule_books: Mapping[int, RuleBook] = RULE_BOOKS) -> None:
         self._evidence = evidence
@@ -59,7 +59,7 @@ class Inspector:
     def caveats(self) -> tuple[str, ...]:
         """Acts by rules that are gone."""
         return tuple(
-            f"{_events(numbers)}: recorded, not decided anew: rules {version} are gone"
+            f"{_events(numbers)}: recorded, not decided again: rules {version} are gone"
             for version, numbers in self._not_decided.items()
             if version <= max(self._rule_books)
         )
@@ -95,7 +95,7 @@ class Inspector:
         return LifecycleState(self._governance, asset)
 
     def settle(self) -> list[EventFinding]:
-        """What is wrong with the events that wait to be looked at."""
+        """What is wrong with the events that are not checked yet."""
         lines, self._act = self._act, []
         found: list[EventFinding] = []
         while lines:
@@ -113,7 +113,7 @@ class Inspector:
         ]
 
     def _explain(self, lines: Sequence[LifecycleEvent], found: list[EventFinding]) -> int:
-        """Look at the act that the first of these events begins; gives how many it has."""
+        """Check the act that the first of these events begins; return how many events it has."""
         first = lines[0]
         if self._newer is not None:
             return len(lines)
@@ -138,7 +138,7 @@ class Inspector:
             return len(lines)
         except (IntegrityError, msgspec.ValidationError, ValueError, KeyError) as error:
             self._lost.add(name)
-            message = f"nothing about {name} can be told from here on: {error}"
+            message = f"events of {name} cannot be checked from here on: {error}"
             found.append(EventFinding(first.seq, message))
             return 1
         return count
@@ -211,7 +211,7 @@ class Inspector:
 
 
 class PossibleCommands(NamedTuple):
-    """Commands that may have been given, and which of the events tells what it was all about.
+    """Commands that may have led to an act, and which of its events is the main one.
 
     ``breaks_off`` says that no event does, although these lead up to one.
     """
@@ -245,7 +245,7 @@ def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
         if isinstance(first, GateOverridden) and fact.cause != "promote":
             continue
         return PossibleCommands(_step(fact, glass, actor, lines[number + 1 :]), number)
-    # An override, a broken glass or a version that makes room, and then nothing.
+    # An override, a break-glass act or a superseded version, and then nothing.
     return PossibleCommands((), breaks_off=True)
 
 
@@ -268,7 +268,7 @@ def _step(
             incident=incident if fact.cause == "break_glass" else None,
             **common,
         )
-        # Broken glass is told before the step; a step that says so by itself was never asked for.
+        # The break-glass event comes before the step; a step alone has no command that leads to it.
         return () if fact.cause == "break_glass" and glass is None else (step,)
     if fact.cause == "ramp":
         return (tick,)

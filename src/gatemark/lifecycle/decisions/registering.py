@@ -1,4 +1,4 @@
-"""Setting the scene: roles, the release policy, versions and the full pack of an asset."""
+"""Deciding on roles, the release policy, versions and the full pack of an asset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def decide_grant(
     """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
     governance = state.governance
     if command.person == SYSTEM or "system" in command.roles:
-        raise RefusedError("the system is no person: its role cannot be granted")
+        raise RefusedError("the role of the system cannot be granted to a person")
     if "admin" in command.roles and _NEVER_WITH_ADMIN & set(command.roles):
         raise RefusedError("an admin cannot approve: grant admin or an approving role, not both")
     _check_name(governance, command.person)

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.ledger.event_kinds import APPROVAL, BREAK_GLASS
 from gatemark.lifecycle.commands import Approve, ReviewGlass, Waive
-from gatemark.lifecycle.events.fact import LifecycleEvent, Tone, VersionFact, event
+from gatemark.lifecycle.events.fact import LifecycleEvent, VersionFact, event
 from gatemark.lifecycle.model.nouns import Cites, Decision, Digest, Gate, Note, Pin, Role, Stage
 from gatemark.lifecycle.model.state import Approval, Asset, GateWaiver, Glass
 
@@ -71,6 +71,7 @@ class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
     roles=("operator",),
     command=Waive,
     is_statement=True,
+    tone="flag",
 )
 class GateWaived(VersionFact, frozen=True, kw_only=True):
     """A gate that the policy lets people override is excused for one version, for a time."""
@@ -100,11 +101,6 @@ class GateWaived(VersionFact, frozen=True, kw_only=True):
         """The gate, and until when it is waived."""
         return f"{self.gate} is waived until {self.expires_at:%Y-%m-%d %H:%MZ}"
 
-    @property
-    def tone(self) -> Tone:
-        """Something to look at."""
-        return "flag"
-
 
 @event(
     "override",
@@ -112,6 +108,7 @@ class GateWaived(VersionFact, frozen=True, kw_only=True):
     roles=("operator", "approver"),
     compared=("environment", "version", "stage", "gate", "waiver"),
     is_statement=True,
+    tone="flag",
 )
 class GateOverridden(VersionFact, frozen=True, kw_only=True):
     """A version moved although a gate stood against it, by a waiver; it stays visible.
@@ -129,11 +126,6 @@ class GateOverridden(VersionFact, frozen=True, kw_only=True):
         """The gate, the stage, and why the gate stood against it."""
         return f"{self.gate} was overridden on the way to {self.stage}: {self.reason}"
 
-    @property
-    def tone(self) -> Tone:
-        """Something to look at."""
-        return "flag"
-
 
 @event(
     BREAK_GLASS,
@@ -141,6 +133,7 @@ class GateOverridden(VersionFact, frozen=True, kw_only=True):
     roles=("operator",),
     deadlines=("until", "review_due"),
     is_statement=True,
+    tone="down",
 )
 class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
     """Somebody acts without the usual approvals because of an incident; it stays visible."""
@@ -166,11 +159,6 @@ class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """The incident, and when the review is due."""
         return f"BREAK-GLASS for {self.incident}, review it before {self.until:%Y-%m-%d %H:%MZ}"
-
-    @property
-    def tone(self) -> Tone:
-        """As serious as a demotion."""
-        return "down"
 
 
 @event(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
 import msgspec
 
@@ -41,6 +41,7 @@ class FactKind(EventKind):
     command: type[Command] | None = None
     compared: tuple[str, ...] = ()
     deadlines: tuple[str, ...] = ()
+    tone: Tone = "note"
     is_measurement: bool = False
 
 
@@ -67,7 +68,7 @@ class Fact(Noun, frozen=True, kw_only=True):
     @property
     def tone(self) -> Tone:
         """How a history marks it."""
-        return "note"
+        return self.declared.tone
 
     @property
     def is_shown(self) -> bool:
@@ -176,11 +177,16 @@ def event(
     name: str,
     when: str,
     *,
-    roles: Iterable[Role],
+    roles: tuple[Role, ...],
+    command: type[Command] | None = None,
+    compared: tuple[str, ...] = (),
+    deadlines: tuple[str, ...] = (),
+    tone: Tone = "note",
+    is_measurement: bool = False,
+    is_statement: bool = False,
     is_decided: bool = True,
-    **more: Any,
 ) -> Callable[[type[F]], type[F]]:
-    """Declare a class as the payload of a kind of event; ``more`` are fields of ``FactKind``."""
+    """Declare a class as the payload of a kind of event; the arguments are those of its kind."""
 
     def register(fact: type[F]) -> type[F]:
         fact.declared = declare(
@@ -189,9 +195,14 @@ def event(
                 when=when,
                 payload=fact,
                 fact=fact,
-                roles=tuple(roles),
+                roles=roles,
+                command=command,
+                compared=compared,
+                deadlines=deadlines,
+                tone=tone,
+                is_measurement=is_measurement,
+                is_statement=is_statement,
                 is_decided=is_decided,
-                **more,
             )
         )
         return fact

@@ -86,7 +86,7 @@ Cites = Annotated[tuple[Digest, ...], Meta(max_length=32)]
 
 
 class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every noun of the lifecycle has in common."""
+    """Base of the types of the lifecycle."""
 
 
 @original_fields("model prompt tools retrieval ontology policy routing")
@@ -103,7 +103,7 @@ class Pins(Noun, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Names the whole set; also fit to name a cache that must not outlive it."""
+        """The digest of the whole set; also a key for caches that must not outlive it."""
         return digest(self)
 
 
@@ -118,7 +118,7 @@ class VersionRef(Noun, frozen=True, kw_only=True):
 
 
 def parse_version_ref(text: str) -> VersionRef:
-    """``ASSET@VERSION`` taken apart."""
+    """Parse ``ASSET@VERSION``."""
     asset, mark, version = text.partition("@")
     if not mark:
         raise UsageError(f"{text!r} must be ASSET@VERSION")
@@ -132,7 +132,7 @@ def parse_version_ref(text: str) -> VersionRef:
 
 
 class SchemaChange(Noun, frozen=True, kw_only=True):
-    """What happened to a version's schema against its parent's, and what its number says.
+    """How the schema of a version differs from that of its parent, and what the number says.
 
     ``bump`` is null when a number is not semantic or there is no parent to count from;
     ``change`` is null when there was nothing to compare with.
@@ -147,7 +147,7 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
 
 @original_fields("pack version policy snapshots definition")
 class ExamRef(Noun, frozen=True, kw_only=True):
-    """The full pack of record: what a result must have sat to count as the full pack.
+    """The full pack of record: what a result must have run to count as the full pack.
 
     Data of replay suites is recent by nature and stays out. ``definition`` names the pack's own
     words, who answers left out, and how it scores: a pack that only shares name, rules and data
@@ -162,7 +162,7 @@ class ExamRef(Noun, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Names the exam."""
+        """The digest of the exam."""
         return digest(self)
 
 
@@ -192,7 +192,7 @@ class Cited(msgspec.Struct, frozen=True):
 
 
 class GateFinding(Noun, frozen=True, kw_only=True):
-    """How one gate of the release matrix stood when a move was asked for."""
+    """The state of one gate of the release matrix when a move was requested."""
 
     gate: Gate
     state: GateState
@@ -201,7 +201,7 @@ class GateFinding(Noun, frozen=True, kw_only=True):
 
 
 class SampleMoments(Noun, frozen=True, kw_only=True):
-    """A sample in three numbers."""
+    """Count, sum and sum of squares of a sample."""
 
     n: Annotated[int, Meta(ge=0, le=10**12)]
     sum: float
@@ -229,7 +229,7 @@ class ArmMetric(Noun, frozen=True, kw_only=True):
 
 
 class InvariantCount(Noun, frozen=True, kw_only=True):
-    """How often the canary broke something that must never break."""
+    """How often the canary violated an invariant."""
 
     name: AssetName
     checked: Annotated[int, Meta(ge=0, le=10**12)]
@@ -237,14 +237,14 @@ class InvariantCount(Noun, frozen=True, kw_only=True):
 
 
 class Traffic(Noun, frozen=True, kw_only=True):
-    """How many keys each arm was given."""
+    """Number of keys routed to each arm."""
 
     canary: Annotated[int, Meta(ge=0, le=10**12)]
     baseline: Annotated[int, Meta(ge=0, le=10**12)]
 
 
 class MetricVerdict(Noun, frozen=True, kw_only=True):
-    """What a judge says about one metric of one window."""
+    """Verdict on one metric of one window."""
 
     metric: str
     state: MetricState

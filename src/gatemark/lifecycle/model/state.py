@@ -1,4 +1,4 @@
-"""What the events amount to: the state of one asset, and of the governance around it."""
+"""The state of one asset, and of the governance around it, as events make it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 class GateWaiver(msgspec.Struct, frozen=True):
-    """A standing excuse for one gate of one version."""
+    """A waiver of one gate for one version."""
 
     seq: int
     actor: str
@@ -71,7 +71,7 @@ class GateWaiver(msgspec.Struct, frozen=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Why a version does not go on."""
+    """Why a version is paused."""
 
     reason: PauseReason
     actor: str
@@ -80,9 +80,9 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Glass(msgspec.Struct, frozen=True):
-    """A broken glass: the incident, how long it counts, and who looked at it afterwards.
+    """A break-glass act: the incident, how long it counts, and who reviewed it.
 
-    A look that comes too late is on record; it does not give back the time that was over.
+    A late review is recorded, but does not extend the time.
     """
 
     seq: int
@@ -96,13 +96,13 @@ class Glass(msgspec.Struct, frozen=True):
     reviewed_at: datetime | None = None
 
     def is_over(self, now: datetime) -> bool:
-        """Whether its time is up without a second person having looked."""
+        """Whether its time is up without a review by a second person."""
         in_time = self.reviewed_at is not None and self.reviewed_at < self.until
         return now >= self.until and not in_time
 
 
 class Track(msgspec.Struct):
-    """Where one version stands in one environment, and what that rests on."""
+    """The stage of one version in one environment, and what that rests on."""
 
     version: str
     stage: Stage = "draft"
@@ -179,7 +179,7 @@ class EnvironmentState(msgspec.Struct):
 
 
 class Asset(msgspec.Struct):
-    """One asset: its versions, its exam, and where its versions stand."""
+    """One asset: its versions, its exam, and the stages of its versions."""
 
     name: str
     kind: AssetKind | None = None
@@ -198,7 +198,7 @@ class Asset(msgspec.Struct):
         return self.places.get(environment) or EnvironmentState()
 
     def track(self, environment: str, version: str) -> Track:
-        """Where a version stands; one that never moved there is a draft."""
+        """The track of a version; one that never moved there is a draft."""
         return self.place(environment).tracks.get(version) or Track(version=version)
 
     def ensure_place(self, environment: str) -> EnvironmentState:
@@ -206,7 +206,7 @@ class Asset(msgspec.Struct):
         return self.places.setdefault(environment, EnvironmentState())
 
     def ensure_track(self, environment: str, version: str) -> Track:
-        """Where a version stands, to change."""
+        """The track of a version to change, added when there was none."""
         tracks = self.ensure_place(environment).tracks
         return tracks.setdefault(version, Track(version=version))
 
@@ -236,7 +236,7 @@ class GovernanceState(msgspec.Struct):
 
 
 class LifecycleState(msgspec.Struct):
-    """All that a decision about one asset looks at."""
+    """Everything that a decision about one asset reads."""
 
     governance: GovernanceState
     asset: Asset

@@ -75,7 +75,7 @@ def asset_text(card: AssetCard) -> str:
     for version in card.versions:
         flags = [f"paused: {version.paused}"] if version.paused else []
         if version.has_broken_glass:
-            flags.append("GLASS BROKEN")
+            flags.append("BREAK-GLASS")
         rows.append(
             (
                 version.version,
@@ -141,7 +141,7 @@ def why_text(why: Why) -> str:
     if why.paused:
         lines.append(f"  PAUSED: {words.one_line(why.paused)}")
     if why.glass:
-        lines.append(f"  GLASS BROKEN: {words.one_line(why.glass)}")
+        lines.append(f"  BREAK-GLASS: {words.one_line(why.glass)}")
     lines.extend(f"  PROBLEM: {words.one_line(problem)}" for problem in why.problems)
     lines.extend(["", "Results"])
     lines.extend(_citation(one) for one in why.citations)

@@ -19,7 +19,7 @@ Worth = Literal["verified", "missing", "changed"]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What every view has in common."""
+    """Base of the views."""
 
 
 class HistoryLine(View, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class StageSpan(View, frozen=True, kw_only=True):
 
 
 class History(View, frozen=True, kw_only=True):
-    """An asset from its first event on; ``at`` is the moment that ``live`` speaks of."""
+    """An asset from its first event on; ``at`` is the moment of ``live``."""
 
     asset: str
     kind: str

@@ -199,7 +199,7 @@ def _paused(track: Track) -> str | None:
 def _glass(glass: Glass | None, now: datetime) -> str | None:
     if glass is None:
         return None
-    words = f"{glass.actor} broke the glass for {glass.incident}: {glass.note}"
+    words = f"{glass.actor} used break-glass for {glass.incident}: {glass.note}"
     if glass.reviewed_by is not None:
         return f"{words}; reviewed by {glass.reviewed_by}"
     late = "; REVIEW IS OVERDUE" if now >= glass.review_due else ""
