@@ -27,7 +27,7 @@ from bench.measure import Line
 from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
-from gatemark.lifecycle.decisions.commands import AddVersion, GrantRoles
+from gatemark.lifecycle.commands import AddVersion, GrantRoles
 from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace
 

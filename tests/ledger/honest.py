@@ -12,7 +12,7 @@ from gatemark.core.result import Result, seal
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.canary import canary_state
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,

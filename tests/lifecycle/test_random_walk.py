@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.decisions.commands import GrantRoles
+from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace
 

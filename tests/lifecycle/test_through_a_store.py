@@ -27,7 +27,7 @@ from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
 from gatemark.ledger.payloads import ApprovalPayload as AuditedApproval
 from gatemark.lifecycle.citations import result_ids
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     Approve,
     Demote,
@@ -37,13 +37,13 @@ from gatemark.lifecycle.decisions.commands import (
     RollBack,
     SetExam,
 )
+from gatemark.lifecycle.events.fact import fold
 from gatemark.lifecycle.journey import act, run_due
-from gatemark.lifecycle.model.fold import fold
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
-from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.views import asset_card
 from gatemark.lifecycle.views.why import why
 from gatemark.workspace import Workspace
 
@@ -409,7 +409,7 @@ def test_history_tells_what_was_live_at_any_time(site: Site) -> None:
     assert then.live[0].approved_by == ("bob",)
     before = asset_history(site.workspace, ASSET, at=START)
     assert [one.version for one in before.live] in ([], [None])
-    assert any("BROKE THE GLASS" in line.what for line in now.lines)
+    assert any("BREAK-GLASS" in line.what for line in now.lines)
     spans = [(s.version, s.stage) for s in now.segments if s.stage == "enabled"]
     assert spans == [("1.0.0", "enabled"), ("2.0.0", "enabled")]
     with pytest.raises(UsageError, match="no asset nothing"):

@@ -19,7 +19,7 @@ from tests.lifecycle.world import window
 from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     Approve,
     GrantRoles,

@@ -15,8 +15,7 @@ from msgspec import UNSET
 from gatemark.core.durations import words_of
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.progress import Progress
-from gatemark.drift.judging.parts import SCALARS, FormName
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import SCALARS, FormName, Series
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
 from gatemark.drift.stores.points import Content, Pusher, packed

@@ -21,7 +21,7 @@ from gatemark.core.registry import Registry
 if TYPE_CHECKING:
     from gatemark.core.progress import Progress
     from gatemark.evidence.engines.port import Engine
-    from gatemark.evidence.folds.fold_files import CachePolicy
+    from gatemark.evidence.fold_cache import CachePolicy
     from gatemark.evidence.reading_options import ReadingChoices
 
 S = TypeVar("S", bound=msgspec.Struct)

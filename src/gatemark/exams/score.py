@@ -22,8 +22,7 @@ from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
 from gatemark.core.result import Result
 from gatemark.evidence.exam import EvidenceRole, ExamRun, ExamSuite
-from gatemark.evidence.folds.fold_cache import FactsKeeper
-from gatemark.evidence.folds.fold_files import CachePolicy
+from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
 from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices

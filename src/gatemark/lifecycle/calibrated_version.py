@@ -8,7 +8,7 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.commands import AddVersion
+from gatemark.lifecycle.commands import AddVersion
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.state_cache import read_state

@@ -25,7 +25,7 @@ from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
-from gatemark.lifecycle.decisions.people import roles_of
+from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.review.create import subject_of_review, tell_ledger

@@ -13,7 +13,7 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
 from gatemark.lifecycle.citations import result_ids
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     Command,
     Demote,
     PauseVersion,

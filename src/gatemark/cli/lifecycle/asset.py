@@ -20,12 +20,12 @@ from gatemark.cli.screen import print_json
 from gatemark.core.canonical import json_file
 from gatemark.core.result import AssetKind
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
-from gatemark.lifecycle.decisions.commands import PauseVersion, ReportService, ResumeVersion, Waive
+from gatemark.lifecycle.commands import PauseVersion, ReportService, ResumeVersion, Waive
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
-from gatemark.lifecycle.views.assets import asset_card, asset_rows
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
+from gatemark.lifecycle.views.views import asset_card, asset_rows
 from gatemark.report.outputs import check_extensions, load_renderer, write_documents
 from gatemark.workspace import Workspace
 

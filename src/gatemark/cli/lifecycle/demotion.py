@@ -13,7 +13,7 @@ from gatemark.cli.lifecycle.options import (
     show_acted,
 )
 from gatemark.core.errors import UsageError
-from gatemark.lifecycle.decisions.commands import Demote, RollBack
+from gatemark.lifecycle.commands import Demote, RollBack
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,9 +17,8 @@ from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import Exam, ExamSuite
-from gatemark.evidence.folds.fold_cache import (
+from gatemark.evidence.fold_cache import (
     MIN_BYTES,
-    FactsKeeper,
     Kept,
     Stamp,
     checksum_of,
@@ -154,14 +152,6 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
 SHARD_BYTES = 32 * 1024 * 1024
 ALONE_BYTES = 16 * 1024 * 1024
 """Up to this size, files are read in this process: others would take longer to start."""
-
-
-class CachePolicy(msgspec.Struct, frozen=True):
-    """Where facts are cached, and whether cached facts may replace reading."""
-
-    keeper: FactsKeeper
-    clock: Callable[[], datetime]
-    trusted: bool = True
 
 
 class FoldedFiles(msgspec.Struct, frozen=True):

@@ -23,8 +23,8 @@ from gatemark.core.progress import Progress
 from gatemark.core.stored import convert_stored
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun
+from gatemark.evidence.fold_cache import CachePolicy
 from gatemark.evidence.folds.fold_files import (
-    CachePolicy,
     ExamJob,
     FoldedFiles,
     admission,

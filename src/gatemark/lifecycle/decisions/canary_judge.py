@@ -1,7 +1,7 @@
 """What one closed canary window says: each metric by a judge, invariants by themselves.
 
 (1) A broken invariant is a breach, whatever else. (2) Traffic split otherwise than meant, (3) an
-invariant nobody checked or (4) too few samples leave the window open. (5) Then the judge speaks
+invariant nobody checked or (4) too few samples leave the window open. (5) Then the judge decides
 about each metric, and the worst word counts.
 """
 

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.drift.point import Pushed
-from gatemark.lifecycle.decisions.commands import ReportService
+from gatemark.lifecycle.commands import ReportService
 from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.web.api.accounts import Body

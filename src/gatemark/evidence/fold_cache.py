@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
@@ -89,6 +90,14 @@ class FactsKeeper:
             write_whole(self._folder / name, [hashlib.sha256(data).digest(), data])
         except BadInputError:
             return
+
+
+class CachePolicy(msgspec.Struct, frozen=True):
+    """Where facts are cached, and whether cached facts may replace reading."""
+
+    keeper: FactsKeeper
+    clock: Callable[[], datetime]
+    trusted: bool = True
 
 
 def stamp_of(source: Source) -> Stamp | None:

@@ -1,4 +1,7 @@
-"""What can be asked of the lifecycle. A command is data; ``decide`` says what comes of it."""
+"""The commands of the lifecycle. A command is data; ``decide`` returns the facts it leads to.
+
+A command that leads to one kind of event only may stand beside that event instead.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from gatemark.core.result import AssetKind
-from gatemark.lifecycle.decisions.citation import Cited
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     ArmMetric,
+    Cited,
     Decision,
     ExamRef,
     Gate,
@@ -28,7 +31,7 @@ from gatemark.lifecycle.model.release_policy import ReleasePolicy
 
 
 class Command(Noun, frozen=True, kw_only=True):
-    """Something that somebody wants.
+    """A request by an actor.
 
     ``expected_revision`` is the optimistic lock: the asset's last event that the actor knew of.
     """
@@ -86,7 +89,7 @@ class Promote(AssetCommand, frozen=True, kw_only=True):
     """Move a version to a stage, citing results.
 
     ``evidence`` holds what is known of every result that the version cites now or before.
-    ``incident`` breaks the glass: no approvals, no canary, and it shows for ever.
+    ``incident`` is break-glass: no approvals, no canary, and it stays visible.
     """
 
     version: str
@@ -140,26 +143,26 @@ class RollBack(AssetCommand, frozen=True, kw_only=True):
 
 
 class PauseVersion(AssetCommand, frozen=True, kw_only=True):
-    """Stop a version where it is."""
+    """Pause a version."""
 
     version: str
     reason: PauseReason
 
 
 class ResumeVersion(AssetCommand, frozen=True, kw_only=True):
-    """Let a paused version go on."""
+    """Resume a paused version."""
 
     version: str
 
 
 class ReviewGlass(AssetCommand, frozen=True, kw_only=True):
-    """Look, as a second person, at what was done behind a broken glass."""
+    """Review a break-glass act as a second person."""
 
     version: str
 
 
 class PushWindow(AssetCommand, frozen=True, kw_only=True):
-    """Hand in measurements of one window of a running canary or watch."""
+    """Report measurements of one window of a running canary or watch."""
 
     start: datetime
     end: datetime
@@ -169,7 +172,7 @@ class PushWindow(AssetCommand, frozen=True, kw_only=True):
 
 
 class ReportService(AssetCommand, frozen=True, kw_only=True):
-    """Hand in good and total events of a span, for the error budget."""
+    """Report good and total events of a span, for the error budget."""
 
     start: datetime
     end: datetime
@@ -178,6 +181,6 @@ class ReportService(AssetCommand, frozen=True, kw_only=True):
 
 
 class Tick(AssetCommand, frozen=True, kw_only=True):
-    """Let the clock do what is due: judge closed windows, ramp, pause, roll back, end a watch."""
+    """Do what is due: judge closed windows, ramp, pause, roll back, end a watch."""
 
     evidence: Mapping[str, Cited] = {}

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from tests.exams.advisory.decisions import LANE, decision, good_lane
 
+from gatemark.evidence import fold_cache
 from gatemark.evidence.exam import ExamRun
-from gatemark.evidence.folds import fold_cache, fold_files
-from gatemark.evidence.folds.fold_cache import FactsKeeper, Stamp, settled_stamp
-from gatemark.evidence.folds.fold_files import CachePolicy
+from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper, Stamp, settled_stamp
+from gatemark.evidence.folds import fold_files
 from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.workspace import Workspace
