@@ -11,19 +11,17 @@ from hypothesis import strategies as st
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.advisory import categories
 from gatemark.exams.advisory.categories import (
-    BUCKETS,
     CATEGORIES,
     COMPARABLE,
     SEVERITIES,
     CategoryKey,
     Taxonomy,
-    bucket_of,
     category_of,
     is_stated,
     outcome_of,
     signal_of,
 )
-from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision, bucket_of
 from gatemark.exams.advisory.records import AGREEING, changed
 
 LABELS = Taxonomy().labels

@@ -21,8 +21,8 @@ from gatemark.evidence.folds.fold_files import CachePolicy
 from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN
-from gatemark.exams.advisory.message import render_markdown
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy, read_history
+from gatemark.exams.advisory.views import render_markdown
 from gatemark.gate.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.workspace import Workspace
 

@@ -5,50 +5,212 @@ A rate that could not be taken is null, and ``reasons`` beside it says why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.evidence import Evidence
-from gatemark.core.exam import ExamReport
+from gatemark.core.exam import ExamReport, VerdictNotes
+from gatemark.core.figure import Table
 from gatemark.core.policy import Policy
-from gatemark.core.verdict import Verdict
-from gatemark.exams.advisory.categories import BUCKETS, CASE_KINDS
+from gatemark.core.verdict import Finding, Verdict
+from gatemark.exams.advisory.decision import BUCKETS, CASE_KINDS
 from gatemark.exams.advisory.findings import AllTimes, Findings
-from gatemark.exams.advisory.latency import EXACT_MAX, Times
-from gatemark.exams.advisory.numbers import COUNT_NAMES, RATE_NAMES, missing_cases
-from gatemark.exams.advisory.policy import AdvisoryPolicy
-from gatemark.exams.advisory.promotion import promotion_section
-from gatemark.exams.advisory.tally import ALL, categories
+from gatemark.exams.advisory.measure import EXACT_MAX, Times
+from gatemark.exams.advisory.metrics import COUNTS, RATES, Counts
+from gatemark.exams.advisory.policy import NEVER_EXCUSED, OTHER_LANES, AdvisoryPolicy, loosened
+
+CANDIDATE: Final = "candidate for discussion"
+BLOCKED: Final = "blocked"
+NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
+UNBOUND: Final = "the policy names no latency bound (p95_total_ms_max)"
+TABLE_TITLE: Final = "Promotion: candidates for discussion, no authority is granted"
+SHOWN_LANES: Final = 200
+STATEMENT: Final = (
+    "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
+    "lane needs its own decision by people."
+)
+
+
+def promotion_section(
+    policy: AdvisoryPolicy,
+    rules: Policy,
+    facts: Mapping[str, Any],
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """The promotion part of a summary."""
+    lane_of = {rule.id: rule.lane for rule in rules.rules}
+    stopped = [finding for finding in verdict.findings if _stops(finding)]
+    shared = [
+        finding
+        for finding in stopped
+        if lane_of.get(finding.rule) is None and finding.rule != OTHER_LANES
+    ]
+    lanes = {}
+    for lane in sorted({*facts["lanes"], *policy.lanes}):
+        own = [finding for finding in stopped if lane_of.get(finding.rule) == lane]
+        lanes[lane] = _lane_promotion(policy, lane, [*shared, *own], facts)
+    return {
+        "statement": STATEMENT,
+        "blockers": [_spelled(reason, facts) for reason in verdict.blockers],
+        "caveats": [
+            *verdict.caveats,
+            *_policy_caveats(policy),
+            *_evidence_caveats(facts, evidence),
+        ],
+        "candidate_lanes": [lane for lane, found in lanes.items() if found["status"] == CANDIDATE],
+        "lanes": lanes,
+    }
+
+
+def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNotes:
+    """The same for people: what each lane came to, and what the numbers do not tell."""
+    rows = tuple(
+        (lane, found["status"].partition(":")[0], _first_reasons(lane, found["blockers"]))
+        for lane, found in section["lanes"].items()
+    )
+    table = Table(
+        TABLE_TITLE,
+        ("lane", "status", "what stands against it"),
+        rows[:SHOWN_LANES],
+        total_rows=len(rows),
+    )
+    candidates = section["candidate_lanes"]
+    named = ", ".join(candidates[:5]) + (f" and {len(candidates) - 5} more" * (len(candidates) > 5))
+    said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
+    caveats = (text for text in section["caveats"] if text not in verdict.caveats)
+    return VerdictNotes((said, *caveats), (table,) if rows else ())
+
+
+def _first_reasons(lane: str, reasons: list[str]) -> str:
+    """The first reasons, without the lane's name, which stands beside them."""
+    more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
+    return "; ".join(short) + more or "nothing"
+
+
+def _lane_promotion(
+    policy: AdvisoryPolicy, lane: str, stopped: list[Finding], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    named = policy.lanes.get(lane)
+    blockers = [finding.reason for finding in stopped]
+    blockers += [
+        f"{lane}.{rule} {word}"
+        for word, rules in (
+            ("is beyond the default bound", facts["other_lanes"].get(lane, {}).get("broken", [])),
+            ("could not be judged", facts["other_lanes"].get(lane, {}).get("open", [])),
+        )
+        for rule in rules
+    ]
+    if named is None or named.promotion is None:
+        return {"status": NOT_SCOPED, "blockers": blockers}
+    if policy.bounds(lane).p95_total_ms_max is None:
+        blockers.append(f"{lane}: {UNBOUND}")
+    settled = named.promotion
+    return {
+        "status": BLOCKED if blockers else CANDIDATE,
+        "blockers": blockers,
+        "scope": settled.scope,
+        "approved_by": settled.approved_by,
+        "rollback_plan": settled.rollback_plan,
+        "reviewer": settled.reviewer,
+        "smaller_scope": named.smaller_scope,
+    }
+
+
+def _stops(finding: Finding) -> bool:
+    """Whether a finding keeps lanes from being discussed; some no waiver can excuse."""
+    if finding.rule in NEVER_EXCUSED and finding.verdict == "waived":
+        return True
+    return finding.severity in ("block", "hold") and finding.verdict in ("fail", "inconclusive")
+
+
+def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
+    """Why the policy itself lets no lane become a candidate, or a pass say less than usual."""
+    scoped = sorted(name for name, lane in policy.lanes.items() if lane.promotion is not None)
+    if not scoped:
+        yield "the policy scopes no lane for promotion, so that none can be a candidate"
+    for lane in scoped:
+        if policy.bounds(lane).p95_total_ms_max is None:
+            yield f"{lane} is no candidate: {UNBOUND}"
+        settled = policy.lanes[lane].promotion
+        if settled and settled.reviewer.casefold() == settled.approved_by.casefold():
+            yield f"{lane}: whoever approved its scope reviews it as well"
+    less = loosened(policy)
+    if less:
+        more = f" and {len(less) - 5} more" if len(less) > 5 else ""
+        yield f"the policy asks for less than the defaults: {', '.join(less[:5])}{more}"
+
+
+def _spelled(reason: str, facts: Mapping[str, Any]) -> str:
+    """A blocker about other lanes says which; the gate only knows how many."""
+    broken = [
+        f"{lane} ({', '.join(fared['broken'])})"
+        for lane, fared in facts["other_lanes"].items()
+        if fared["broken"]
+    ]
+    if not reason.startswith("other_lanes_below_count must be") or not broken:
+        return reason
+    more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
+    return f"{reason}: {'; '.join(broken[:5])}{more}"
+
+
+def _evidence_caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
+    if evidence.expected is None:
+        yield "record ids were not pinned: a record that never arrived cannot be missed"
+    if strangers := facts["past_runs_left_out"]:
+        yield f"{strangers} earlier runs went over other fixtures and were left out"
+    if shadow := facts["atlas_shadow"]["records"]:
+        yield f"{shadow} records have only an Atlas decision, which is a signal and no reference"
+    expected = facts["expected_fallback_count"]
+    if expected:
+        share = expected / facts["total_records"]
+        yield f"{expected} expected fallbacks ({share:.1%} of all records)"
+    if odd := facts["unexplained_blockers"]:
+        told = ", ".join(f"{error} {count}" for error, count in odd.items())
+        yield f"records say that they block promotion for what no bound judges: {told}"
+    if stated := facts["stated_blocker_count"] - facts["unexplained_blocker_count"]:
+        yield f"{stated} records say that they block promotion; the rules judge what they name"
+    if torn := facts["contradicted_proof_count"]:
+        yield f"{torn} records state a proof beside a fallback; it does not count for their lanes"
+    if own := facts["self_reported_proof_count"]:
+        yield f"{own} proofs are the services' own count, which no counter of the harness confirms"
+    if facts["npu_proof_ok_count"] == 0:
+        yield "no record proves that an NPU ran"
+    if facts["latency"]["total_ms"]["method"] != "percentile_disc":
+        yield "percentiles come from a sketch and may be up to 0.1 % too high"
+
 
 SUMMARY_SCHEMA: Final = "gatemark.advisory_summary/1"
 
 
 def facts_document(found: Findings) -> dict[str, Any]:
     """Everything of the summary that does not need a verdict."""
-    everything = found.tally.get(ALL, {})
+    everything = found.counts.all
     return {
         "schema": SUMMARY_SCHEMA,
         "fixture_sets": list(found.fixture_sets),
         "run_ids": [run for run in found.runs if run],
         **_group(found, None, everything),
-        "records_by_input_class": _records(found, "class"),
-        "records_by_service": _records(found, "service"),
-        "records_by_lane": _records(found, "lane"),
-        "recommendation_counts": _prefixed(everything, "label."),
-        "unexplained_blockers": _prefixed(everything, "unexplained."),
+        "records_by_input_class": _records_by(found, lambda lane: lane.split("/")[0]),
+        "records_by_service": _records_by(found, lambda lane: lane.split("/")[1]),
+        "records_by_lane": _records_by(found, lambda lane: lane),
+        "recommendation_counts": everything.sorted_by("label"),
+        "unexplained_blockers": everything.sorted_by("unexplained"),
         "latency": _latency(found.times),
         "lanes": {lane: _lane(found, lane) for lane in found.lanes},
-        "buckets": {bucket: _bucket(found.counts("bucket", bucket)) for bucket in BUCKETS},
+        "buckets": {bucket: _bucket(found.counts.bucket(bucket)) for bucket in BUCKETS},
         "atlas_shadow": _shadow(everything),
         "violations": [
             {"decision_id": hit.decision_id, "field": hit.field, "kind": hit.kind}
             for hit in found.violations
         ],
         "violation_fields": [
-            {"field": field, "kind": kind, "count": count}
-            for (field, kind), count in found.violation_counts.items()
+            {"field": hit.field, "kind": hit.kind, "count": count}
+            for hit, count in found.violation_counts.items()
         ],
         "runs": found.runs,
         "past_runs": [past.run for past in found.past_runs],
@@ -91,40 +253,33 @@ def summary_document(
     }
 
 
-def _group(found: Findings, lane: str | None, counts: Mapping[str, int]) -> dict[str, Any]:
+def _group(found: Findings, lane: str | None, counts: Counts) -> dict[str, Any]:
     """The counts and rates that everything and every lane have alike."""
-    rates = {name: found.number(name, lane) for name in RATE_NAMES}
+    rates = {metric.name: found.number(metric.name, lane) for metric in RATES}
     return {
-        **{name: counts_value(found, name, lane) for name in COUNT_NAMES},
-        "confidence_bucket_counts": {
-            bucket: counts.get(f"bucket.{bucket}", 0) for bucket in BUCKETS
-        },
-        "fallback_counts_by_kind": _prefixed(counts, "fallback."),
-        "categories": categories(counts),
+        **{metric.name: counts.parts[metric.name] for metric in COUNTS},
+        "confidence_bucket_counts": {bucket: counts.by["bucket"][bucket] for bucket in BUCKETS},
+        "fallback_counts_by_kind": counts.sorted_by("fallback"),
+        "categories": counts.categories,
         "rates": {name: number.value for name, number in rates.items()},
         "reasons": {name: number.reason for name, number in rates.items() if number.reason},
     }
 
 
-def counts_value(found: Findings, name: str, lane: str | None) -> int:
-    """A count as the whole number it is."""
-    return int(found.number(name, lane).value or 0)
-
-
 def _lane(found: Findings, lane: str) -> dict[str, Any]:
-    counts = found.counts("lane", lane)
+    counts = found.counts.lanes[lane]
     shift, inputs = found.number("bucket_shift", lane), found.number("comparable_inputs", lane)
     return {
         **_group(found, lane, counts),
-        "recommendation_counts": _prefixed(counts, "label."),
-        "latency": _times(found.times.lanes[lane], counts.get("untimed", 0)),
+        "recommendation_counts": counts.sorted_by("label"),
+        "latency": _times(found.times.lanes[lane], counts.untimed),
         "buckets": {
-            bucket: categories(found.counts("lane_bucket", lane, bucket))
+            bucket: found.counts.bucket(bucket, lane).categories
             for bucket in BUCKETS
-            if found.counts("lane_bucket", lane, bucket)
+            if (lane, bucket) in found.counts.lane_buckets
         },
-        "cases": {kind: counts.get(f"case.{kind}", 0) for kind in CASE_KINDS},
-        "missing_cases": list(missing_cases(counts)),
+        "cases": {kind: counts.by["case"][kind] for kind in CASE_KINDS},
+        "missing_cases": list(counts.missing_cases),
         "atlas_shadow": _shadow(counts),
         "comparable_inputs": None if inputs.value is None else int(inputs.value),
         "bucket_shift": shift.value,
@@ -134,26 +289,26 @@ def _lane(found: Findings, lane: str) -> dict[str, Any]:
     }
 
 
-def _bucket(counts: Mapping[str, int]) -> dict[str, Any]:
-    comparable = counts.get("comparable", 0)
+def _bucket(counts: Counts) -> dict[str, Any]:
+    agreed, comparable = counts.parts["agreement_rate"], counts.wholes["agreement_rate"]
     return {
-        "records": counts.get("records", 0),
-        **categories(counts),
+        "records": counts.records,
+        **counts.categories,
         "comparable_records": comparable,
-        "agreement_rate": counts.get("category.agree", 0) / comparable if comparable else None,
+        "agreement_rate": agreed / comparable if comparable else None,
     }
 
 
-def _shadow(counts: Mapping[str, int]) -> dict[str, Any]:
+def _shadow(counts: Counts) -> dict[str, Any]:
     """What Atlas would have said: a signal, in no rate above."""
-    signals = _prefixed(counts, "shadow.")
+    signals = counts.sorted_by("signal")
     comparable = sum(
         count
         for name, count in signals.items()
         if name not in ("uncertain", "missing_reference", "not_applicable")
     )
     return {
-        "records": counts.get("shadow", 0),
+        "records": sum(signals.values()),
         "categories": signals,
         "agreement_rate": signals.get("agree", 0) / comparable if comparable else None,
     }
@@ -178,17 +333,8 @@ def _times(times: Times, untimed: int | None) -> dict[str, Any]:
     return found if untimed is None else {**found, "untimed": untimed}
 
 
-def _records(found: Findings, kind: str) -> dict[str, int]:
-    return {
-        group[1]: counts["records"]
-        for group, counts in sorted(found.tally.items())
-        if group[0] == kind
-    }
-
-
-def _prefixed(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
-    return {
-        name.removeprefix(prefix): count
-        for name, count in sorted(counts.items())
-        if name.startswith(prefix)
-    }
+def _records_by(found: Findings, part: Callable[[str], str]) -> dict[str, int]:
+    records: Counter[str] = Counter()
+    for lane in found.lanes:
+        records[part(lane)] += found.counts.lanes[lane].records
+    return dict(sorted(records.items()))

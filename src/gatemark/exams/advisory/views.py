@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from gatemark.core.figure import Cell, Figure, Stack, Stacks, Table
 from gatemark.core.measurement import Measurement
-from gatemark.exams.advisory.categories import BUCKETS
+from gatemark.exams.advisory.categories import CATEGORIES
+from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.findings import Findings
-from gatemark.exams.advisory.latency import Times
-from gatemark.exams.advisory.tally import ALL, categories
+from gatemark.exams.advisory.measure import Times
+from gatemark.exams.advisory.metrics import METRIC
+from gatemark.report import words
+from gatemark.report.markdown import code
 
 SHOWN_LANES = 200
 DRAWN_LANES = 20
 NOT_MEASURED = "not measured"
-_RECORDS = (("records", "total_records"), ("comparable", "comparable_records"))
-_LANE_RATES = (
-    ("agreement", "agreement_rate"),
-    ("uncertain", "uncertain_rate"),
-    ("false positive", "false_positive_rate"),
-    ("false negative", "false_negative_rate"),
-    ("missed action", "missed_action_rate"),
-)
-_LANE_OTHERS = (
-    ("comparable inputs", "comparable_inputs"),
-    ("unexpected fallback", "unexpected_fallback_rate"),
-    ("proof", "proof_ok_rate"),
-    ("bucket shift", "bucket_shift"),
-)
+_TABLES = {
+    "Lanes by metrics": (
+        "total_records",
+        "comparable_records",
+        "agreement_rate",
+        "uncertain_rate",
+        "false_positive_rate",
+        "false_negative_rate",
+        "missed_action_rate",
+    ),
+    "Lanes by inputs, fallbacks, proof and stability": (
+        "comparable_inputs",
+        "unexpected_fallback_rate",
+        "proof_ok_rate",
+        "bucket_shift",
+    ),
+    "Fallbacks, proof and conduct": (
+        "fallback_count",
+        "unexpected_fallback_count",
+        "timeout_count",
+        "npu_proof_ok_count",
+        "npu_proof_missing_count",
+        "npu_proof_not_applicable_count",
+        "authority_flag_violation_count",
+        "privacy_violation_count",
+        "actual_side_effect_count",
+    ),
+}
+"""The tables that have a row per lane, and their metrics."""
 
 
 def figures(found: Findings) -> tuple[Figure, ...]:
     """Everything shown of an advisory run; tables without rows are left out."""
-    before = (_lanes(found), _lanes_further(found), _categories(found), _buckets(found))
-    after = (_latency(found), _conduct(found), _other_lanes(found), _violations(found))
+    lanes, further, conduct = (_lane_table(found, title) for title in _TABLES)
+    before = (lanes, further, _categories(found), _buckets(found))
+    after = (_latency(found), conduct, _other_lanes(found), _violations(found))
     return (
         *(table for table in before if table.rows),
         *_bucket_picture(found),
@@ -41,22 +61,14 @@ def figures(found: Findings) -> tuple[Figure, ...]:
     )
 
 
-def _lanes(found: Findings) -> Table:
-    return _lane_table(found, "Lanes by metrics", (*_RECORDS, *_LANE_RATES))
-
-
-def _lanes_further(found: Findings) -> Table:
-    return _lane_table(found, "Lanes by inputs, fallbacks, proof and stability", _LANE_OTHERS)
-
-
-def _lane_table(found: Findings, title: str, columns: tuple[tuple[str, str], ...]) -> Table:
-    rows = []
-    for lane in found.lanes[:SHOWN_LANES]:
-        values = [found.number(name, lane) for _, name in columns]
-        rows.append((lane, *(_shown(number) for number in values)))
-    return Table(
-        title, ("lane", *(name for name, _ in columns)), tuple(rows), total_rows=len(found.lanes)
+def _lane_table(found: Findings, title: str) -> Table:
+    names = _TABLES[title]
+    rows = tuple(
+        (lane, *(_shown(found.number(name, lane)) for name in names))
+        for lane in found.lanes[:SHOWN_LANES]
     )
+    columns = ("lane", *(METRIC[name].title or name for name in names))
+    return Table(title, columns, rows, total_rows=len(found.lanes))
 
 
 def _shown(number: Measurement) -> Cell:
@@ -67,24 +79,17 @@ def _shown(number: Measurement) -> Cell:
 
 def _categories(found: Findings) -> Table:
     """One category per record; each row adds up to its records."""
-    names = tuple(categories({}))
-    rows: list[tuple[Cell, ...]] = [
-        (
-            lane,
-            *categories(found.counts("lane", lane)).values(),
-            found.counts("lane", lane)["records"],
-        )
-        for lane in found.lanes[:SHOWN_LANES]
-    ]
-    everything = found.tally.get(ALL, {})
-    if rows:
-        total = (*categories(everything).values(), everything.get("records", 0))
-        rows.append(("all lanes", *total))
+    counts = [(lane, found.counts.lanes[lane]) for lane in found.lanes[:SHOWN_LANES]]
+    if counts:
+        counts.append(("all lanes", found.counts.all))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, *own.categories.values(), own.records) for name, own in counts
+    )
     extra = 1 if rows else 0
     return Table(
         "Categories",
-        ("lane", *(name.replace("_", " ") for name in names), "records"),
-        tuple(rows),
+        ("lane", *(name.replace("_", " ") for name in CATEGORIES), "records"),
+        rows,
         total_rows=len(found.lanes) + extra,
     )
 
@@ -92,12 +97,11 @@ def _categories(found: Findings) -> Table:
 def _buckets(found: Findings) -> Table:
     """How records spread over the buckets, and how often each bucket is right."""
     rows = []
-    total = found.counts("all").get("records", 0)
+    total = found.counts.all.records
     for bucket in BUCKETS:
-        counts = found.counts("bucket", bucket)
-        comparable = counts.get("comparable", 0)
-        rate: Cell = counts.get("category.agree", 0) / comparable if comparable else NOT_MEASURED
-        records = counts.get("records", 0)
+        counts = found.counts.bucket(bucket)
+        records, comparable = counts.records, counts.wholes["agreement_rate"]
+        rate: Cell = counts.parts["agreement_rate"] / comparable if comparable else NOT_MEASURED
         rows.append((bucket, records, records / total if total else 0.0, comparable, rate))
     return Table(
         "Confidence buckets",
@@ -117,10 +121,7 @@ def _bucket_picture(found: Findings) -> Iterator[Stacks]:
             bars=tuple(
                 Stack(
                     lane,
-                    tuple(
-                        float(found.counts("lane_bucket", lane, bucket).get("records", 0))
-                        for bucket in BUCKETS
-                    ),
+                    tuple(float(found.counts.bucket(bucket, lane).records) for bucket in BUCKETS),
                 )
                 for lane in found.lanes
             ),
@@ -160,31 +161,6 @@ def _slo(found: Findings, row: tuple[str, str, int, Cell, Cell]) -> Cell:
     return "none stated" if bound is None else f"p95 <= {bound:g}"
 
 
-def _conduct(found: Findings) -> Table:
-    """Fallbacks, proof and violations by lane."""
-    names = (
-        ("fallbacks", "fallback"),
-        ("unexpected", "unexpected_fallback"),
-        ("timeouts", "timeout"),
-        ("proof ok", "proof.ok"),
-        ("proof missing", "proof.missing"),
-        ("proof not applicable", "proof.not_applicable"),
-        ("authority violations", "authority"),
-        ("privacy violations", "privacy"),
-        ("side effects", "side_effect"),
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (lane, *(found.counts("lane", lane).get(key, 0) for _, key in names))
-        for lane in found.lanes[:SHOWN_LANES]
-    )
-    return Table(
-        "Fallbacks, proof and conduct",
-        ("lane", *(title for title, _ in names)),
-        rows,
-        total_rows=len(found.lanes),
-    )
-
-
 def _other_lanes(found: Findings) -> Table:
     rows = tuple(
         (lane, ", ".join(fared.broken) or "none", ", ".join(fared.open) or "none")
@@ -205,3 +181,119 @@ def _violations(found: Findings) -> Table:
     return Table(
         "Violations", ("decision", "field", "kind"), rows, total_rows=max(total, len(rows))
     )
+
+
+MESSAGE_CHARS_MAX: Final = 4_000
+_LINE_CHARS_MAX: Final = 220
+_SHOWN: Final = ((12, 8, 5), (8, 6, 4), (5, 4, 3), (3, 3, 2), (1, 1, 1))
+"""How many lanes, blockers and caveats are shown; fewer until the message fits."""
+
+
+def render_markdown(summary: Mapping[str, Any]) -> bytes:
+    """The message; what does not fit is counted, never dropped in silence."""
+    text = ""
+    for lanes, blockers, caveats in _SHOWN:
+        text = "\n".join(_message_lines(summary, lanes, blockers, caveats)) + "\n"
+        if len(text) <= MESSAGE_CHARS_MAX:
+            break
+    return text.encode()
+
+
+def _message_lines(
+    summary: Mapping[str, Any], lanes: int, blockers: int, caveats: int
+) -> Iterator[str]:
+    promotion = summary["promotion"]
+    word = words.VERDICT_WORDS[summary["verdict"]]
+    yield f"**{word}** advisory dry run, {summary['total_records']:,} records"
+    runs, fixtures = _listed(summary["run_ids"], 3), _listed(summary["fixture_sets"], 3)
+    yield f"- run: {runs}; fixtures: {fixtures}"
+    policy = code(summary["advisory_policy_digest"][:19])
+    yield f"- generated at {summary['generated_at']}; policy {policy}"
+    yield ""
+    yield "**Lanes**"
+    yield from _shortened(
+        [_lane_line(name, lane) for name, lane in summary["lanes"].items()], lanes, "lane"
+    )
+    yield ""
+    yield "**Numbers**"
+    yield f"- {_comparison(summary)}"
+    yield f"- buckets: {_nonzero(summary['confidence_bucket_counts'])}"
+    yield f"- {_fallbacks(summary)}"
+    yield (
+        f"- NPU proof: {summary['npu_proof_ok_count']:,} ok, "
+        f"{summary['npu_proof_missing_count']:,} missing, "
+        f"{summary['npu_proof_not_applicable_count']:,} not applicable"
+    )
+    yield (
+        f"- violations: {summary['authority_flag_violation_count']:,} authority, "
+        f"{summary['privacy_violation_count']:,} privacy, "
+        f"{summary['actual_side_effect_count']:,} side effects"
+    )
+    yield ""
+    yield f"**Promotion blockers** ({len(promotion['blockers'])})"
+    yield from _shortened([_bullet(text) for text in promotion["blockers"]], blockers, "blocker")
+    yield f"**Caveats** ({len(promotion['caveats'])})"
+    yield from _shortened([_bullet(text) for text in promotion["caveats"]], caveats, "caveat")
+    candidates = promotion["candidate_lanes"]
+    yield f"**Candidates for discussion**: {_listed(candidates, 6)}"
+    yield "No authority is granted by this run."
+
+
+def _lane_line(name: str, lane: Mapping[str, Any]) -> str:
+    latency = lane["latency"]
+    return (
+        f"- {code(name)}: {lane['total_records']:,} records, "
+        f"agreement {_rate(lane['rates']['agreement_rate'])}, "
+        f"uncertain {_rate(lane['rates']['uncertain_rate'])}, p95 {_milliseconds(latency['p95'])}"
+    )
+
+
+def _comparison(summary: Mapping[str, Any]) -> str:
+    rate = _rate(summary["rates"]["agreement_rate"])
+    return (
+        f"agree {summary['agree_count']:,}, disagree {summary['disagree_count']:,}, "
+        f"uncertain {summary['uncertain_count']:,}, "
+        f"false positive {summary['false_positive_count']:,}, "
+        f"false negative {summary['false_negative_count']:,}, "
+        f"missing reference {summary['missing_reference_count']:,}; agreement rate {rate}"
+    )
+
+
+def _fallbacks(summary: Mapping[str, Any]) -> str:
+    kinds = _nonzero(summary["fallback_counts_by_kind"])
+    return (
+        f"fallbacks: {summary['fallback_count']:,} "
+        f"({summary['unexpected_fallback_count']:,} unexpected; {kinds}); "
+        f"timeouts: {summary['timeout_count']:,}"
+    )
+
+
+def _nonzero(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count) or "none"
+
+
+def _bullet(text: str) -> str:
+    """A line as code: chat programs leave the signs in it alone, and call nobody."""
+    line = words.shortened(words.one_line(text).replace("`", "'"), _LINE_CHARS_MAX)
+    return f"- `{line}`"
+
+
+def _shortened(lines: Sequence[str], most: int, noun: str) -> Iterator[str]:
+    yield from lines[:most] or ["- none"]
+    if len(lines) > most:
+        yield f"- and {words.counted(len(lines) - most, f'more {noun}')}"
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    if not names:
+        return "none"
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(code(name) for name in names[:most]) + more
+
+
+def _rate(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3f}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:,.1f} ms"

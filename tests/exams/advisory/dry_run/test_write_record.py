@@ -15,8 +15,12 @@ from gatemark.exams.advisory.categories import (
     compared_parts,
     is_stated,
 )
-from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision
-from gatemark.exams.advisory.decision_rules import BREACHES, CONTRADICTIONS
+from gatemark.exams.advisory.decision import (
+    BREACHES,
+    CLOSED_FLAGS,
+    CONTRADICTIONS,
+    AdvisoryDecision,
+)
 from gatemark.exams.advisory.dry_run.busy_counter import BusyReading
 from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import (

@@ -12,8 +12,11 @@ from gatemark.evidence.dataset import json_rows
 from gatemark.evidence.limits import Limits
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.advisory.categories import Taxonomy
-from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.decision_rules import privacy_breaches, side_effect_breaches
+from gatemark.exams.advisory.decision import (
+    AdvisoryDecision,
+    privacy_breaches,
+    side_effect_breaches,
+)
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply
 from gatemark.exams.advisory.fixtures.references import TaxonomyOf
 

@@ -7,10 +7,8 @@ from typing import Final
 import msgspec
 
 from gatemark.exams.advisory.categories import (
-    DEFAULT_BUCKET_RULE,
     Category,
     CategoryKey,
-    bucket_of,
     category_of,
     is_applicable,
     outcome_of,
@@ -18,6 +16,7 @@ from gatemark.exams.advisory.categories import (
 from gatemark.exams.advisory.decision import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
+    DEFAULT_BUCKET_RULE,
     SCHEMA_NAME,
     Action,
     ActualAction,
@@ -35,6 +34,7 @@ from gatemark.exams.advisory.decision import (
     Service,
     SourceKind,
     StatedConfidence,
+    bucket_of,
 )
 from gatemark.exams.advisory.dry_run.fallbacks import fallback_of
 from gatemark.exams.advisory.dry_run.npu_proof import proof_of
