@@ -28,13 +28,13 @@ from gatemark.exams.advisory.measure import (
     needs_strict_pass,
 )
 from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy, all_rules
-from gatemark.exams.advisory.summary import (
+from gatemark.exams.advisory.views import (
     facts_document,
+    figures,
     promotion_closing,
     promotion_section,
     summary_document,
 )
-from gatemark.exams.advisory.views import figures
 
 FACTS_VERSION: Final = 3
 """Changes whenever a state of the same records would hold something else."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +45,7 @@ from gatemark.exams.advisory.decision import (
     reference_is_whole,
     side_effect_breaches,
 )
-from gatemark.exams.advisory.metrics import KIND_PATHS, Kind, kind_of
+from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.statistics.quantiles import percentile_disc, rank, sketch_percentile, sketched
 
@@ -68,18 +67,6 @@ _HEX: Final = b"0123456789abcdef"
 _ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _shared_texts: Final = attrgetter(*SHARED_TEXTS)
-_shared_part: Final = attrgetter(
-    *KIND_PATHS.values(),
-    *SHARED_TEXTS,
-    "source.privacy_class",
-    "authority_flags",
-    "allowed_actions",
-    "actual_action",
-    "privacy",
-    "fallback.occurred",
-)
-"""Everything that many records have in common, but their run, their case and their proof."""
-
 K = TypeVar("K")
 Floats = npt.NDArray[np.float64]
 
@@ -136,6 +123,7 @@ class Profiler:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
+        self._conducts: dict[tuple[object, ...], int] = {}
         self._runs: set[str] = set()
         self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile] = ((), Profile(True, [], [], []))  # noqa: FBT003
@@ -153,9 +141,13 @@ class Profiler:
         common: list[Any] = []
         singular: list[str] = []
         known, runs = self._known, self._runs
+        # Conduct is nearly always the same: comparing it is cheaper than hashing it.
+        last_conduct: tuple[object, ...] | None = None
+        number = 0
         sound = True
         for record in batch:
-            source, advice, proof = record.source, record.recommendation, record.npu_proof
+            source, advice, confidence = record.source, record.recommendation, record.confidence
+            reference = record.human_or_atlas_decision
             notes, run, fixture = record.notes, source.artifact_ref, source.fixture_id
             case = None
             if notes:
@@ -163,26 +155,27 @@ class Profiler:
                 case = CASE_NOTES.get(notes[0]) or (_later_case(notes) if len(notes) > 1 else None)
             if fixture:
                 singular.append(fixture)
-            referred = record.human_or_atlas_decision.decision_ref
-            if referred and referred != fixture:
-                singular.append(referred)
+            if reference.decision_ref and reference.decision_ref != fixture:
+                singular.append(reference.decision_ref)
             common += advice.reasons
-            if advice.evidence_refs or advice.raw_output_ref:
-                common += (*(advice.evidence_refs or ()), advice.raw_output_ref)
+            if advice.evidence_refs:
+                common += advice.evidence_refs
+            if advice.raw_output_ref:
+                common.append(advice.raw_output_ref)
             if run and run not in runs:
                 run = self._run_or_none(run, common)
-            cell = (
-                _shared_part(record),
-                run,
-                case,
-                # Absent, zero and moved are three different things; how far it moved is not.
-                proof.busy_delta_us and True,
-                proof.service_reported_delta_us and True,
-                record.latency.total_ms is None,
+            conduct = (
+                record.authority_flags,
+                record.allowed_actions,
+                record.actual_action,
+                record.privacy,
+                record.fallback,
             )
+            if conduct != last_conduct:
+                last_conduct, number = conduct, self._conduct_number(conduct)
+            cell = (number, run, case, shared_part(record))
             part = known.get(cell) or self._learn(cell, record, run or None, case)
             parts.append(part)
-            confidence = record.confidence
             score = confidence.score
             if not part.sound or not (
                 score.__class__ is float
@@ -199,6 +192,12 @@ class Profiler:
             self._known.clear()
         part = self._known[cell] = SharedPart(next(self._numbers), record, run, case)
         return part
+
+    def _conduct_number(self, conduct: tuple[object, ...]) -> int:
+        if len(self._conducts) >= _REMEMBERED:
+            self._conducts.clear()
+        known = self._conducts.get(conduct)
+        return known or self._conducts.setdefault(conduct, next(self._numbers))
 
     def _run_or_none(self, reference: str, common: list[Any]) -> str | None:
         """A reference that looks like the id of a run; any other is a text like others."""
@@ -381,9 +380,8 @@ class Collector:
         for place in self._places_to_read(batch, profile, codes):
             codes[place] = self._read(batch[place], profile.parts[place], violations)
         times = [record.latency.total_ms for record in batch]
-        known = [float("nan") if time is None else time for time in times]
-        state.codes += array("q", codes).tobytes()
-        state.times += array("d", known).tobytes()
+        state.codes += np.array(codes, dtype=np.int64).tobytes()
+        state.times += np.array(times, dtype=np.float64).tobytes()
         if violations:
             kept = state.violations.setdefault(state.shard, [])
             kept.extend(violations[: VIOLATIONS_KEPT - len(kept)])

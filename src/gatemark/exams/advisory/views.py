@@ -1,21 +1,349 @@
-"""What the report shows of an advisory run: lanes by metrics, buckets, latency, violations."""
+"""The views of an advisory run: JSON summary, promotion section, figures, and a chat message.
+
+In the summary, a rate that could not be taken is null, and ``reasons`` beside it says why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
+from gatemark.core.evidence import Evidence
+from gatemark.core.exam import ExamReport, VerdictNotes
 from gatemark.core.figure import Cell, Figure, Stack, Stacks, Table
 from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Policy
+from gatemark.core.verdict import Finding, Verdict
 from gatemark.exams.advisory.categories import CATEGORIES
-from gatemark.exams.advisory.decision import BUCKETS
-from gatemark.exams.advisory.findings import Findings
-from gatemark.exams.advisory.measure import Times
-from gatemark.exams.advisory.metrics import METRIC
+from gatemark.exams.advisory.decision import BUCKETS, CASE_KINDS
+from gatemark.exams.advisory.findings import AllTimes, Findings
+from gatemark.exams.advisory.measure import EXACT_MAX, Times
+from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
+from gatemark.exams.advisory.policy import NEVER_EXCUSED, OTHER_LANES, AdvisoryPolicy, loosened
 from gatemark.report import words
 from gatemark.report.markdown import code
 
-SHOWN_LANES = 200
+CANDIDATE: Final = "candidate for discussion"
+BLOCKED: Final = "blocked"
+NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
+UNBOUND: Final = "the policy names no latency bound (p95_total_ms_max)"
+TABLE_TITLE: Final = "Promotion: candidates for discussion, no authority is granted"
+SHOWN_LANES: Final = 200
+STATEMENT: Final = (
+    "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
+    "lane needs its own decision by people."
+)
+
+
+def promotion_section(
+    policy: AdvisoryPolicy,
+    rules: Policy,
+    facts: Mapping[str, Any],
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """The promotion part of a summary."""
+    lane_of = {rule.id: rule.lane for rule in rules.rules}
+    stopped = [finding for finding in verdict.findings if _stops(finding)]
+    shared = [
+        finding
+        for finding in stopped
+        if lane_of.get(finding.rule) is None and finding.rule != OTHER_LANES
+    ]
+    lanes = {}
+    for lane in sorted({*facts["lanes"], *policy.lanes}):
+        own = [finding for finding in stopped if lane_of.get(finding.rule) == lane]
+        lanes[lane] = _lane_promotion(policy, lane, [*shared, *own], facts)
+    return {
+        "statement": STATEMENT,
+        "blockers": [_spelled(reason, facts) for reason in verdict.blockers],
+        "caveats": [
+            *verdict.caveats,
+            *_policy_caveats(policy),
+            *_evidence_caveats(facts, evidence),
+        ],
+        "candidate_lanes": [lane for lane, found in lanes.items() if found["status"] == CANDIDATE],
+        "lanes": lanes,
+    }
+
+
+def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNotes:
+    """The same for people: what each lane came to, and what the numbers do not tell."""
+    rows = tuple(
+        (lane, found["status"].partition(":")[0], _first_reasons(lane, found["blockers"]))
+        for lane, found in section["lanes"].items()
+    )
+    table = Table(
+        TABLE_TITLE,
+        ("lane", "status", "what stands against it"),
+        rows[:SHOWN_LANES],
+        total_rows=len(rows),
+    )
+    candidates = section["candidate_lanes"]
+    named = ", ".join(candidates[:5]) + (f" and {len(candidates) - 5} more" * (len(candidates) > 5))
+    said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
+    caveats = (text for text in section["caveats"] if text not in verdict.caveats)
+    return VerdictNotes((said, *caveats), (table,) if rows else ())
+
+
+def _first_reasons(lane: str, reasons: list[str]) -> str:
+    """The first reasons, without the lane's name, which stands beside them."""
+    more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
+    return "; ".join(short) + more or "nothing"
+
+
+def _lane_promotion(
+    policy: AdvisoryPolicy, lane: str, stopped: list[Finding], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    named = policy.lanes.get(lane)
+    blockers = [finding.reason for finding in stopped]
+    blockers += [
+        f"{lane}.{rule} {word}"
+        for word, rules in (
+            ("is beyond the default bound", facts["other_lanes"].get(lane, {}).get("broken", [])),
+            ("could not be judged", facts["other_lanes"].get(lane, {}).get("open", [])),
+        )
+        for rule in rules
+    ]
+    if named is None or named.promotion is None:
+        return {"status": NOT_SCOPED, "blockers": blockers}
+    if policy.bounds(lane).p95_total_ms_max is None:
+        blockers.append(f"{lane}: {UNBOUND}")
+    settled = named.promotion
+    return {
+        "status": BLOCKED if blockers else CANDIDATE,
+        "blockers": blockers,
+        "scope": settled.scope,
+        "approved_by": settled.approved_by,
+        "rollback_plan": settled.rollback_plan,
+        "reviewer": settled.reviewer,
+        "smaller_scope": named.smaller_scope,
+    }
+
+
+def _stops(finding: Finding) -> bool:
+    """Whether a finding keeps lanes from being discussed; some no waiver can excuse."""
+    if finding.rule in NEVER_EXCUSED and finding.verdict == "waived":
+        return True
+    return finding.severity in ("block", "hold") and finding.verdict in ("fail", "inconclusive")
+
+
+def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
+    """Why the policy itself lets no lane become a candidate, or a pass say less than usual."""
+    scoped = sorted(name for name, lane in policy.lanes.items() if lane.promotion is not None)
+    if not scoped:
+        yield "the policy scopes no lane for promotion, so that none can be a candidate"
+    for lane in scoped:
+        if policy.bounds(lane).p95_total_ms_max is None:
+            yield f"{lane} is no candidate: {UNBOUND}"
+        settled = policy.lanes[lane].promotion
+        if settled and settled.reviewer.casefold() == settled.approved_by.casefold():
+            yield f"{lane}: whoever approved its scope reviews it as well"
+    less = loosened(policy)
+    if less:
+        more = f" and {len(less) - 5} more" if len(less) > 5 else ""
+        yield f"the policy asks for less than the defaults: {', '.join(less[:5])}{more}"
+
+
+def _spelled(reason: str, facts: Mapping[str, Any]) -> str:
+    """A blocker about other lanes says which; the gate only knows how many."""
+    broken = [
+        f"{lane} ({', '.join(fared['broken'])})"
+        for lane, fared in facts["other_lanes"].items()
+        if fared["broken"]
+    ]
+    if not reason.startswith("other_lanes_below_count must be") or not broken:
+        return reason
+    more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
+    return f"{reason}: {'; '.join(broken[:5])}{more}"
+
+
+def _evidence_caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
+    if evidence.expected is None:
+        yield "record ids were not pinned: a record that never arrived cannot be missed"
+    if strangers := facts["past_runs_left_out"]:
+        yield f"{strangers} earlier runs went over other fixtures and were left out"
+    if shadow := facts["atlas_shadow"]["records"]:
+        yield f"{shadow} records have only an Atlas decision, which is a signal and no reference"
+    expected = facts["expected_fallback_count"]
+    if expected:
+        share = expected / facts["total_records"]
+        yield f"{expected} expected fallbacks ({share:.1%} of all records)"
+    if odd := facts["unexplained_blockers"]:
+        told = ", ".join(f"{error} {count}" for error, count in odd.items())
+        yield f"records say that they block promotion for what no bound judges: {told}"
+    if stated := facts["stated_blocker_count"] - facts["unexplained_blocker_count"]:
+        yield f"{stated} records say that they block promotion; the rules judge what they name"
+    if torn := facts["contradicted_proof_count"]:
+        yield f"{torn} records state a proof beside a fallback; it does not count for their lanes"
+    if own := facts["self_reported_proof_count"]:
+        yield f"{own} proofs are the services' own count, which no counter of the harness confirms"
+    if facts["npu_proof_ok_count"] == 0:
+        yield "no record proves that an NPU ran"
+    if facts["latency"]["total_ms"]["method"] != "percentile_disc":
+        yield "percentiles come from a sketch and may be up to 0.1 % too high"
+
+
+SUMMARY_SCHEMA: Final = "gatemark.advisory_summary/1"
+
+
+def facts_document(found: Findings) -> dict[str, Any]:
+    """Everything of the summary that does not need a verdict."""
+    everything = found.counts.all
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "fixture_sets": list(found.fixture_sets),
+        "run_ids": [run for run in found.runs if run],
+        **_group(found, None, everything),
+        "records_by_input_class": _records_by(found, lambda lane: lane.split("/")[0]),
+        "records_by_service": _records_by(found, lambda lane: lane.split("/")[1]),
+        "records_by_lane": _records_by(found, lambda lane: lane),
+        "recommendation_counts": everything.sorted_by("label"),
+        "unexplained_blockers": everything.sorted_by("unexplained"),
+        "latency": _latency_summary(found.times),
+        "lanes": {lane: _lane_summary(found, lane) for lane in found.lanes},
+        "buckets": {bucket: _bucket_summary(found.counts.bucket(bucket)) for bucket in BUCKETS},
+        "atlas_shadow": _shadow(everything),
+        "violations": [
+            {"decision_id": hit.decision_id, "field": hit.field, "kind": hit.kind}
+            for hit in found.violations
+        ],
+        "violation_fields": [
+            {"field": hit.field, "kind": hit.kind, "count": count}
+            for hit, count in found.violation_counts.items()
+        ],
+        "runs": found.runs,
+        "past_runs": [past.run for past in found.past_runs],
+        "past_runs_left_out": found.other_fixture_runs,
+        "other_lanes": {
+            lane: {"broken": list(fared.broken), "open": list(fared.open)}
+            for lane, fared in found.other_lanes.items()
+        },
+        "lost_records": found.lost,
+    }
+
+
+def summary_document(
+    policy: AdvisoryPolicy,
+    rules: Policy,
+    report: ExamReport,
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """The whole summary."""
+    return {
+        **report.facts,
+        "promotion": promotion_section(policy, rules, report.facts, evidence, verdict),
+        "verdict": verdict.outcome,
+        "pass": verdict.outcome == "pass",
+        "advisory_policy": policy.name,
+        "advisory_policy_digest": policy.digest,
+        "resolved_policy": msgspec.to_builtins(policy),
+        "received": evidence.received,
+        "rejected": evidence.rejected,
+        "missing": evidence.missing,
+        "duplicates": evidence.duplicates,
+        "expected": evidence.expected,
+        "checks": evidence.checks,
+        "evidence_digests": [file.digest for file in evidence.files],
+        "evidence": [
+            {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
+            for file in evidence.files
+        ],
+    }
+
+
+def _group(found: Findings, lane: str | None, counts: Counts) -> dict[str, Any]:
+    """The counts and rates that everything and every lane have alike."""
+    rates = {metric.name: found.number(metric.name, lane) for metric in RATES}
+    return {
+        **{metric.name: counts.parts[metric.name] for metric in COUNTS},
+        "confidence_bucket_counts": {bucket: counts.by["bucket"][bucket] for bucket in BUCKETS},
+        "fallback_counts_by_kind": counts.sorted_by("fallback"),
+        "categories": counts.categories,
+        "rates": {name: number.value for name, number in rates.items()},
+        "reasons": {name: number.reason for name, number in rates.items() if number.reason},
+    }
+
+
+def _lane_summary(found: Findings, lane: str) -> dict[str, Any]:
+    counts = found.counts.lanes[lane]
+    shift, inputs = found.number("bucket_shift", lane), found.number("comparable_inputs", lane)
+    return {
+        **_group(found, lane, counts),
+        "recommendation_counts": counts.sorted_by("label"),
+        "latency": _times_summary(found.times.lanes[lane], counts.untimed),
+        "buckets": {
+            bucket: found.counts.bucket(bucket, lane).categories
+            for bucket in BUCKETS
+            if (lane, bucket) in found.counts.lane_buckets
+        },
+        "cases": {kind: counts.by["case"][kind] for kind in CASE_KINDS},
+        "missing_cases": list(counts.missing_cases),
+        "atlas_shadow": _shadow(counts),
+        "comparable_inputs": None if inputs.value is None else int(inputs.value),
+        "bucket_shift": shift.value,
+        "bucket_shift_reason": shift.reason,
+        "bounds": msgspec.to_builtins(found.policy.bounds(lane)),
+        "named_in_policy": lane in found.policy.lanes,
+    }
+
+
+def _bucket_summary(counts: Counts) -> dict[str, Any]:
+    agreed, comparable = counts.parts["agreement_rate"], counts.wholes["agreement_rate"]
+    return {
+        "records": counts.records,
+        **counts.categories,
+        "comparable_records": comparable,
+        "agreement_rate": agreed / comparable if comparable else None,
+    }
+
+
+def _shadow(counts: Counts) -> dict[str, Any]:
+    """What Atlas would have said: a signal, in no rate above."""
+    signals = counts.sorted_by("signal")
+    comparable = sum(
+        count
+        for name, count in signals.items()
+        if name not in ("uncertain", "missing_reference", "not_applicable")
+    )
+    return {
+        "records": sum(signals.values()),
+        "categories": signals,
+        "agreement_rate": signals.get("agree", 0) / comparable if comparable else None,
+    }
+
+
+def _latency_summary(times: AllTimes) -> dict[str, Any]:
+    return {
+        "total_ms": _times_summary(times.all, None),
+        "by_service": {name: _times_summary(own, None) for name, own in times.services.items()},
+        "by_input_class": {name: _times_summary(own, None) for name, own in times.classes.items()},
+        "exact_up_to": EXACT_MAX,
+    }
+
+
+def _times_summary(times: Times, untimed: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "n": times.n,
+        "p50": times.percentile(50),
+        "p95": times.percentile(95),
+        "method": times.method,
+    }
+    return found if untimed is None else {**found, "untimed": untimed}
+
+
+def _records_by(found: Findings, part: Callable[[str], str]) -> dict[str, int]:
+    records: Counter[str] = Counter()
+    for lane in found.lanes:
+        records[part(lane)] += found.counts.lanes[lane].records
+    return dict(sorted(records.items()))
+
+
 DRAWN_LANES = 20
 NOT_MEASURED = "not measured"
 _TABLES = {
