@@ -21,17 +21,20 @@ from advisory_cases import (
     voice_audio,
 )
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase, Half
 from gatemark.exams.advisory.fixtures.fixture import (
     FIXTURE_SET,
+    LANES,
     MANIFEST,
+    Draw,
     Expected,
     Fixture,
+    FixtureCase,
+    FixtureLane,
     FixtureManifest,
+    Half,
     encode_fixtures,
     pin_half,
 )
-from gatemark.exams.advisory.fixtures.lanes import LANES, FixtureLane
 
 SEED: Final = 11
 MAX_DRAWS: Final = 200

@@ -21,7 +21,6 @@ from gatemark.exams.advisory.decision import (
     CONTRADICTIONS,
     AdvisoryDecision,
 )
-from gatemark.exams.advisory.dry_run.busy_counter import BusyReading
 from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import (
     FALLBACK_KINDS,
@@ -31,7 +30,7 @@ from gatemark.exams.advisory.dry_run.reply import (
     NoAdvice,
     ReportedFallback,
 )
-from gatemark.exams.advisory.dry_run.write_record import record_of
+from gatemark.exams.advisory.dry_run.write_record import BusyReading, record_of
 from gatemark.exams.advisory.fixtures.fixture import Expected, Fixture
 from gatemark.exams.advisory.fixtures.references import FixtureLabel, Given, reference_for
 

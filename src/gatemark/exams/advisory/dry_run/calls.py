@@ -13,12 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
-from gatemark.exams.advisory.dry_run.busy_counter import BusyReading, read_counter
 from gatemark.exams.advisory.dry_run.envelope import PROTOCOL, RequestEnvelope
 from gatemark.exams.advisory.dry_run.payload import wire_payload
 from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health, read_reply
-from gatemark.exams.advisory.dry_run.write_record import record_of
+from gatemark.exams.advisory.dry_run.write_record import BusyReading, read_counter, record_of
 from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.targets.options import RunOptions

@@ -8,7 +8,7 @@ import msgspec
 
 from gatemark.exams.advisory.categories import Taxonomy
 from gatemark.exams.advisory.decision import FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.busy_counter import BusyReading
+from gatemark.exams.advisory.dry_run.write_record import BusyReading
 from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,6 +27,7 @@ from gatemark.exams.advisory.decision import (
     ComparisonOutcome,
     ErrorType,
     Fallback,
+    FallbackKind,
     InputSource,
     Latency,
     NpuProof,
@@ -36,11 +39,155 @@ from gatemark.exams.advisory.decision import (
     StatedConfidence,
     bucket_of,
 )
-from gatemark.exams.advisory.dry_run.fallbacks import fallback_of
-from gatemark.exams.advisory.dry_run.npu_proof import proof_of
 from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
-from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice
+from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, Conduct, NoAdvice
 from gatemark.exams.advisory.fixtures.references import Given
+
+DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"
+MAX_COUNTER_BYTES: Final = 64
+MAX_COUNT: Final = 2**63 - 1
+
+
+class BusyReading(NamedTuple):
+    """A reading, or the code of why there is none."""
+
+    value_us: int | None
+    problem: str | None = None
+
+
+class Delta(NamedTuple):
+    """How much a counter grew between two readings, or the code of why that is unknown."""
+
+    busy_us: int | None
+    problem: str | None = None
+
+
+def read_counter(path: Path) -> BusyReading:
+    """The counter as it stands; whatever is wrong with the file becomes a code."""
+    try:
+        # A pipe without a writer would keep the harness waiting for ever.
+        with open(path, "rb", opener=_without_waiting) as stream:
+            data = stream.read(MAX_COUNTER_BYTES + 1) or b""
+    except FileNotFoundError:
+        return BusyReading(None, "counter_missing")
+    except OSError:
+        return BusyReading(None, "counter_unreadable")
+    text = data.strip()
+    if len(data) > MAX_COUNTER_BYTES or not text.isdigit() or int(text) > MAX_COUNT:
+        return BusyReading(None, "counter_not_a_number")
+    return BusyReading(int(text))
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def busy_delta(before: BusyReading, after: BusyReading) -> Delta:
+    """What two readings say; a counter that went backwards says nothing."""
+    problem = before.problem or after.problem
+    if before.value_us is None or after.value_us is None:
+        return Delta(None, problem)
+    if after.value_us < before.value_us:
+        return Delta(None, "counter_went_backwards")
+    return Delta(after.value_us - before.value_us)
+
+
+PUBLIC_COUNTERS: Final = "/sys/"
+"""Only a counter of the kernel's own may be named in a record."""
+
+
+def proof_of(
+    advice: Advice | None, seen: CallObservation, setting: LaneSetting
+) -> tuple[NpuProof, str]:
+    """What the busy counter proves, and in a word why not when it proves nothing."""
+    if setting.mode == "health_only":
+        return NpuProof(proof_mode="health_only", inference_ran=False, proof_ok=None), "health_only"
+    if setting.mode == "offline_fixture":
+        return NpuProof(
+            proof_mode="offline_fixture", inference_ran=False, proof_ok=None
+        ), "offline_fixture"
+    if advice is None or not advice.inference_ran:
+        return NpuProof(
+            proof_mode="unavailable", inference_ran=False, proof_ok=None
+        ), "no_inference"
+    if ran_on_cpu(advice):
+        return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), "ran_on_cpu"
+    delta = busy_delta(seen.before, seen.after)
+    reported = advice.busy_delta_us
+    path = setting.counter_path if setting.counter_path.startswith(PUBLIC_COUNTERS) else None
+    if seen.alone and delta.busy_us is not None:
+        proof = NpuProof(
+            proof_mode="sysfs_busy_delta",
+            inference_ran=True,
+            proof_ok=delta.busy_us > 0,
+            busy_delta_us=delta.busy_us,
+            service_reported_delta_us=reported,
+            counter_path=path,
+        )
+        return proof, "measured" if delta.busy_us else "counter_did_not_move"
+    problem = delta.problem or "other_calls_under_way"
+    if reported is not None:
+        proof = NpuProof(
+            proof_mode="service_reported_delta",
+            inference_ran=True,
+            proof_ok=reported > 0,
+            service_reported_delta_us=reported,
+        )
+        return proof, problem
+    return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), problem
+
+
+def ran_on_cpu(advice: Advice) -> bool:
+    """Whether the service says so, as a fallback or as its device."""
+    if advice.fallback is not None and advice.fallback.kind == "cpu":
+        return True
+    return (advice.device or "").upper().startswith("CPU")
+
+
+ABSENT_NPU: Final = frozenset({"npu_absent", "cpu_requested"})
+
+
+def fallback_of(
+    asked: DryRunQuestion,
+    told: Advice | NoAdvice,
+    proof: tuple[NpuProof, str],
+    setting: LaneSetting,
+) -> Fallback:
+    """What answered in the NPU's place, by the service's own word or by what is plain to see."""
+    kind, reason = _fallback_kind(told, proof, setting)
+    if kind is None:
+        return Fallback(occurred=False, expected=False, kind=None, reason=None)
+    by_mode = kind in ("offline", "health_only")
+    by_case = asked.fixture is not None and asked.fixture.expected_fallback == kind
+    # The service says that there is no NPU, and this machine shows none.
+    no_npu = kind == "cpu" and reason in ABSENT_NPU and not setting.npu_in_sight
+    announced = kind in setting.expected_fallbacks
+    return Fallback(
+        occurred=True,
+        expected=by_mode or by_case or no_npu or announced,
+        kind=kind,
+        reason=reason,
+    )
+
+
+def _fallback_kind(
+    told: Advice | NoAdvice, proof: tuple[NpuProof, str], setting: LaneSetting
+) -> tuple[FallbackKind | None, str | None]:
+    if isinstance(told, NoAdvice):
+        if told.reason == HEALTHY:
+            return "health_only", "health_only_mode"
+        return "service_unavailable", told.reason
+    if setting.mode == "offline_fixture":
+        return "offline", "offline_fixture_mode"
+    if told.fallback is not None:
+        return told.fallback.kind, told.fallback.reason
+    if told.inference_ran and ran_on_cpu(told):
+        return "cpu", "not_announced"
+    measured, problem = proof
+    if told.inference_ran and measured.proof_ok is None:
+        return "proof_unavailable", problem
+    return None, None
+
 
 BLOCKING: Final[frozenset[ErrorType]] = frozenset(
     {"unsafe_authority", "privacy_violation", "fallback_unexpected", "npu_proof_missing"}

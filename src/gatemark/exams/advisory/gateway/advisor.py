@@ -10,7 +10,6 @@ import openvino as ov
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.advisory.decision import ALLOWED_ACTIONS
-from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER, busy_delta, read_counter
 from gatemark.exams.advisory.dry_run.envelope import (
     PROTOCOL,
     WANTED_FLAGS,
@@ -18,6 +17,7 @@ from gatemark.exams.advisory.dry_run.envelope import (
     RequestEnvelope,
 )
 from gatemark.exams.advisory.dry_run.payload import PayloadRuling, row_of, settled_by_rule
+from gatemark.exams.advisory.dry_run.write_record import DEFAULT_COUNTER, busy_delta, read_counter
 from gatemark.exams.advisory.gateway.models import DeviceChoice, LaneModel, load_cards
 
 MAX_EVIDENCE_REFS: Final = 8
