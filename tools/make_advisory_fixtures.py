@@ -20,20 +20,17 @@ from advisory_cases import (
     kanban_hygiene,
     voice_audio,
 )
+from advisory_cases.case import Draw, FixtureCase, encode_fixtures, pin_half
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.advisory.fixtures.fixture import (
     FIXTURE_SET,
     LANES,
     MANIFEST,
-    Draw,
     Expected,
     Fixture,
-    FixtureCase,
     FixtureLane,
     FixtureManifest,
     Half,
-    encode_fixtures,
-    pin_half,
 )
 
 SEED: Final = 11

@@ -13,7 +13,6 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.advisory.decision import (
     ERROR_CATEGORIES,
-    AdvisoryDecision,
     Bucket,
     Comparison,
     ErrorType,
@@ -109,20 +108,6 @@ class CategoryKey(msgspec.Struct, frozen=True, gc=False):
     applicable: bool
 
 
-def compared_parts(record: AdvisoryDecision) -> CategoryKey:
-    """The parts of a record that decide its category."""
-    reference = record.human_or_atlas_decision
-    return CategoryKey(
-        label=record.recommendation.label,
-        severity=record.recommendation.severity,
-        bucket=record.confidence.bucket,
-        reference_source=reference.source,
-        reference_label=reference.label or None,
-        reference_severity=reference.severity or None,
-        applicable=is_applicable(record.source.kind, record.service.mode),
-    )
-
-
 def is_applicable(source_kind: str, mode: str) -> bool:
     """Whether there is anything to compare; a health probe recommends nothing."""
     return source_kind != "service_health_probe" and mode != "health_only"
@@ -140,7 +125,7 @@ def category_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Ca
 
 
 def signal_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
-    """The category by whatever reference the record carries, Atlas included."""
+    """The category by the reference of the record, an Atlas decision included."""
     if not parts.applicable:
         return "not_applicable"
     if parts.reference_source == "missing" or parts.reference_label is None:
@@ -185,5 +170,5 @@ def is_stated(category: Category, comparison: str, error_type: str | None) -> bo
 
 
 def lane_name(input_class: str, service: str) -> str:
-    """A lane: what kind of input, and who judged it. No lane speaks for another."""
+    """The name of a lane: its kind of input and its service."""
     return f"{input_class}/{service}"

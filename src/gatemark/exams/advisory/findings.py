@@ -88,7 +88,7 @@ class Findings(NamedTuple):
     violation_counts: dict[ViolatedField, int]
 
     def number(self, name: str, lane: str | None = None) -> Measurement:
-        """A measurement as it was found, whatever was lost."""
+        """A measurement over the records that were not lost."""
         return self.numbers[name, lane].measurement
 
     def guarded(self, rules: Mapping[NumberKey, list[Rule]]) -> tuple[Measurement, ...]:
@@ -122,7 +122,7 @@ def find(
     fixture_sets = tuple(sorted(shown.get(name, name) for name in state.fixture_sets))
     times = _all_times(state, shown_lanes)
     runs, sure = _runs(state, shown, shown_lanes)
-    past, strangers = comparable_history(history, runs, fixture_sets, digests)
+    past, other_runs = comparable_history(history, runs, fixture_sets, digests)
     numbers = _numbers(counts, times, lost)
     for lane in lanes:
         spread = [
@@ -146,7 +146,7 @@ def find(
         times=times,
         runs=runs,
         past_runs=tuple(past),
-        other_fixture_runs=strangers,
+        other_fixture_runs=other_runs,
         fixture_sets=fixture_sets,
         other_lanes=others,
         violations=first_violations(state, SHOWN_VIOLATIONS),
@@ -260,13 +260,13 @@ def comparable_history(
     A run that is in the evidence itself, or a summary of that very evidence, is no earlier run.
     """
     kept: dict[str, PastRun] = {}
-    strangers = 0
+    other_runs = 0
     for past in history:
         if sorted(past.fixture_sets) != sorted(fixture_sets):
-            strangers += 1
+            other_runs += 1
         elif past.run not in here and digests.isdisjoint(past.evidence):
             kept[past.run] = past
-    return [kept[run] for run in sorted(kept)], strangers
+    return [kept[run] for run in sorted(kept)], other_runs
 
 
 def shift_number(

@@ -274,7 +274,7 @@ def all_rules(policy: AdvisoryPolicy) -> tuple[Rule, ...]:
 
 
 def global_rules() -> tuple[Rule, ...]:
-    """What blocks every lane, whatever the rates say."""
+    """The rules that block every lane at any rate of agreement."""
     return (
         Rule("advisory.authority", "authority_flag_violation_count", "<=", 0),
         Rule("advisory.side_effects", "actual_side_effect_count", "<=", 0),

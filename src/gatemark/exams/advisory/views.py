@@ -71,7 +71,7 @@ def promotion_section(
 
 
 def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNotes:
-    """The same for people: what each lane came to, and what the numbers do not tell."""
+    """The same for people: the status of each lane, and caveats that no rule states."""
     rows = tuple(
         (lane, found["status"].partition(":")[0], _first_reasons(lane, found["blockers"]))
         for lane, found in section["lanes"].items()
@@ -90,7 +90,7 @@ def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNo
 
 
 def _first_reasons(lane: str, reasons: list[str]) -> str:
-    """The first reasons, without the lane's name, which stands beside them."""
+    """The first reasons, without the lane's name, which is in the column beside them."""
     more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
     short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
     return "; ".join(short) + more or "nothing"
@@ -165,8 +165,8 @@ def _spelled(reason: str, facts: Mapping[str, Any]) -> str:
 def _evidence_caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
     if evidence.expected is None:
         yield "record ids were not pinned: a record that never arrived cannot be missed"
-    if strangers := facts["past_runs_left_out"]:
-        yield f"{strangers} earlier runs went over other fixtures and were left out"
+    if other_runs := facts["past_runs_left_out"]:
+        yield f"{other_runs} earlier runs went over other fixtures and were left out"
     if shadow := facts["atlas_shadow"]["records"]:
         yield f"{shadow} records have only an Atlas decision, which is a signal and no reference"
     expected = facts["expected_fallback_count"]
@@ -174,8 +174,8 @@ def _evidence_caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[
         share = expected / facts["total_records"]
         yield f"{expected} expected fallbacks ({share:.1%} of all records)"
     if odd := facts["unexplained_blockers"]:
-        told = ", ".join(f"{error} {count}" for error, count in odd.items())
-        yield f"records say that they block promotion for what no bound judges: {told}"
+        named = ", ".join(f"{error} {count}" for error, count in odd.items())
+        yield f"records say that they block promotion for what no bound judges: {named}"
     if stated := facts["stated_blocker_count"] - facts["unexplained_blocker_count"]:
         yield f"{stated} records say that they block promotion; the rules judge what they name"
     if torn := facts["contradicted_proof_count"]:
@@ -518,7 +518,7 @@ _SHOWN: Final = ((12, 8, 5), (8, 6, 4), (5, 4, 3), (3, 3, 2), (1, 1, 1))
 
 
 def render_markdown(summary: Mapping[str, Any]) -> bytes:
-    """The message; what does not fit is counted, never dropped in silence."""
+    """The message; what does not fit is counted, never silently dropped."""
     text = ""
     for lanes, blockers, caveats in _SHOWN:
         text = "\n".join(_message_lines(summary, lanes, blockers, caveats)) + "\n"
@@ -601,7 +601,7 @@ def _nonzero(counts: Mapping[str, int]) -> str:
 
 
 def _bullet(text: str) -> str:
-    """A line as code: chat programs leave the signs in it alone, and call nobody."""
+    """A line as code: chat programs do not format it and mention no one."""
     line = words.shortened(words.one_line(text).replace("`", "'"), _LINE_CHARS_MAX)
     return f"- `{line}`"
 

@@ -17,7 +17,7 @@ from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN, inspect_source
 from gatemark.evidence.strict_json import parse_strictly
-from gatemark.exams.overhead.arm_files import read_arm
+from gatemark.exams.overhead.arms import read_arm
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -16,10 +16,19 @@ from gatemark.core.measurement import Interval, Measurement, measured, unmeasure
 from gatemark.core.policy import Policy, Rule
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
-from gatemark.exams.runlog.aggregate import Draws, VariantEstimate, estimates, variant_document
-from gatemark.exams.runlog.paired import paired_comparisons
-from gatemark.exams.runlog.rows import METRICS, SCORES, RunRow, row_of
-from gatemark.exams.runlog.substance import caveats, substantiated
+from gatemark.exams.runlog.measure import (
+    METRICS,
+    SCORES,
+    Draws,
+    RunRow,
+    VariantEstimate,
+    caveats,
+    estimates,
+    paired_comparisons,
+    row_of,
+    substantiated,
+    variant_document,
+)
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 

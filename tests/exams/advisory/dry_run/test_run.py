@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from advisory_cases.case import pin_half
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.advisory.dry_run.folder import encode_decisions
 from gatemark.exams.advisory.fixtures.files import open_fixtures, read_labels
@@ -18,7 +19,6 @@ from gatemark.exams.advisory.fixtures.fixture import (
     Fixture,
     FixtureManifest,
     builtin_fixtures,
-    pin_half,
 )
 from gatemark.exams.advisory.gateway.advisor import Advisor
 from gatemark.exams.advisory.gateway.server import Gateway, open_gateway

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.exams.advisory.decisions import compared_parts
 
 from gatemark.exams.advisory.categories import (
     DEFAULT_TAXONOMY,
     SEVERITIES,
     category_of,
-    compared_parts,
     is_stated,
 )
 from gatemark.exams.advisory.decision import (
@@ -21,7 +21,12 @@ from gatemark.exams.advisory.decision import (
     CONTRADICTIONS,
     AdvisoryDecision,
 )
-from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
+from gatemark.exams.advisory.dry_run.question import (
+    BusyReading,
+    CallObservation,
+    DryRunQuestion,
+    LaneSetting,
+)
 from gatemark.exams.advisory.dry_run.reply import (
     FALLBACK_KINDS,
     HEALTHY,
@@ -30,7 +35,7 @@ from gatemark.exams.advisory.dry_run.reply import (
     NoAdvice,
     ReportedFallback,
 )
-from gatemark.exams.advisory.dry_run.write_record import BusyReading, record_of
+from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.fixtures.fixture import Expected, Fixture
 from gatemark.exams.advisory.fixtures.references import FixtureLabel, Given, reference_for
 

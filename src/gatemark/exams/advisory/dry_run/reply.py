@@ -218,8 +218,8 @@ def repeats_payload(reply: Any, payload: Any) -> bool:
     """
     if isinstance(payload, dict | list) and payload and any(_same(reply, payload)):
         return True
-    told = list(_texts(reply, keys=True))
-    said = [_plain(text) for text in (*told, *_decoded(told))]
+    replied = list(_texts(reply, keys=True))
+    said = [_plain(text) for text in (*replied, *_decoded(replied))]
     sent = [text for text in map(_plain, _texts(payload, keys=False)) if _is_telling(text)]
     if not said or not sent:
         return False

@@ -30,10 +30,9 @@ from gatemark.exams.advisory.decision import (
 )
 from gatemark.exams.advisory.dry_run.calls import NOT_READ, CallQuestion, ask_service, record
 from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
-from gatemark.exams.advisory.dry_run.question import CallObservation, LaneSetting
+from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, CallObservation, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply
 from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpec, parse_services
-from gatemark.exams.advisory.dry_run.write_record import DEFAULT_COUNTER
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
@@ -108,7 +107,7 @@ def _worse(left: Conduct, right: Conduct) -> Conduct:
 
 
 def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice:
-    """The recommendation as if it were told now; bad conduct stays with it."""
+    """The recommendation as if it were given now; bad conduct stays with it."""
     flags = msgspec.structs.asdict(decision.authority_flags)
     said = {
         **msgspec.to_builtins(decision.recommendation),

@@ -1,10 +1,8 @@
-"""From what was asked, told and seen to one decision record."""
+"""Make one decision record from a question, its answer and what was observed."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -39,58 +37,14 @@ from gatemark.exams.advisory.decision import (
     StatedConfidence,
     bucket_of,
 )
-from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
+from gatemark.exams.advisory.dry_run.question import (
+    CallObservation,
+    DryRunQuestion,
+    LaneSetting,
+    busy_delta,
+)
 from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, Conduct, NoAdvice
 from gatemark.exams.advisory.fixtures.references import Given
-
-DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"
-MAX_COUNTER_BYTES: Final = 64
-MAX_COUNT: Final = 2**63 - 1
-
-
-class BusyReading(NamedTuple):
-    """A reading, or the code of why there is none."""
-
-    value_us: int | None
-    problem: str | None = None
-
-
-class Delta(NamedTuple):
-    """How much a counter grew between two readings, or the code of why that is unknown."""
-
-    busy_us: int | None
-    problem: str | None = None
-
-
-def read_counter(path: Path) -> BusyReading:
-    """The counter as it stands; whatever is wrong with the file becomes a code."""
-    try:
-        # A pipe without a writer would keep the harness waiting for ever.
-        with open(path, "rb", opener=_without_waiting) as stream:
-            data = stream.read(MAX_COUNTER_BYTES + 1) or b""
-    except FileNotFoundError:
-        return BusyReading(None, "counter_missing")
-    except OSError:
-        return BusyReading(None, "counter_unreadable")
-    text = data.strip()
-    if len(data) > MAX_COUNTER_BYTES or not text.isdigit() or int(text) > MAX_COUNT:
-        return BusyReading(None, "counter_not_a_number")
-    return BusyReading(int(text))
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def busy_delta(before: BusyReading, after: BusyReading) -> Delta:
-    """What two readings say; a counter that went backwards says nothing."""
-    problem = before.problem or after.problem
-    if before.value_us is None or after.value_us is None:
-        return Delta(None, problem)
-    if after.value_us < before.value_us:
-        return Delta(None, "counter_went_backwards")
-    return Delta(after.value_us - before.value_us)
-
 
 PUBLIC_COUNTERS: Final = "/sys/"
 """Only a counter of the kernel's own may be named in a record."""
@@ -149,12 +103,12 @@ ABSENT_NPU: Final = frozenset({"npu_absent", "cpu_requested"})
 
 def fallback_of(
     asked: DryRunQuestion,
-    told: Advice | NoAdvice,
+    answer: Advice | NoAdvice,
     proof: tuple[NpuProof, str],
     setting: LaneSetting,
 ) -> Fallback:
     """What answered in the NPU's place, by the service's own word or by what is plain to see."""
-    kind, reason = _fallback_kind(told, proof, setting)
+    kind, reason = _fallback_kind(answer, proof, setting)
     if kind is None:
         return Fallback(occurred=False, expected=False, kind=None, reason=None)
     by_mode = kind in ("offline", "health_only")
@@ -171,20 +125,20 @@ def fallback_of(
 
 
 def _fallback_kind(
-    told: Advice | NoAdvice, proof: tuple[NpuProof, str], setting: LaneSetting
+    answer: Advice | NoAdvice, proof: tuple[NpuProof, str], setting: LaneSetting
 ) -> tuple[FallbackKind | None, str | None]:
-    if isinstance(told, NoAdvice):
-        if told.reason == HEALTHY:
+    if isinstance(answer, NoAdvice):
+        if answer.reason == HEALTHY:
             return "health_only", "health_only_mode"
-        return "service_unavailable", told.reason
+        return "service_unavailable", answer.reason
     if setting.mode == "offline_fixture":
         return "offline", "offline_fixture_mode"
-    if told.fallback is not None:
-        return told.fallback.kind, told.fallback.reason
-    if told.inference_ran and ran_on_cpu(told):
+    if answer.fallback is not None:
+        return answer.fallback.kind, answer.fallback.reason
+    if answer.inference_ran and ran_on_cpu(answer):
         return "cpu", "not_announced"
     measured, problem = proof
-    if told.inference_ran and measured.proof_ok is None:
+    if answer.inference_ran and measured.proof_ok is None:
         return "proof_unavailable", problem
     return None, None
 
@@ -199,12 +153,12 @@ _KIND_OF_REFERENCE: Final[dict[str, SourceKind]] = {
 
 
 def record_of(
-    asked: DryRunQuestion, told: Advice | NoAdvice, seen: CallObservation, setting: LaneSetting
+    asked: DryRunQuestion, answer: Advice | NoAdvice, seen: CallObservation, setting: LaneSetting
 ) -> AdvisoryDecision:
     """The record of one question. Whatever went wrong, there is one."""
-    advice = told if isinstance(told, Advice) else None
+    advice = answer if isinstance(answer, Advice) else None
     proof, proof_note = proof_of(advice, seen, setting)
-    fallback = fallback_of(asked, told, (proof, proof_note), setting)
+    fallback = fallback_of(asked, answer, (proof, proof_note), setting)
     score = advice.score if advice else None
     label = advice.label if advice else "unknown"
     severity = advice.severity if advice else "none"
@@ -219,7 +173,7 @@ def record_of(
         applicable=is_applicable(source.kind, setting.mode),
     )
     lesser = _lesser_error(fallback, proof, too_slow=_is_slow(seen, setting))
-    outcome = _outcome(category_of(parts, setting.taxonomy), told.conduct, lesser)
+    outcome = _outcome(category_of(parts, setting.taxonomy), answer.conduct, lesser)
     return AdvisoryDecision(
         schema_version=SCHEMA_NAME,
         decision_id=asked.decision_id,
@@ -232,19 +186,19 @@ def record_of(
             model=_model(advice),
         ),
         input_class=asked.input_class,
-        recommendation=_recommendation(advice, told),
+        recommendation=_recommendation(advice, answer),
         confidence=StatedConfidence(
             bucket=parts.bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
         ),
-        authority_flags=_flags(told),
+        authority_flags=_flags(answer),
         allowed_actions=_actions(outcome),
-        actual_action=_action(told),
+        actual_action=_action(answer),
         human_or_atlas_decision=_reference(asked.reference),
         outcome=outcome,
         npu_proof=proof,
         latency=Latency(
             total_ms=seen.total_ms,
-            timeout=isinstance(told, NoAdvice) and told.timeout,
+            timeout=isinstance(answer, NoAdvice) and answer.timeout,
             service_ms=advice.service_ms if advice else None,
             queue_ms=advice.queue_ms if advice else None,
         ),
@@ -257,7 +211,7 @@ def record_of(
             retention="local_audit",
             contains_private_payload=False,
         ),
-        notes=_notes(asked, told, proof_note, seen),
+        notes=_notes(asked, answer, proof_note, seen),
     )
 
 
@@ -284,9 +238,9 @@ def _model(advice: Advice | None) -> str | None:
     return "/".join(part for part in parts if part is not None)
 
 
-def _recommendation(advice: Advice | None, told: Advice | NoAdvice) -> Recommendation:
+def _recommendation(advice: Advice | None, answer: Advice | NoAdvice) -> Recommendation:
     if advice is None:
-        reason = told.reason if isinstance(told, NoAdvice) else "no_advice"
+        reason = answer.reason if isinstance(answer, NoAdvice) else "no_advice"
         return Recommendation(
             label="unknown",
             severity="none",
@@ -305,14 +259,14 @@ def _recommendation(advice: Advice | None, told: Advice | NoAdvice) -> Recommend
     )
 
 
-def _flags(told: Advice | NoAdvice) -> AuthorityFlags:
+def _flags(answer: Advice | NoAdvice) -> AuthorityFlags:
     """The flags as they must be, but for those that the service wants otherwise."""
-    wishes = {name: not getattr(CLOSED_FLAGS, name) for name in told.conduct.requested}
+    wishes = {name: not getattr(CLOSED_FLAGS, name) for name in answer.conduct.requested}
     return msgspec.structs.replace(CLOSED_FLAGS, **wishes)
 
 
-def _action(told: Advice | NoAdvice) -> ActualAction:
-    if told.conduct.acted:
+def _action(answer: Advice | NoAdvice) -> ActualAction:
+    if answer.conduct.acted:
         return ActualAction(
             kind="none",
             performed=True,
@@ -378,20 +332,20 @@ def _can_be(told_ms: float | None, seen: CallObservation) -> bool:
 
 
 def _notes(
-    asked: DryRunQuestion, told: Advice | NoAdvice, proof_note: str, seen: CallObservation
+    asked: DryRunQuestion, answer: Advice | NoAdvice, proof_note: str, seen: CallObservation
 ) -> tuple[str, ...]:
     """Short codes that have no field of their own."""
     found = []
     if asked.fixture is not None:
         found.append(f"case:{asked.fixture.kind}")
     found.append(f"proof:{proof_note}")
-    if isinstance(told, Advice):
-        if told.model_digest is not None:
-            found.append(f"model_digest:{told.model_digest}")
-        found.extend(f"reply_dropped:{name}" for name in told.dropped)
-        for name, told_ms in (("service_ms", told.service_ms), ("queue_ms", told.queue_ms)):
+    if isinstance(answer, Advice):
+        if answer.model_digest is not None:
+            found.append(f"model_digest:{answer.model_digest}")
+        found.extend(f"reply_dropped:{name}" for name in answer.dropped)
+        for name, told_ms in (("service_ms", answer.service_ms), ("queue_ms", answer.queue_ms)):
             if not _can_be(told_ms, seen):
                 found.append(f"longer_than_total:{name}")
-    if told.conduct.echoed:
+    if answer.conduct.echoed:
         found.append("reply_repeats_payload")
     return tuple(found)
