@@ -25,7 +25,7 @@ from gatemark.exams.advisory.gateway.open import DeviceChoice, open_gateway
     type=click.Choice(["AUTO", "NPU", "CPU"]),
     default="AUTO",
     show_default=True,
-    help="AUTO takes the NPU when there is one, else the CPU, and says so in every reply.",
+    help="Device. AUTO takes the NPU when there is one, else the CPU; every reply names it.",
 )
 @busy_counter_option
 def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:

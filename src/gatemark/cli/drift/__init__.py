@@ -9,7 +9,7 @@ from gatemark.cli.lazy import LazyGroup, Verbs
 DRIFT_VERBS: Verbs = {
     "push": ("gatemark.cli.drift.push", "Keep points of watched metrics, one per window."),
     "derive": (
-        "gatemark.cli.drift.derive",
+        "gatemark.cli.drift.push",
         "Push points counted from results, run logs and advisory decisions.",
     ),
     "probe": (

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import click
 
-from gatemark.cli.lifecycle.options import (
-    acting_options,
-    acting_workspace,
-    environment_option,
-    show_acted,
-)
+from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.journey import Demote, RollBack, act
 from gatemark.lifecycle.model.nouns import parse_version_ref
@@ -26,9 +21,9 @@ def _asset_and_version(text: str) -> tuple[str, str | None]:
     return ref.asset, ref.version
 
 
-def _tell_live(workspace: Workspace, flags: dict[str, Any], asset: str) -> None:
-    """Say what serves now; that nothing does must not go unseen."""
-    now = route(workspace, asset, flags["environment"])
+def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
+    """Print what serves now, because nobody may overlook that nothing does."""
+    now = route(workspace, asset, environment)
     if now.primary is None:
         click.echo(f"nothing is routed in {now.environment} now: {now.reason}", err=True)
     else:
@@ -37,17 +32,20 @@ def _tell_live(workspace: Workspace, flags: dict[str, Any], asset: str) -> None:
 
 @click.command("demote")
 @click.argument("asset", metavar="ASSET[@VERSION]")
-@click.option("--reason", required=True, help="Why; kept in the ledger.")
+@click.option("--reason", required=True, help="Reason, kept in the ledger.")
 @click.option(
     "--to",
     type=click.Choice(["shadow", "demoted"]),
     default="demoted",
     show_default=True,
-    help="Shadow keeps it watched at the sample rate; demoted needs a fresh full-pack result.",
+    help="Stage to go to. Shadow keeps it measured at the sample rate; demoted needs a fresh "
+    "full-pack result to return.",
 )
 @environment_option
 @acting_options
-def demote_command(**flags: Any) -> None:
+def demote_command(
+    acting: Acting, *, asset: str, reason: str, to: Literal["shadow", "demoted"], environment: str
+) -> None:
     """Take a version out of service, the enabled one when none is named.
 
     One person is enough, and no approval is waited for. An earlier version whose results still
@@ -57,30 +55,32 @@ def demote_command(**flags: Any) -> None:
     Example:
       gatemark demote triage --reason "wrong language since noon"
     """
-    asset, version = _asset_and_version(flags["asset"])
-    if flags["note"]:
+    asset, version = _asset_and_version(asset)
+    if acting.note:
         raise UsageError("say why with --reason")
-    if not flags["reason"].strip():
+    if not reason.strip():
         raise UsageError("--reason must say why")
-    workspace = acting_workspace(flags)
+    workspace = acting.workspace()
     command = Demote(
         actor=workspace.actor,
         asset=asset,
         version=version,
-        to=flags["to"],
-        environment=flags["environment"],
-        note=flags["reason"],
+        to=to,
+        environment=environment,
+        note=reason,
     )
-    show_acted(flags, act(workspace, command), unchanged="it is out of service already")
-    _tell_live(workspace, flags, asset)
+    acting.show(act(workspace, command), unchanged="it is out of service already")
+    _print_live(workspace, asset, environment)
 
 
 @click.command("rollback")
 @click.argument("asset", metavar="ASSET[@VERSION]")
-@click.option("--to", metavar="VERSION", help="Which earlier version; the last one by default.")
+@click.option(
+    "--to", metavar="VERSION", help="Earlier version to return to (default: the last one)."
+)
 @environment_option
 @acting_options
-def rollback_command(**flags: Any) -> None:
+def rollback_command(acting: Acting, *, asset: str, to: str | None, environment: str) -> None:
     """Go back at once: end the canary, or return to the version before.
 
     Restores the whole pin set of the earlier version, citing the results it was enabled by. No
@@ -92,16 +92,16 @@ def rollback_command(**flags: Any) -> None:
       gatemark rollback triage --note "complaints about refunds"
       gatemark rollback triage@2.1.0 --to 1.9.0
     """
-    asset, version = _asset_and_version(flags["asset"])
-    workspace = acting_workspace(flags)
+    asset, version = _asset_and_version(asset)
+    workspace = acting.workspace()
     command = RollBack(
         actor=workspace.actor,
         asset=asset,
         version=version,
-        to=flags["to"],
-        environment=flags["environment"],
-        note=flags["note"],
+        to=to,
+        environment=environment,
+        note=acting.note,
     )
     unchanged = "already rolled back, and nothing was promoted since; name ASSET@VERSION to go on"
-    show_acted(flags, act(workspace, command), unchanged=unchanged)
-    _tell_live(workspace, flags, asset)
+    acting.show(act(workspace, command), unchanged=unchanged)
+    _print_live(workspace, asset, environment)
