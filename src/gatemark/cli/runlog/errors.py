@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from gatemark.cli.options import json_option
 from gatemark.cli.runlog.options import (
-    chosen_extractor,
+    ExtractorOptions,
     compat_option,
     extractor_options,
     stoplists_option,
 )
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import show
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
+from gatemark.exams.runlog.records.run import Compat
 from gatemark.report.outputs import write_attachments
 
 
@@ -24,7 +23,7 @@ from gatemark.report.outputs import write_attachments
     metavar="FILE",
     default="data/metrics/per_case.metrics.jsonl",
     show_default=True,
-    help="The per_case.metrics.jsonl of gatemark runlog metrics.",
+    help="per_case.metrics.jsonl of gatemark runlog metrics.",
 )
 @click.option(
     "--runs", metavar="DIR", default="data/runs", show_default=True, help="Folder of run logs."
@@ -44,16 +43,30 @@ from gatemark.report.outputs import write_attachments
     type=click.IntRange(1, 1_000_000),
     default=500,
     show_default=True,
-    help="Most characters per excerpt.",
+    help="Maximum length of an excerpt in characters.",
 )
 @click.option(
-    "--concepts", is_flag=True, help="Also name missed and unsupported concepts (extractor)."
+    "--concepts",
+    is_flag=True,
+    help="Name missed and unsupported concepts too (needs the extractor).",
 )
 @extractor_options
 @stoplists_option
 @compat_option
 @json_option
-def errors_command(**flags: Any) -> int:
+def errors_command(
+    extractor: ExtractorOptions,
+    *,
+    metrics: str,
+    runs: str,
+    traces: str,
+    out: str,
+    max_excerpt_chars: int,
+    concepts: bool,
+    stoplists: str | None,
+    compat: Compat,
+    json: bool,
+) -> int:
     """Lay open the cases that stand out.
 
     For each case that the metrics flag: excerpts of the trace by window, what gate and buffer
@@ -66,24 +79,27 @@ def errors_command(**flags: Any) -> int:
     """
     found = analyse_errors(
         ErrorsRequest(
-            metrics=flags["metrics"],
-            runs=flags["runs"],
-            traces=flags["traces"],
-            compat=flags["compat"],
-            excerpt_chars=flags["max_excerpt_chars"],
-            extractor=chosen_extractor(flags) if flags["concepts"] else None,
+            metrics=metrics,
+            runs=runs,
+            traces=traces,
+            compat=compat,
+            excerpt_chars=max_excerpt_chars,
+            extractor=extractor.spec(stoplists) if concepts else None,
         )
     )
-    (written,) = write_attachments(flags["out"], {ERRORS_FILE: found.lines()})
+    (written,) = write_attachments(out, {ERRORS_FILE: found.lines()})
     flagged = [
         {key: analysis[key] for key in ("case_id", "variant_id", "outlier_flags")}
         for analysis in found.analyses
     ]
-    if flags["json"]:
-        print_json({"case_count": found.case_count, "flagged": flagged, "files": [str(written)]})
-    else:
-        click.echo(f"{len(flagged)} of {found.case_count} rows stand out: {written}")
-        for entry in flagged:
-            flags_words = ", ".join(entry["outlier_flags"])
-            click.echo(f"  {entry['case_id']} {entry['variant_id']}: {flags_words}")
+    lines = [f"{len(flagged)} of {found.case_count} rows stand out: {written}"]
+    lines += [
+        f"  {entry['case_id']} {entry['variant_id']}: {', '.join(entry['outlier_flags'])}"
+        for entry in flagged
+    ]
+    show(
+        {"case_count": found.case_count, "flagged": flagged, "files": [str(written)]},
+        lambda _: lines,
+        json=json,
+    )
     return 0

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from gatemark.cli.options import FiniteRange, json_option
 from gatemark.cli.runlog.options import (
+    ExtractorOptions,
     cases_option,
-    chosen_extractor,
     compat_option,
     extractor_options,
     source_date,
 )
-from gatemark.cli.screen import count_progress, print_json
+from gatemark.cli.screen import count_progress, show
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
+from gatemark.exams.runlog.records.run import Compat
 from gatemark.report.outputs import write_attachments
 from gatemark.workspace import Workspace
 
@@ -36,20 +35,32 @@ from gatemark.workspace import Workspace
     type=FiniteRange(0, 1, min_open=True),
     default=0.90,
     show_default=True,
-    help="Share of traces from which a concept is stopped.",
+    help="Minimum share of traces from which a concept is stopped.",
 )
 @extractor_options
 @compat_option
-@click.option("--allow-stub", is_flag=True, help="Also count stub traces.")
+@click.option("--allow-stub", is_flag=True, help="Count stub traces too.")
 @click.option(
     "--generated-at",
     metavar="TIME",
-    help="The time to write into the metadata; the end of the last trace when left out.",
+    help="Time to write into the metadata (default: the end of the last trace).",
 )
-@click.option("--commit", metavar="COMMIT", help="The commit to write into the metadata.")
+@click.option("--commit", metavar="COMMIT", help="Commit to write into the metadata.")
 @cases_option
 @json_option
-def stoplists_command(**flags: Any) -> int:
+def stoplists_command(
+    extractor: ExtractorOptions,
+    *,
+    traces: str,
+    out: str,
+    threshold: float,
+    compat: Compat,
+    allow_stub: bool,
+    generated_at: str | None,
+    commit: str | None,
+    jobs: int | None,
+    json: bool,
+) -> int:
     """List the concepts that nearly every trace holds.
 
     Presence counts per trace, with stoplists off. Writes stop_cuis.txt, stop_entities.txt, a
@@ -61,34 +72,30 @@ def stoplists_command(**flags: Any) -> int:
       gatemark runlog stoplists --traces traces --out stoplists --extractor hpo --threshold 0.8
     """
     request = StoplistRequest(
-        traces=flags["traces"],
-        threshold=flags["threshold"],
-        extractor=chosen_extractor(flags),
-        compat=flags["compat"],
-        allow_stub=flags["allow_stub"],
-        generated_at=flags["generated_at"] or source_date(),
-        commit=flags["commit"],
+        traces=traces,
+        threshold=threshold,
+        extractor=extractor.spec(),
+        compat=compat,
+        allow_stub=allow_stub,
+        generated_at=generated_at or source_date(),
+        commit=commit,
     )
     with count_progress("reading traces") as progress:
-        made = make_stoplists(Workspace(jobs=flags["jobs"]), request, progress)
-    written = write_attachments(flags["out"], made.files)
-    if flags["json"]:
-        print_json(
-            {
-                "case_count": made.case_count,
-                "cutoff": made.cutoff,
-                "threshold": made.threshold,
-                "counted": made.counted,
-                "stopped": made.stopped,
-                "extractor": made.extractor,
-                "files": [str(path) for path in written],
-            }
-        )
-    else:
-        click.echo(
-            f"{len(made.stopped['cuis'])} ids and {len(made.stopped['entities'])} surfaces occur "
-            f"in at least {made.cutoff} of {made.case_count} traces"
-        )
-        for path in written:
-            click.echo(f"  {path}")
+        made = make_stoplists(Workspace(jobs=jobs), request, progress)
+    written = write_attachments(out, made.files)
+    lines = [
+        f"{len(made.stopped['cuis'])} ids and {len(made.stopped['entities'])} surfaces occur "
+        f"in at least {made.cutoff} of {made.case_count} traces",
+        *(f"  {path}" for path in written),
+    ]
+    document = {
+        "case_count": made.case_count,
+        "cutoff": made.cutoff,
+        "threshold": made.threshold,
+        "counted": made.counted,
+        "stopped": made.stopped,
+        "extractor": made.extractor,
+        "files": [str(path) for path in written],
+    }
+    show(document, lambda _: lines, json=json)
     return 0
