@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
-import msgspec
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import show
 from gatemark.core.exits import ExitCode
-from gatemark.packs.lint import lint_pack
+from gatemark.packs.lint import LintReport, lint_pack
 
 
 @click.command("lint")
@@ -27,11 +28,12 @@ def lint_command(pack: str, json: bool) -> int:
     report = lint_pack(pack)
     for problem in report.errors:
         click.echo(f"gatemark: {problem}", err=True)
-    if json:
-        print_json(msgspec.to_builtins(report))
-    else:
-        for warning in report.warnings:
-            click.echo(f"warning: {warning}")
-        if not report.errors:
-            click.echo(f"{pack}: no errors, {len(report.warnings)} warnings")
+    show(report, lambda report: _lines(pack, report), json=json)
     return ExitCode.BAD_INPUT if report.errors else ExitCode.PASS
+
+
+def _lines(pack: str, report: LintReport) -> Iterator[str]:
+    for warning in report.warnings:
+        yield f"warning: {warning}"
+    if not report.errors:
+        yield f"{pack}: no errors, {len(report.warnings)} warnings"

@@ -32,7 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
     "lint": ("gatemark.cli.lint", "Look a pack over before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
-    "gate": ("gatemark.cli.gate", "Judge recorded evidence again by a pack; calls no target."),
+    "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
