@@ -1,4 +1,4 @@
-"""``gatemark attribute``: which step made a decision go wrong."""
+"""``gatemark attribute``: find the step that made a decision go wrong."""
 
 from __future__ import annotations
 

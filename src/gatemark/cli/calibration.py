@@ -1,4 +1,4 @@
-"""``gatemark calibration``: mend confidences, as a new version that the gate must pass."""
+"""``gatemark calibration``: recalibrate confidences, as a new version for the gate to judge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gatemark.workspace import Workspace
 
 @click.group("calibration")
 def calibration_command() -> None:
-    """Mend stated confidences, as a new version for the gate to judge."""
+    """Recalibrate stated confidences, as a new version for the gate to judge."""
 
 
 @calibration_command.command("refit")
@@ -118,7 +118,7 @@ def _lines(found: Refitted) -> Iterator[str]:
 )
 @max_errors_option
 def apply_(map_file: str, samples: str, output: str, max_errors: int) -> None:
-    """Write samples with mended confidences.
+    """Write samples with recalibrated confidences.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``gatemark compare``: what changed between two runs over the same items."""
+"""``gatemark compare``: compare two runs over the same items."""
 
 from __future__ import annotations
 

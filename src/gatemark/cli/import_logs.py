@@ -1,4 +1,4 @@
-"""``gatemark import``: other tools' logs become samples."""
+"""``gatemark import``: turn logs of other tools into samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gatemark lint``: find out now what would go wrong later."""
+"""``gatemark lint``: find problems of a pack before it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatemark.packs.lint import LintReport, lint_pack
 @click.argument("pack")
 @json_option
 def lint_command(pack: str, json: bool) -> int:
-    """Look a pack over before it runs.
+    """Check a pack before it runs.
 
     Errors would stop a run (exit 2). Warnings name what would make its verdict worth little, such
     as a margin that the data is too small to judge.

@@ -1,4 +1,4 @@
-"""``gatemark list``, ``show`` and ``report``: looking at sealed results."""
+"""``gatemark list``, ``show`` and ``report``: sealed results."""
 
 from __future__ import annotations
 

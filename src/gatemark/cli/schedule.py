@@ -1,4 +1,4 @@
-"""``gatemark schedule``: what runs when, ticks for cron, and a loop of its own."""
+"""``gatemark schedule``: list schedules, and run what is due once or in a loop."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _due_line(due: Occasion) -> str:
 def run(
     plan: SchedulePlan, *, alerts: str | None, every: float, ticks: int | None, store: str
 ) -> None:
-    """Keep ticking until told to stop.
+    """Tick until stopped by a signal.
 
     \b
     Example:
@@ -196,7 +196,7 @@ def fire_(
 
 
 def worker_name() -> str:
-    """What this process is called in the record of runs."""
+    """Return the name of this process in the record of runs."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 

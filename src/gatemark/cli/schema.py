@@ -1,4 +1,4 @@
-"""``gatemark schema``: which evidence schemas there are, and what each allows."""
+"""``gatemark schema``: the evidence schemas, as a list or as JSON Schema."""
 
 from __future__ import annotations
 

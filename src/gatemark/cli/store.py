@@ -22,7 +22,7 @@ from gatemark.workspace import Workspace
 
 @click.group("store")
 def store_command() -> None:
-    """Look at a store, upgrade it, back it up, restore it."""
+    """Inspect, upgrade, back up and restore a store."""
 
 
 @store_command.command("info")

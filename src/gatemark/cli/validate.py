@@ -1,4 +1,4 @@
-"""``gatemark validate``: whether evidence is what it says it is."""
+"""``gatemark validate``: check evidence files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def validate_command(
     """Check evidence files line by line.
 
     Reads JSON Lines, plain or packed with gzip or zstd, and single JSON documents; '-' is
-    standard input. Where the records of a file tell a story together, as in traces and run logs,
+    standard input. Where the records of a file depend on each other, as in traces and run logs,
     the rules across them are checked too.
 
     \b

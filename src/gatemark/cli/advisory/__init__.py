@@ -13,7 +13,7 @@ ADVISORY_VERBS: Verbs = {
     ),
     "lint": (
         "gatemark.cli.advisory.run",
-        "Look fixtures over: nothing private, nothing twice, all as pinned.",
+        "Check fixtures: nothing private, no duplicates, all as pinned.",
     ),
     "gateway": (
         "gatemark.cli.advisory.gateway",

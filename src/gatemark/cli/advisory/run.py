@@ -135,7 +135,7 @@ def run_command(
 @click.command("lint")
 @click.argument("fixtures", metavar="builtin|PATH")
 def lint_command(fixtures: str) -> int:
-    """Look fixtures over: nothing private, nothing twice, all as pinned.
+    """Check fixtures: nothing private, no duplicates, all as pinned.
 
     PATH is a JSON Lines file or a folder with a manifest. Exit 0 when everything is in order, 2
     with one line per problem when not. Nothing of a payload is printed.

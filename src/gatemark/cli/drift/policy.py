@@ -1,4 +1,4 @@
-"""``gatemark drift policy``: the policy in words and numbers."""
+"""``gatemark drift policy``: print or simulate a drift policy."""
 
 from __future__ import annotations
 

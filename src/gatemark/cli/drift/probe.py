@@ -1,4 +1,4 @@
-"""``gatemark drift probe`` and ``status``: judge what is due, or only look."""
+"""``gatemark drift probe`` and ``status``: judge what is due, with or without acting."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def probe_command(
 ) -> int:
     """Judge every window that is due, and act on what drifts.
 
-    Each metric of each asset is held against its baseline of earlier windows. A warning moves an
+    Each metric of each asset is compared with its baseline of earlier windows. A warning moves an
     enabled asset to shadow, a breach demotes it; a canary is paused or rolled back. Every step is
-    a ledger event that cites the signal and the baseline. Probing twice does nothing twice.
+    a ledger event that cites the signal and the baseline. A second probe repeats nothing.
 
     \b
     Examples:
@@ -98,7 +98,7 @@ def probe_command(
 )
 @json_option
 def status_command(workspace: Workspace, policy: DriftPolicy, *, limit: int, json: bool) -> None:
-    """Show how every watched metric stands; changes nothing.
+    """Show the level of every watched metric; changes nothing.
 
     \b
     Examples:

@@ -36,7 +36,7 @@ def push_command(
     store: str,
     json: bool,
 ) -> None:
-    """Keep points of watched metrics, one per window.
+    """Store points of watched metrics, one per window.
 
     FILE holds gatemark.point/1: lines of asset, metric, start, end and a value with n, or counts
     that add up (sum and sum_squares, k, histogram, calibration, categories); plain, gzip or zstd,

@@ -38,8 +38,7 @@ def report_command(
 ) -> None:
     """Write a page about the drift of one asset.
 
-    Each watched metric with its values, the mean and the two bands that they are held against,
-    its episodes, and what was done.
+    Each watched metric with its values, mean and two bands, its episodes and the actions taken.
 
     \b
     Example:
@@ -122,7 +121,7 @@ def close_command(
     actor: str | None,
     json: bool,
 ) -> None:
-    """Close an episode and let its metric start a new baseline.
+    """Close an episode and start a new baseline for its metric.
 
     A warning is closed by a reason, a breach by a result about the asset that passed after the
     breach showed. The asset stays in its stage; only a promotion brings it back.

@@ -1,4 +1,4 @@
-"""``gatemark ledger``: checking, signing, exporting and looking into the ledger."""
+"""``gatemark ledger``: verify, sign, export and list the ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gatemark.workspace import Workspace
 
 @click.group("ledger")
 def ledger_command() -> None:
-    """Check, sign, export and look into the ledger of a store."""
+    """Verify, sign, export and list the ledger of a store."""
 
 
 @click.command("verify")
@@ -113,8 +113,8 @@ def prove_command(
 ) -> None:
     """Prove something about the ledger, or check such a proof.
 
-    By its number, that an event is in it; with --since, that it began as an earlier checkpoint
-    says. The proof is a JSON document. Whoever has it and the public key needs nothing else.
+    With SEQ, proves that an event is in it; with --since, that it continues an earlier checkpoint.
+    The proof is a JSON document, which can be checked with the public key alone.
 
     \b
     Examples:
@@ -191,10 +191,10 @@ def log_command(
 @click.option("--reason", required=True, help="Reason, kept in the ledger forever.")
 @store_option
 def clock_back_command(reason: str, store: str) -> None:
-    """Let times start anew after a clock that was ahead.
+    """Let events continue at the current time after a clock that was ahead.
 
     The ledger refuses events that are dated before its last one. When a wrong clock dated that one
-    into the future, this says so, and events go on from the present.
+    into the future, this records the mistake, and later events have the current time again.
 
     \b
     Example:

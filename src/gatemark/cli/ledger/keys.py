@@ -1,4 +1,4 @@
-"""``gatemark ledger keygen``, ``checkpoint`` and ``rotate``: what has to do with keys."""
+"""``gatemark ledger keygen``, ``checkpoint`` and ``rotate``: keys and signatures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def keygen(file: str, name: str | None, store: str, json: bool) -> None:
     """Make the key that signs for the ledger.
 
     FILE gets the private key, readable by its owner alone; FILE.pub gets the public key, which is
-    also printed. An event tells of the key.
+    also printed. An event records the key.
 
     \b
     Example:
@@ -63,10 +63,10 @@ def rotate(
     store: str,
     json: bool,
 ) -> None:
-    """Let a new key follow the one that signs now.
+    """Replace the signing key by a new one.
 
     Both keys sign the change, so that whoever trusts the old key can trust the new one. A lost key
-    cannot; then every check says so from now on, and the new public key must be handed out again.
+    cannot sign: every later check reports that, and the new public key must be distributed again.
 
     \b
     Examples:
@@ -90,7 +90,7 @@ def rotate(
 )
 @store_option
 def checkpoint(signing_key: str, output: str | None, store: str) -> None:
-    """Sign how far the ledger goes.
+    """Sign a checkpoint of the ledger.
 
     The note (C2SP tlog-checkpoint) is kept in the store and printed. Keep a copy where nobody with
     access to the store can change it: with it, a history that was rewritten or cut is found.

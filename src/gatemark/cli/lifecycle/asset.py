@@ -1,4 +1,4 @@
-"""``gatemark asset``: versions, what they are made of, and what became of them."""
+"""``gatemark asset``: register versions, and show their content, stages and history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gatemark.workspace import Workspace
 
 @click.group("asset")
 def asset_command() -> None:
-    """Register versions and see what became of them."""
+    """Register versions, and show their stages and history."""
 
 
 @asset_command.command("add")
@@ -104,10 +104,10 @@ def add(
 @click.argument("pack")
 @acting_options
 def pack(acting: Acting, *, asset: str, pack: str) -> None:
-    """Make a pack the full pack of an asset: the one that a result must have sat.
+    """Set the full pack of an asset: the one that results must come from.
 
-    Whoever does this cannot approve by it. A result counts when pack name, version, rules and
-    data are the same; data of replay suites may be newer.
+    Whoever last set it cannot approve versions of the asset. A result counts when the name,
+    version, rules and data of its pack are the same; data of replay suites may be newer.
 
     \b
     Example:
@@ -141,7 +141,7 @@ def list_assets(store: str, json: bool) -> None:
 @store_option
 @json_option
 def show_asset(asset: str, environment: str, store: str, json: bool) -> None:
-    """Show the versions of an asset and where they stand.
+    """Show the versions of an asset and their stages.
 
     The revision is what --expect of other commands takes.
 
@@ -165,7 +165,7 @@ def show_asset(asset: str, environment: str, store: str, json: bool) -> None:
 @store_option
 @output_options(".json", ".html")
 def history(outputs: Outputs, *, asset: str, at: datetime | None, limit: int, store: str) -> None:
-    """Tell what was live at any time, and why.
+    """Show what was live at any time, and why.
 
     \b
     Examples:
@@ -195,7 +195,7 @@ def _history_page(found: History) -> bytes:
 @environment_option
 @acting_options
 def pause(acting: Acting, *, version: str, reason: PauseReason, environment: str) -> None:
-    """Stop a version where it is; it goes no further until it is resumed.
+    """Pause a version in its stage until it is resumed.
 
     \b
     Example:
@@ -219,7 +219,7 @@ def pause(acting: Acting, *, version: str, reason: PauseReason, environment: str
 @environment_option
 @acting_options
 def resume(acting: Acting, *, version: str, environment: str) -> None:
-    """Let a paused version go on; only a person can.
+    """Resume a paused version; only a person can.
 
     \b
     Example:
@@ -254,8 +254,8 @@ def waive(
 ) -> None:
     """Override a gate for one version, for a time, with a note.
 
-    Only where the release policy allows it, and only by an operator who is not the author. It
-    shows on every page for ever.
+    Only where the release policy allows it, and only by an operator who is not the author. Every
+    page shows it forever.
 
     \b
     Example:

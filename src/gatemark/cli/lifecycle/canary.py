@@ -24,7 +24,7 @@ from gatemark.workspace import Workspace
 
 @click.group("canary")
 def canary_command() -> None:
-    """Feed, judge and look at running canaries."""
+    """Feed, judge and show running canaries."""
 
 
 @canary_command.command("push")
@@ -33,10 +33,10 @@ def canary_command() -> None:
 @environment_option
 @acting_options
 def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
-    """Hand in measurements per arm and window (gatemark.canary/1, JSON Lines).
+    """Push measurements per arm and window (gatemark.canary/1, JSON Lines).
 
-    The same window again changes nothing; other numbers for it, or a window that was judged
-    already, are refused, and then nothing of the file is taken.
+    The same window again changes nothing. Other numbers for it, or a window that was judged
+    already, are refused together with the whole file.
 
     \b
     Example:
@@ -54,11 +54,11 @@ def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
 @store_option
 @json_option
 def tick(asset: str | None, now: datetime | None, environment: str, store: str, json: bool) -> None:
-    """Do what is due: judge closed windows, ramp, pause, roll back, end a watch.
+    """Run what is due: judge closed windows, ramp, pause, roll back, end a watch.
 
     Acts as the system, for one asset or all. Run it from cron as often as windows close; it does
-    nothing twice. With --now, what is due then is done and dated so: a moment that is yet to come
-    shuts every step up of the asset until it has come.
+    nothing twice. With --now, it does what is due at that moment and records that moment: one in
+    the future blocks every step up of the asset until then.
 
     \b
     Example:
@@ -80,7 +80,7 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
 @store_option
 @json_option
 def show_canary(asset: str, environment: str, store: str, json: bool) -> None:
-    """Show how a running canary or watch stands.
+    """Show the state of a running canary or watch.
 
     \b
     Example:
@@ -112,7 +112,7 @@ def _canary_lines(asset: str, state: CanaryState) -> Iterator[str]:
 @store_option
 @json_option
 def assign_key(asset: str, key: str, environment: str, store: str, json: bool) -> None:
-    """Tell which version serves a key, such as a conversation's id.
+    """Show which version serves a key, such as the id of a conversation.
 
     The same key keeps its version while a canary grows. In Python: gatemark.assign(asset, key).
 

@@ -1,4 +1,4 @@
-"""``gatemark demote`` and ``gatemark rollback``: taking authority away, without asking around."""
+"""``gatemark demote`` and ``gatemark rollback``: take authority away without approvals."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
 def demote_command(
     acting: Acting, *, asset: str, reason: str, to: Literal["shadow", "demoted"], environment: str
 ) -> None:
-    """Take a version out of service, the enabled one when none is named.
+    """Take a version out of service (default: the enabled one).
 
-    One person is enough, and no approval is waited for. An earlier version whose results still
-    verify takes over. Doing it twice changes nothing.
+    One person is enough, and no approval is needed. An earlier version whose results still verify
+    takes over. A second demotion changes nothing.
 
     \b
     Example:
@@ -81,11 +81,11 @@ def demote_command(
 @environment_option
 @acting_options
 def rollback_command(acting: Acting, *, asset: str, to: str | None, environment: str) -> None:
-    """Go back at once: end the canary, or return to the version before.
+    """Roll back at once: end the canary, or return to the previous version.
 
     Restores the whole pin set of the earlier version, citing the results it was enabled by. No
-    approval is waited for. Doing it twice changes nothing: to go back further, name the version
-    to leave.
+    approval is needed. A second rollback changes nothing: to go back further, name the version to
+    leave.
 
     \b
     Examples:

@@ -58,7 +58,7 @@ def check(file: str) -> None:
 def adopt(acting: Acting, *, file: str) -> None:
     """Put a release policy into force; approvals under the old one are void.
 
-    Only an admin can, who cannot approve. The whole policy goes into the ledger.
+    Only an admin can adopt a policy, and admins cannot approve. The ledger keeps the whole policy.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``gatemark promote`` and ``gatemark approve``: steps up, and the people behind them."""
+"""``gatemark promote`` and ``gatemark approve``: steps up, and approvals of them."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def promote_command(
     environment: str,
     expect: int | None,
 ) -> None:
-    """Take a version to a stage, citing sealed results.
+    """Move a version to a stage, citing sealed results.
 
-    What is cited must be in the store, pass, be about this very candidate and, for the full pack,
-    be of the pack of record and fresh. The release gates are asked, and approvals must be there.
-    A refusal (exit 1) lists every reason.
+    Cited results must be in the store, pass and be about this candidate; those of the full pack
+    must be fresh and of the pack that is set for the asset. The release gates must be open, and
+    approvals given. A refusal (exit 1) lists every reason.
 
     \b
     Examples:
@@ -105,9 +105,9 @@ def approve_command(
     environment: str,
     expect: int | None,
 ) -> None:
-    """Approve one step of one version, bound to what stands now.
+    """Approve one step of one version, bound to its current results and policy.
 
-    An approval speaks of this candidate, these results, this policy and this stage; it is void as
+    An approval holds for this candidate, these results, this policy and this stage; it is void as
     soon as one of them changes, and expires. Authors cannot approve their own versions, nor can
     whoever last edited the full pack.
 

@@ -20,7 +20,7 @@ from gatemark.workspace import Workspace
 @store_option
 @json_option
 def route_command(*, asset: str, environment: str, store: str, json: bool) -> int:
-    """Tell what to use now: primary, canary, shadow, fallback.
+    """Show what to use now: primary, canary, shadow, fallback.
 
     A version whose results are missing, changed or not passed is left out. Exit 1 when nothing
     may serve.

@@ -1,4 +1,4 @@
-"""``gatemark why``: what the stage of a version rests on."""
+"""``gatemark why``: the results, votes and gates behind the stage of a version."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from gatemark.workspace import Workspace
 @store_option
 @output_options(".json", ".html")
 def why_command(outputs: Outputs, *, version: str, environment: str, store: str) -> int:
-    """Tell why a version is where it is: results, votes, gates.
+    """Show why a version is where it is: results, votes, gates.
 
-    Every citation is looked at again. Exit 4 when one no longer verifies.
+    Every citation is verified again. Exit 4 when one no longer verifies.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``gatemark overhead verify``: whether a report says what the windows say."""
+"""``gatemark overhead verify``: check a report against its windows."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def verify(
     """Recompute a report from the windows and list every disagreement.
 
     REPORT is the JSON that 'gatemark score overhead -o report.json' writes. Stored verdicts,
-    ratios and flags are not believed. Overrides that loosen a profile are refused unless they are
-    accepted or stand in your own --policy.
+    ratios and flags are not trusted. Overrides that loosen a profile are refused unless they are
+    accepted or part of your own --policy.
 
     Both arms are needed, unless the report says that one was missing. The second bare run and the
     costs are found beside the report when they keep their names.

@@ -1,4 +1,4 @@
-"""``gatemark review attribution``: accept or turn down what an attribution proposes."""
+"""``gatemark review attribution``: accept or reject the proposals of an attribution."""
 
 from __future__ import annotations
 

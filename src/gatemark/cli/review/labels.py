@@ -34,7 +34,7 @@ from gatemark.workspace import Workspace
 
 @click.group("labels")
 def labels() -> None:
-    """Let people label samples, and accept what they agree on."""
+    """Collect labels of samples from people, and accept what they agree on."""
 
 
 @labels.command("create")
@@ -82,7 +82,7 @@ def create(
     labels_per_item: int,
     reviewer: tuple[str, ...],
 ) -> None:
-    """Make a set of samples that wait for labels.
+    """Create a set of samples to label.
 
     \b
     Example:
@@ -194,8 +194,7 @@ def _status_lines(found: LabelStatus) -> Iterator[str]:
 def accept(caller: Caller, *, name: str, choose: tuple[str, ...]) -> None:
     """Accept agreed labels; only a pack_owner may.
 
-    Nobody accepts a label that only they gave. The ledger keeps the digest of the data set that
-    comes of it.
+    Nobody can accept a label that only they gave. The ledger keeps the digest of the data set.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``gatemark review close`` and ``export``: what a review came to."""
+"""``gatemark review close`` and ``export``: the outcome of a review."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gatemark review next`` and ``vote``: one pair after the other, without the page."""
+"""``gatemark review next`` and ``vote``: vote on pairs from the terminal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUIT: Final = "q"
 def next_command(caller: Caller, *, name: str) -> None:
     """Show the next pair of a reviewer.
 
-    The same pair comes again until it is answered. Nothing in it tells which answer is whose.
+    The same pair comes again until it is answered. Nothing in it shows which answer is whose.
 
     \b
     Example:
@@ -63,10 +63,10 @@ def next_command(caller: Caller, *, name: str) -> None:
 def vote(
     caller: Caller, *, name: str, answer: Answered | None, token: str | None, reason: str
 ) -> None:
-    """Vote on the pair before you, or on one after the other.
+    """Vote on the open pair, or on one pair after the other.
 
-    With an ANSWER one vote is kept: a, b, both_good, both_bad or skip. Without, pairs are shown
-    one after the other and answered by 1, 2, 3, 4 or s; every answer is kept at once. A vote can
+    With an ANSWER one vote is saved: a, b, both_good, both_bad or skip. Without, pairs are shown
+    one after the other and answered by 1, 2, 3, 4 or s; every answer is saved at once. A vote can
     be changed by its --token until the review is closed; all versions are kept.
 
     \b
@@ -128,7 +128,7 @@ def _pair_lines(pair: ShownPair | None) -> Iterator[str]:
 
 
 def shown_text(content: Any) -> str:
-    """Text in lines that cannot steer a terminal; anything else as JSON."""
+    """Return text without terminal control characters, and anything else as JSON."""
     if not isinstance(content, str):
         return json_text(content)
     return "".join(

@@ -1,4 +1,4 @@
-"""``gatemark runlog calibrate``: settings that evidence chose."""
+"""``gatemark runlog calibrate``: choose settings from evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gatemark runlog errors``: what happened in the cases that stand out."""
+"""``gatemark runlog errors``: excerpts of the cases that stand out."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def errors_command(
     compat: Compat,
     json: bool,
 ) -> int:
-    """Lay open the cases that stand out.
+    """Show the cases that stand out.
 
     For each case that the metrics flag: excerpts of the trace by window, what gate and buffer
     agent decided, and what the summaries said.

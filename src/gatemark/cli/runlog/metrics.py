@@ -42,7 +42,7 @@ class Gate(click.ParamType[tuple[str, float]]):
 
 
 def _gates(given: Sequence[tuple[str, float]]) -> dict[str, float]:
-    """The bounds by metric; two of one metric would leave it open which of them counts."""
+    """Return the bounds by metric; refuse two bounds of one metric."""
     gates = dict(given)
     if len(gates) < len(given):
         names = [metric for metric, _ in given]

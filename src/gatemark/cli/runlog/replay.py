@@ -1,4 +1,4 @@
-"""``gatemark runlog replay``: what happens in one trace, and when."""
+"""``gatemark runlog replay``: the events of one trace, in virtual time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def replay_command(
     mode: Mode,
     json: bool,
 ) -> None:
-    """Walk through one trace in virtual time.
+    """Replay one trace in virtual time.
 
     Nothing waits: events carry the milliseconds since the first delta, and gaps keep their
     length, also where the control plane is left out.

@@ -1,4 +1,4 @@
-"""``gatemark runlog stoplists``: concepts that tell no case from another."""
+"""``gatemark runlog stoplists``: concepts that nearly every case has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gatemark runlog traces``: traces to try things on."""
+"""``gatemark runlog traces``: synthetic traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gatemark runlog validate``: whether traces, manifests and run logs can be trusted together."""
+"""``gatemark runlog validate``: check traces, manifests and run logs against each other."""
 
 from __future__ import annotations
 
