@@ -128,7 +128,11 @@ def import_command(
         refusals = [refusal for read in summary.logs for refusal in read.refusals]
         _print_refusals(refusals, max_errors)
         show(summary, _lines, json=json)
-    if not refusals or on_bad_line == "exclude":
+    return ExitCode.PASS if on_bad_line == "exclude" else _exit_code(refusals)
+
+
+def _exit_code(refusals: Sequence[str]) -> int:
+    if not refusals:
         return ExitCode.PASS
     click.echo(
         "gatemark: rows were refused, so nothing was written; "

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import get_args
 
 import click
+import msgspec
 
-from gatemark.cli.options import FiniteRange, busy_counter_option, json_option
+from gatemark.cli.options import FiniteRange, OptionGroup, busy_counter_option, json_option
 from gatemark.cli.screen import logged_progress, show
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
@@ -20,75 +21,76 @@ from gatemark.exams.advisory.fixtures.files import open_fixtures
 from gatemark.exams.advisory.message import render_markdown
 from gatemark.workspace import Workspace
 
+choice_options = OptionGroup(
+    AdvisoryChoices,
+    fixtures=click.option(
+        "--fixtures",
+        metavar="builtin|PATH",
+        default="builtin",
+        show_default=True,
+        help="Fixtures: the built-in set, a JSON Lines file, or a folder with a manifest.",
+    ),
+    services=click.option(
+        "--service",
+        multiple=True,
+        required=True,
+        metavar="LANE=TARGET",
+        help="Service of a lane; 'all' is every lane without one. Repeatable.",
+    ),
+    runs=click.option(
+        "--runs",
+        type=click.IntRange(1, 100),
+        help="Number of runs over all fixtures (default: 3, or 1 for a recording).",
+    ),
+    mode=click.option(
+        "--mode",
+        type=click.Choice(get_args(Mode)),
+        default="dry_run",
+        show_default=True,
+        help="Mode that services are asked in.",
+    ),
+    labels=click.option(
+        "--labels", metavar="FILE", help="Decisions of people or Atlas, as JSON Lines."
+    ),
+    policy=click.option(
+        "--policy",
+        metavar="FILE",
+        help="Advisory policy, as YAML or JSON (default: built in).",
+    ),
+    busy_counter=busy_counter_option,
+    timeout_s=click.option(
+        "--timeout",
+        type=FiniteRange(0, 3600, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Maximum time for one answer, in seconds.",
+    ),
+    jobs=click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Maximum number of questions at once; more than one leaves out the NPU counter.",
+    ),
+)
+
 
 @click.command("run")
-@click.option(
-    "--fixtures",
-    metavar="builtin|PATH",
-    default="builtin",
-    show_default=True,
-    help="Fixtures: the built-in set, a JSON Lines file, or a folder with a manifest.",
-)
-@click.option(
-    "--service",
-    multiple=True,
-    required=True,
-    metavar="LANE=TARGET",
-    help="Service of a lane; 'all' stands for every lane without one. Repeatable.",
-)
-@click.option(
-    "--runs",
-    type=click.IntRange(1, 100),
-    help="Number of runs over all fixtures (default: 3, or 1 for a recording).",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(get_args(Mode)),
-    default="dry_run",
-    show_default=True,
-    help="Mode that services are asked in.",
-)
-@click.option("--labels", metavar="FILE", help="Decisions of people or Atlas, as JSON Lines.")
-@click.option(
-    "--policy", metavar="FILE", help="Advisory policy, as YAML or JSON (default: built in)."
-)
-@busy_counter_option
-@click.option(
-    "--timeout",
-    type=FiniteRange(0, 3600, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Maximum time for one answer, in seconds.",
-)
+@choice_options
 @click.option(
     "--expect-fallback",
     multiple=True,
     type=click.Choice(get_args(FallbackKind)),
     help="Fallback to expect in this run. Repeatable.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    help="Maximum number of questions at once; more than one leaves out the NPU counter.",
-)
 @click.option("--out", required=True, metavar="DIR", help="Folder for records and summaries.")
 @json_option
 def run_command(
+    choices: AdvisoryChoices,
     *,
-    fixtures: str,
-    service: tuple[str, ...],
-    runs: int | None,
-    mode: Mode,
-    labels: str | None,
-    policy: str | None,
-    busy_counter: str,
-    timeout: float,
     expect_fallback: tuple[FallbackKind, ...],
-    jobs: int,
     out: str,
     json: bool,
 ) -> int:
@@ -106,18 +108,7 @@ def run_command(
       gatemark advisory run --service all=gateway --out dry-run
       gatemark advisory run --service cron_n8n_event=script:./advise.sh --runs 1 --out dry-run
     """
-    choices = AdvisoryChoices(
-        services=service,
-        fixtures=fixtures,
-        runs=runs,
-        mode=mode,
-        labels=labels,
-        policy=policy,
-        busy_counter=busy_counter,
-        timeout_s=timeout,
-        jobs=jobs,
-        expected_fallbacks=frozenset(expect_fallback),
-    )
+    choices = msgspec.structs.replace(choices, expected_fallbacks=frozenset(expect_fallback))
     # What a Python service prints must not get between a script and the JSON document.
     with logged_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(

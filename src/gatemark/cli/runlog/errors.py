@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import OptionGroup, json_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     compat_option,
@@ -13,24 +14,44 @@ from gatemark.cli.runlog.options import (
 )
 from gatemark.cli.screen import show
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
-from gatemark.exams.runlog.records.run import Compat
 from gatemark.report.outputs import write_attachments
+
+request_options = OptionGroup(
+    ErrorsRequest,
+    metrics=click.option(
+        "--metrics",
+        metavar="FILE",
+        default="data/metrics/per_case.metrics.jsonl",
+        show_default=True,
+        help="per_case.metrics.jsonl of gatemark runlog metrics.",
+    ),
+    runs=click.option(
+        "--runs",
+        metavar="DIR",
+        default="data/runs",
+        show_default=True,
+        help="Folder of run logs.",
+    ),
+    traces=click.option(
+        "--traces",
+        metavar="DIR",
+        default="data/traces",
+        show_default=True,
+        help="Folder of traces.",
+    ),
+    compat=compat_option,
+    excerpt_chars=click.option(
+        "--max-excerpt-chars",
+        type=click.IntRange(1, 1_000_000),
+        default=500,
+        show_default=True,
+        help="Maximum length of an excerpt in characters.",
+    ),
+)
 
 
 @click.command("errors")
-@click.option(
-    "--metrics",
-    metavar="FILE",
-    default="data/metrics/per_case.metrics.jsonl",
-    show_default=True,
-    help="per_case.metrics.jsonl of gatemark runlog metrics.",
-)
-@click.option(
-    "--runs", metavar="DIR", default="data/runs", show_default=True, help="Folder of run logs."
-)
-@click.option(
-    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
-)
+@request_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -39,32 +60,20 @@ from gatemark.report.outputs import write_attachments
     help=f"Folder for {ERRORS_FILE}.",
 )
 @click.option(
-    "--max-excerpt-chars",
-    type=click.IntRange(1, 1_000_000),
-    default=500,
-    show_default=True,
-    help="Maximum length of an excerpt in characters.",
-)
-@click.option(
     "--concepts",
     is_flag=True,
     help="Name missed and unsupported concepts too (needs the extractor).",
 )
 @extractor_options
 @stoplists_option
-@compat_option
 @json_option
 def errors_command(
     extractor: ExtractorOptions,
+    request: ErrorsRequest,
     *,
-    metrics: str,
-    runs: str,
-    traces: str,
     out: str,
-    max_excerpt_chars: int,
     concepts: bool,
     stoplists: str | None,
-    compat: Compat,
     json: bool,
 ) -> int:
     """Show the cases that stand out.
@@ -77,16 +86,9 @@ def errors_command(
       gatemark runlog errors
       gatemark runlog errors --concepts --extractor hpo --max-excerpt-chars 200
     """
-    found = analyse_errors(
-        ErrorsRequest(
-            metrics=metrics,
-            runs=runs,
-            traces=traces,
-            compat=compat,
-            excerpt_chars=max_excerpt_chars,
-            extractor=extractor.spec(stoplists) if concepts else None,
-        )
-    )
+    if concepts:
+        request = msgspec.structs.replace(request, extractor=extractor.spec(stoplists))
+    found = analyse_errors(request)
     (written,) = write_attachments(out, {ERRORS_FILE: found.lines()})
     flagged = [
         {key: analysis[key] for key in ("case_id", "variant_id", "outlier_flags")}

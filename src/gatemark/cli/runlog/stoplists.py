@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
-from gatemark.cli.options import FiniteRange, json_option
+from gatemark.cli.options import FiniteRange, OptionGroup, json_option
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
@@ -14,15 +15,39 @@ from gatemark.cli.runlog.options import (
 )
 from gatemark.cli.screen import count_progress, show
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
-from gatemark.exams.runlog.records.run import Compat
 from gatemark.report.outputs import write_attachments
 from gatemark.workspace import Workspace
 
+request_options = OptionGroup(
+    StoplistRequest,
+    traces=click.option(
+        "--traces",
+        metavar="DIR",
+        default="data/traces",
+        show_default=True,
+        help="Folder of traces.",
+    ),
+    threshold=click.option(
+        "--threshold",
+        type=FiniteRange(0, 1, min_open=True),
+        default=0.90,
+        show_default=True,
+        help="Minimum share of traces from which a concept is stopped.",
+    ),
+    compat=compat_option,
+    allow_stub=click.option("--allow-stub", is_flag=True, help="Count stub traces too."),
+    generated_at=click.option(
+        "--generated-at",
+        metavar="TIME",
+        help="Time to write into the metadata (default: the end of the last trace).",
+    ),
+    commit=click.option("--commit", metavar="COMMIT", help="Commit to write into the metadata."),
+)
+
 
 @click.command("stoplists")
-@click.option(
-    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
-)
+@request_options
+@extractor_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -30,34 +55,13 @@ from gatemark.workspace import Workspace
     show_default=True,
     help="Folder for the lists and the report.",
 )
-@click.option(
-    "--threshold",
-    type=FiniteRange(0, 1, min_open=True),
-    default=0.90,
-    show_default=True,
-    help="Minimum share of traces from which a concept is stopped.",
-)
-@extractor_options
-@compat_option
-@click.option("--allow-stub", is_flag=True, help="Count stub traces too.")
-@click.option(
-    "--generated-at",
-    metavar="TIME",
-    help="Time to write into the metadata (default: the end of the last trace).",
-)
-@click.option("--commit", metavar="COMMIT", help="Commit to write into the metadata.")
 @cases_option
 @json_option
 def stoplists_command(
     extractor: ExtractorOptions,
+    request: StoplistRequest,
     *,
-    traces: str,
     out: str,
-    threshold: float,
-    compat: Compat,
-    allow_stub: bool,
-    generated_at: str | None,
-    commit: str | None,
     jobs: int | None,
     json: bool,
 ) -> int:
@@ -71,14 +75,10 @@ def stoplists_command(
       gatemark runlog stoplists
       gatemark runlog stoplists --traces traces --out stoplists --extractor hpo --threshold 0.8
     """
-    request = StoplistRequest(
-        traces=traces,
-        threshold=threshold,
+    request = msgspec.structs.replace(
+        request,
         extractor=extractor.spec(),
-        compat=compat,
-        allow_stub=allow_stub,
-        generated_at=generated_at or source_date(),
-        commit=commit,
+        generated_at=request.generated_at or source_date(),
     )
     with count_progress("reading traces") as progress:
         made = make_stoplists(Workspace(jobs=jobs), request, progress)
