@@ -56,9 +56,9 @@ _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | r
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds, in plain digits; NaN, which no bound keeps out, is refused too.
+    """A number within bounds, in plain digits; NaN, which no bound excludes, is refused too.
 
-    ``hint`` follows what is said about a number that does not fit.
+    ``hint`` is added to the message about a number that does not fit.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class MomentParam(click.ParamType[datetime]):
         try:
             found = datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!r} is no moment such as 2026-03-01T00:00:00Z.", param, ctx)
+            self.fail(f"expected a moment such as 2026-03-01T00:00:00Z, got {value!r}.", param, ctx)
         if found.tzinfo is None:
             self.fail(f"{value!r} needs a time zone, such as Z for UTC.", param, ctx)
         return found.astimezone(UTC)
@@ -116,99 +116,74 @@ class MomentParam(click.ParamType[datetime]):
 ALPHA: Final = FiniteRange(0, 0.5, min_open=True, max_open=True)
 MOMENT: Final = MomentParam()
 
-
-def now_option(function: F) -> F:
-    """``--now``: another moment than the clock's."""
-    return click.option(
-        "--now",
-        type=MOMENT,
-        metavar="T",
-        help="Moment to act at, in ISO 8601 with a time zone (default: the current time).",
-    )(function)
-
-
-def actor_option(function: F) -> F:
-    """``--actor``: who acts."""
-    return click.option(
-        "--actor",
-        metavar="NAME",
-        envvar="GATEMARK_ACTOR",
-        help="Name of the person who acts (default: the login name). Recorded, but not verified.",
-    )(function)
-
-
-def store_option(function: F) -> F:
-    """``--store``: where sealed results live."""
-    return click.option(
-        "--store",
-        envvar="GATEMARK_STORE",
-        default=".gatemark",
-        show_default=True,
-        metavar="PATH|URL",
-        help="Folder of sealed results and the ledger, or postgresql://… for a team.",
-    )(function)
-
-
-def json_option(function: F) -> F:
-    """``--json``: one JSON document on standard output."""
-    return click.option("--json", is_flag=True, help="Print one JSON document.")(function)
-
-
-def output_option(function: F) -> F:
-    """``-o``: files to write, format by extension."""
-    return click.option(
-        "-o",
-        "--output",
-        multiple=True,
-        metavar="FILE",
-        help="File to write a report to; the extension picks the format "
-        "(.json .md .html .junit.xml .jsonl). Repeatable.",
-    )(function)
-
-
-def document_option(function: F) -> F:
-    """``-o`` for commands whose only document is JSON."""
-    return click.option(
-        "-o", "--output", multiple=True, metavar="FILE", help="Also write the document (.json)."
-    )(function)
-
-
-def jobs_option(function: F) -> F:
-    """``-j``: how many processes."""
-    return click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=None,
-        help="Number of processes that read large plain files (default: the number of cores).",
-    )(function)
-
-
-def engine_option(function: F) -> F:
-    """``--engine``: where evidence is folded."""
-    return click.option(
-        "--engine",
-        type=click.Choice(["local", "ray"]),
-        default="local",
-        show_default=True,
-        help="Where to fold evidence: on this machine, or on a Ray cluster (RAY_ADDRESS, else a "
-        "local one).",
-    )(function)
-
-
-def max_errors_option(function: F) -> F:
-    """``--max-errors``: how many problems to list."""
-    return click.option(
-        "--max-errors",
-        type=click.IntRange(1),
-        default=20,
-        show_default=True,
-        help="Maximum number of problems to list.",
-    )(function)
+now_option = click.option(
+    "--now",
+    type=MOMENT,
+    metavar="T",
+    help="Moment to act at, in ISO 8601 with a time zone (default: the current time).",
+)
+actor_option = click.option(
+    "--actor",
+    metavar="NAME",
+    envvar="GATEMARK_ACTOR",
+    help="Name of the person who acts (default: the login name). Recorded, but not verified.",
+)
+store_option = click.option(
+    "--store",
+    envvar="GATEMARK_STORE",
+    default=".gatemark",
+    show_default=True,
+    metavar="PATH|URL",
+    help="Folder of sealed results and the ledger, or postgresql://… for a team.",
+)
+json_option = click.option("--json", is_flag=True, help="Print one JSON document.")
+output_option = click.option(
+    "-o",
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="File to write a report to; the extension picks the format "
+    "(.json .md .html .junit.xml .jsonl). Repeatable.",
+)
+document_option = click.option(
+    "-o",
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="File to write the document to (.json). Repeatable.",
+)
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Number of processes that read large plain files (default: the number of cores).",
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where to fold evidence: on this machine, or on a Ray cluster (RAY_ADDRESS, else a "
+    "local one).",
+)
+max_errors_option = click.option(
+    "--max-errors",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Maximum number of problems to list.",
+)
+busy_counter_option = click.option(
+    "--busy-counter",
+    metavar="PATH",
+    default="/sys/class/accel/accel0/device/npu_busy_time_us",
+    show_default=True,
+    help="File with the busy time of the NPU, in microseconds.",
+)
 
 
 def reading_options(function: F) -> F:
-    """How strictly to read evidence."""
+    """Add the options that say how strictly to read evidence."""
     decorators = [
         click.option(
             "--on-bad-line",
@@ -267,14 +242,3 @@ foreign_log_options = OptionGroup(
         help="Dotted path to the id inside a row of another tool's log, such as doc.id.",
     ),
 )
-
-
-def busy_counter_option(function: F) -> F:
-    """``--busy-counter``: where the NPU counts its busy time."""
-    return click.option(
-        "--busy-counter",
-        metavar="PATH",
-        default="/sys/class/accel/accel0/device/npu_busy_time_us",
-        show_default=True,
-        help="File with the busy time of the NPU, in microseconds.",
-    )(function)

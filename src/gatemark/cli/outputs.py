@@ -61,6 +61,8 @@ def optional_import(extra: str, needed_by: str = "a .html report needs") -> Iter
     try:
         yield
     except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "gatemark":
+            raise
         raise UsageError(
             f"{needed_by} {error.name}, which is not installed: pip install 'gatemark[{extra}]'"
         ) from error

@@ -50,37 +50,25 @@ acting_options = OptionGroup(
     store=store_option,
     json=json_option,
 )
-
-
-def environment_option(function: F) -> F:
-    """``--environment``: where a version is live."""
-    return click.option(
-        "--environment",
-        metavar="NAME",
-        default=PRODUCTION,
-        show_default=True,
-        help="Name of the environment.",
-    )(function)
-
-
-def expect_option(function: F) -> F:
-    """``--expect``: the optimistic lock."""
-    return click.option(
-        "--expect",
-        type=click.IntRange(0),
-        metavar="EVENT",
-        help="Revision of the asset that you looked at; refused when it has changed since.",
-    )(function)
-
-
-def cite_option(function: F) -> F:
-    """``--cite``: results that a step rests on."""
-    return click.option(
-        "--cite",
-        multiple=True,
-        metavar="RESULT",
-        help="Id of a sealed result to cite, or its first digits. Repeatable.",
-    )(function)
+environment_option = click.option(
+    "--environment",
+    metavar="NAME",
+    default=PRODUCTION,
+    show_default=True,
+    help="Name of the environment.",
+)
+expect_option = click.option(
+    "--expect",
+    type=click.IntRange(0),
+    metavar="EVENT",
+    help="Revision of the asset that you looked at; refused when it has changed since.",
+)
+cite_option = click.option(
+    "--cite",
+    multiple=True,
+    metavar="RESULT",
+    help="Id of a sealed result to cite, or its first digits. Repeatable.",
+)
 
 
 def acting_workspace(store: str, actor: str | None, *, must_exist: bool = True) -> Workspace:

@@ -88,50 +88,32 @@ extractor_options = OptionGroup(
         help="Minimum length of a mention in characters.",
     ),
 )
-
-
-def stoplists_option(function: F) -> F:
-    """``--stoplists``: concepts to ignore."""
-    return click.option(
-        "--stoplists",
-        metavar="DIR",
-        help="Folder with stop_entities.txt and stop_cuis.txt (default: no stoplists).",
-    )(function)
-
-
-def processes_option(function: F) -> F:
-    """``-j`` for commands that use several processes for any number of cases."""
-    return click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=None,
-        help="Number of cases at once (default: the number of cores).",
-    )(function)
-
-
-def cases_option(function: F) -> F:
-    """``-j``: how many cases at once."""
-    return click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=None,
-        help="Number of cases at once, a process for each (default: 1 for few cases, else the "
-        "number of cores).",
-    )(function)
-
-
-def compat_option(function: F) -> F:
-    """``--compat``: how to join text."""
-    return click.option(
-        "--compat",
-        type=click.Choice(["gatemark", "source"]),
-        default="gatemark",
-        show_default=True,
-        help="Compatibility mode: join deltas as they came, or by spaces as the source does (and "
-        "read its logs).",
-    )(function)
+stoplists_option = click.option(
+    "--stoplists",
+    metavar="DIR",
+    help="Folder with stop_entities.txt and stop_cuis.txt (default: no stoplists).",
+)
+processes_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Number of cases at once (default: the number of cores).",
+)
+cases_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Number of cases at once, a process for each (default: 1 for few cases, else the "
+    "number of cores).",
+)
+compat_option = click.option(
+    "--compat",
+    type=click.Choice(["gatemark", "source"]),
+    default="gatemark",
+    show_default=True,
+    help="Compatibility mode: join deltas as they came, or by spaces as the source does (and "
+    "read its logs).",
+)
 
 
 def source_date() -> str | None:
