@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -26,7 +25,7 @@ def _judgement(reviewer: str | None, expected: str | None) -> DecisionJudgement 
         if expected is not None:
             raise UsageError("--expected needs --judged-by: who says so?")
         return None
-    given: dict[str, Any] = {"verdict": "wrong", "reviewer": reviewer}
+    given: dict[str, object] = {"verdict": "wrong", "reviewer": reviewer}
     if expected is not None:
         given["expected"] = _value(expected)
     try:
@@ -35,7 +34,7 @@ def _judgement(reviewer: str | None, expected: str | None) -> DecisionJudgement 
         raise UsageError(f"--judged-by: {error}") from error
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """Decode a value that is written as JSON; anything else is the text itself."""
     try:
         return msgspec.json.decode(text)

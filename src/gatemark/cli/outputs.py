@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 import msgspec
@@ -79,11 +79,11 @@ class Reports(msgspec.Struct, frozen=True):
         self.write(result)
         return self.print(result)
 
-    def write(self, result: Result, summary: Mapping[str, Any] | None = None) -> None:
+    def write(self, result: Result, summary: Mapping[str, object] | None = None) -> None:
         """Write the report files; ``.json`` is the summary of an exam that has one."""
         write_reports(result, self.files, summary=summary)
 
-    def print(self, result: Result, summary: Mapping[str, Any] | None = None) -> int:
+    def print(self, result: Result, summary: Mapping[str, object] | None = None) -> int:
         """Print a result; returns the exit code of its verdict."""
         if self.json:
             print_json(result if summary is None else summary)

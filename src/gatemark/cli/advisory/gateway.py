@@ -9,6 +9,7 @@ from types import FrameType
 import click
 
 from gatemark.cli.options import busy_counter_option
+from gatemark.core.exits import ExitCode
 from gatemark.exams.advisory.gateway.open import DeviceChoice, open_gateway
 
 
@@ -61,4 +62,4 @@ def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     click.echo("stopped", err=True)
-    return 0
+    return ExitCode.PASS

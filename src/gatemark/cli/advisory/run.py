@@ -13,6 +13,7 @@ import msgspec
 
 from gatemark.cli.options import FiniteRange, OptionGroup, busy_counter_option, json_option
 from gatemark.cli.screen import logged_progress, show
+from gatemark.core.exits import ExitCode
 from gatemark.core.verdict import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.journey import dry_run
@@ -145,4 +146,4 @@ def lint_command(fixtures: str) -> int:
             if fixture.input_class == lane:
                 kinds[fixture.kind] = kinds.get(fixture.kind, 0) + 1
         click.echo(f"  {lane}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
-    return 0
+    return ExitCode.PASS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -127,7 +127,7 @@ def _pair_lines(pair: ShownPair | None) -> Iterator[str]:
         yield f"you said: {WORDS[pair.answered]}"
 
 
-def shown_text(content: Any) -> str:
+def shown_text(content: object) -> str:
     """Return text without terminal control characters, and anything else as JSON."""
     if not isinstance(content, str):
         return json_text(content)

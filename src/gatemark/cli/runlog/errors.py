@@ -13,6 +13,7 @@ from gatemark.cli.runlog.options import (
     stoplists_option,
 )
 from gatemark.cli.screen import show
+from gatemark.core.exits import ExitCode
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
 from gatemark.report.outputs import write_attachments
 
@@ -104,4 +105,4 @@ def errors_command(
         lambda _: lines,
         json=json,
     )
-    return 0
+    return ExitCode.PASS

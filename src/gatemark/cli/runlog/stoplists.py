@@ -14,6 +14,7 @@ from gatemark.cli.runlog.options import (
     source_date,
 )
 from gatemark.cli.screen import count_progress, show
+from gatemark.core.exits import ExitCode
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
 from gatemark.report.outputs import write_attachments
 from gatemark.workspace import Workspace
@@ -98,4 +99,4 @@ def stoplists_command(
         "files": [str(path) for path in written],
     }
     show(document, lambda _: lines, json=json)
-    return 0
+    return ExitCode.PASS
