@@ -1,29 +1,32 @@
-"""``gatemark calibration``: mend confidences, as a new version that the gate must pass."""
+"""``gatemark calibration``: recalibrate confidences, as a new version for the gate to judge."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import click
 
-from gatemark.cli.options import FiniteRange, json_option, max_errors_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.lifecycle.options import Acting, acting_options
+from gatemark.cli.options import FiniteRange, max_errors_option
+from gatemark.cli.screen import show
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.calibration.refit import (
     DEFAULT_SEED,
     RefitRequest,
+    Refitted,
     apply_map,
     refit_calibration,
 )
 from gatemark.lifecycle.calibrated_version import draft_calibrated
 from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.statistics.confidence.recalibration import Kind
 from gatemark.workspace import Workspace
 
 
 @click.group("calibration")
 def calibration_command() -> None:
-    """Mend stated confidences, as a new version for the gate to judge."""
+    """Recalibrate stated confidences, as a new version for the gate to judge."""
 
 
 @calibration_command.command("refit")
@@ -33,31 +36,40 @@ def calibration_command() -> None:
     type=click.Choice(["temperature", "isotonic"]),
     default="temperature",
     show_default=True,
-    help="One number that keeps the ranking, or rising steps (needs 1000 items to fit).",
+    help="Kind of map: one number that keeps the ranking, or rising steps (at least 1000 items).",
 )
-@click.option("--score", default=None, help="Which score of the samples says right or wrong.")
-@click.option("--seed", type=click.IntRange(0), default=DEFAULT_SEED, show_default=True)
+@click.option("--score", help="Score of the samples that says right or wrong.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=DEFAULT_SEED, show_default=True, help="Random seed."
+)
 @click.option(
     "--held-out",
     type=FiniteRange(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
-    help="Share of items that only check.",
+    help="Share of items held out for the check.",
 )
-@click.option("--out", metavar="DIR", default=None, help="Write the map into this folder.")
+@click.option("--out", metavar="DIR", help="Folder to write the map to.")
 @click.option(
     "--as",
     "version",
     metavar="ASSET@VERSION",
-    default=None,
-    help="Draft this version of a registered asset, with the map pinned as its calibrator.",
+    help="Version of a registered asset to draft, with the map pinned as its calibrator.",
 )
-@click.option("--actor", envvar="GATEMARK_ACTOR", default=None, help="Who drafts it.")
-@click.option("--note", default="", help="Kept with the draft.")
 @max_errors_option
-@store_option
-@json_option
-def refit(**flags: Any) -> int:
+@acting_options
+def refit(
+    acting: Acting,
+    *,
+    file: str,
+    kind: Kind,
+    score: str | None,
+    seed: int,
+    held_out: float,
+    out: str | None,
+    version: str | None,
+    max_errors: int,
+) -> int:
     """Fit a map from stated to true confidences, kept only if it helps.
 
     FILE holds lines of id, confidence and correct, or samples with a confidence and a score of 0
@@ -72,49 +84,49 @@ def refit(**flags: Any) -> int:
       gatemark calibration refit samples.jsonl --out refit
       gatemark calibration refit samples.jsonl --out refit --as sorter@1.1.0
     """
-    workspace = Workspace(store=flags["store"])
+    workspace = Workspace(store=acting.store, actor=acting.actor)
     request = RefitRequest(
-        path=flags["file"],
-        kind=flags["kind"],
-        score=flags["score"],
-        seed=flags["seed"],
-        held_out_share=flags["held_out"],
-        out=flags["out"],
+        path=file,
+        kind=kind,
+        score=score,
+        seed=seed,
+        held_out_share=held_out,
+        out=out,
     )
     draft = None
-    if flags["version"]:
+    if version:
         draft = partial(
             draft_calibrated,
             workspace,
-            parse_version_ref(flags["version"]),
-            actor=flags["actor"] or workspace.actor,
-            note=flags["note"] or f"calibration refit ({request.kind})",
+            parse_version_ref(version),
+            actor=workspace.actor,
+            note=acting.note or f"calibration refit ({request.kind})",
         )
-    choices = ReadingChoices(max_errors=flags["max_errors"])
-    found = refit_calibration(request, choices, draft)
-    if flags["json"]:
-        print_json(found)
-    else:
-        click.echo(f"{'accepted' if found.is_accepted else 'not accepted'}: {found.reason}")
-        for label, text in (
-            ("map", found.map_file),
-            ("draft", found.version),
-            ("next", found.next_step),
-        ):
-            if text is not None:
-                click.echo(f"{label}: {text}")
+    found = refit_calibration(request, ReadingChoices(max_errors=max_errors), draft)
+    show(found, _lines, json=acting.json)
     return found.exit_code
+
+
+def _lines(found: Refitted) -> Iterator[str]:
+    yield f"{'accepted' if found.is_accepted else 'not accepted'}: {found.reason}"
+    for label, text in (
+        ("map", found.map_file),
+        ("draft", found.version),
+        ("next", found.next_step),
+    ):
+        if text is not None:
+            yield f"{label}: {text}"
 
 
 @calibration_command.command("apply")
 @click.argument("map_file", metavar="MAP")
 @click.argument("samples")
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", help="Where the samples go (.jsonl)."
+    "-o", "--output", required=True, metavar="FILE", help="File to write the samples to (.jsonl)."
 )
 @max_errors_option
 def apply_(map_file: str, samples: str, output: str, max_errors: int) -> None:
-    """Write samples with mended confidences.
+    """Write samples with recalibrated confidences.
 
     \b
     Example:

@@ -1,81 +1,85 @@
-"""``gatemark compare``: what changed between two runs over the same items."""
+"""``gatemark compare``: compare two runs over the same items."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 
 from gatemark.cli.options import (
     ALPHA,
     FiniteRange,
-    from_option,
-    id_option,
-    json_option,
+    ForeignLog,
+    OptionGroup,
+    foreign_log_options,
     max_errors_option,
 )
-from gatemark.cli.screen import byte_progress, print_json, wants_color
+from gatemark.cli.outputs import Outputs, output_options
+from gatemark.cli.screen import byte_progress, wants_color
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings
-from gatemark.samples.views import plain_text, render_json, render_markdown
+from gatemark.samples.views import ComparisonReport, plain_text, render_json, render_markdown
 
 COLORS = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
-EXTENSIONS = (".json", ".md")
+
+settings_options = OptionGroup(
+    CompareSettings,
+    alpha=click.option(
+        "--alpha", type=ALPHA, default=0.05, show_default=True, help="Significance level."
+    ),
+    margin=click.option(
+        "--margin",
+        type=FiniteRange(0, 1, max_open=True),
+        help="Maximum tolerated drop, for scores inside [0, 1].",
+    ),
+    seed=click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=DEFAULT_SEED,
+        show_default=True,
+        help="Random seed.",
+    ),
+    resamples=click.option(
+        "--resamples",
+        type=click.IntRange(99, 999_999),
+        default=9_999,
+        show_default=True,
+        help="Number of bootstrap and sign-flip resamples.",
+    ),
+)
 
 
 @click.command("compare")
 @click.argument("base")
 @click.argument("cand")
-@click.option("--score", metavar="NAME", help="Which score; needed where both sides have several.")
+@click.option(
+    "--score", metavar="NAME", help="Score to compare; needed where both sides have several."
+)
 @click.option(
     "--cluster",
     metavar="KEY",
-    help="Items that share this tag (or the field 'cluster') may succeed or fail together.",
+    help="Tag (or the field 'cluster') of items that may succeed or fail together.",
 )
-@id_option
-@from_option
-@click.option("--base-arm", metavar="NAME", help="Which experiment of BASE.")
-@click.option("--cand-arm", metavar="NAME", help="Which experiment of CAND.")
-@click.option(
-    "--alpha",
-    type=ALPHA,
-    default=0.05,
-    show_default=True,
-    help="How rare chance must make a result.",
-)
-@click.option(
-    "--margin",
-    type=FiniteRange(0, 1, max_open=True),
-    help="The drop that may be tolerated; for scores inside [0, 1].",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=DEFAULT_SEED,
-    show_default=True,
-    help="Seed of everything that is drawn.",
-)
-@click.option(
-    "--resamples",
-    type=click.IntRange(99, 999_999),
-    default=9_999,
-    show_default=True,
-    help="Bootstrap and sign-flip draws.",
-)
+@click.option("--base-arm", metavar="NAME", help="Experiment of BASE to read.")
+@click.option("--cand-arm", metavar="NAME", help="Experiment of CAND to read.")
+@foreign_log_options
+@settings_options
 @max_errors_option
-@click.option(
-    "-o",
-    "--output",
-    multiple=True,
-    metavar="FILE",
-    help="Also write the comparison; the extension picks the format (.json .md). Repeatable.",
-)
-@json_option
-def compare_command(**flags: Any) -> int:
+@output_options(".json", ".md")
+def compare_command(
+    outputs: Outputs,
+    settings: CompareSettings,
+    log: ForeignLog,
+    *,
+    base: str,
+    cand: str,
+    score: str | None,
+    cluster: str | None,
+    base_arm: str | None,
+    cand_arm: str | None,
+    max_errors: int,
+) -> int:
     """Compare a candidate's samples with a baseline's, item by item.
 
     BASE and CAND are gatemark.sample/1 files (plain, gzip, zstd, one may be '-') or logs of a tool
@@ -96,35 +100,30 @@ def compare_command(**flags: Any) -> int:
       gatemark compare old.eval new.eval --cluster document -o compare.md
       gatemark compare pf.json pf.json --base-arm baseline --cand-arm candidate
     """
-    check_extensions(flags["output"], EXTENSIONS)
     request = CompareRequest(
-        base=flags["base"],
-        cand=flags["cand"],
-        score=flags["score"],
-        cluster=flags["cluster"],
-        id_path=flags["id"],
-        tool=flags["from"],
-        base_arm=flags["base_arm"],
-        cand_arm=flags["cand_arm"],
-        settings=CompareSettings(
-            alpha=flags["alpha"],
-            margin=flags["margin"],
-            seed=flags["seed"],
-            resamples=flags["resamples"],
-        ),
+        base=base,
+        cand=cand,
+        score=score,
+        cluster=cluster,
+        id_path=log.id_path,
+        tool=log.tool,
+        base_arm=base_arm,
+        cand_arm=cand_arm,
+        settings=settings,
     )
     with byte_progress("comparing") as progress:
         compared = compare_files(
-            request, ReadingChoices(max_errors=flags["max_errors"]), on_progress=progress
+            request, ReadingChoices(max_errors=max_errors), on_progress=progress
         )
-    write_documents(
-        flags["output"],
-        {".json": lambda: render_json(compared), ".md": lambda: render_markdown(compared)},
+    outputs.write(
+        {".json": lambda: render_json(compared), ".md": lambda: render_markdown(compared)}
     )
-    if flags["json"]:
-        print_json(compared)
-    else:
-        word = VERDICT_WORDS[compared.verdict]
-        colored = click.style(word, fg=COLORS[compared.verdict], bold=True)
-        click.echo(f"{colored if wants_color() else word}  {plain_text(compared)}", nl=False)
+    outputs.show(compared, _text)
     return EXIT_BY_OUTCOME[compared.verdict]
+
+
+def _text(compared: ComparisonReport) -> str:
+    word = VERDICT_WORDS[compared.verdict]
+    if wants_color():
+        word = click.style(word, fg=COLORS[compared.verdict], bold=True)
+    return f"{word}  {plain_text(compared)}"

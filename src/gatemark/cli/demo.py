@@ -1,4 +1,4 @@
-"""``gatemark demo``: see the gate work before feeding it anything."""
+"""``gatemark demo``: the gate on bundled data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def demo_command(folder: str) -> int:
     """Walk through the gate on bundled synthetic data.
 
     Writes everything into FOLDER: the data, stores with sealed results, and reports to open in a
-    browser. Two exams are sat, each by a baseline that passes and by a candidate that fails for a
-    reason planted in it. Two people take a change through shadow and canary, one of them is
+    browser. Runs two exams, each on a baseline that passes and on a candidate that fails for a
+    planted reason. Two people take a change through shadow and canary, one of them is
     refused. An enabled asset drifts, is demoted by itself, and returns on fresh evidence only.
 
     \b

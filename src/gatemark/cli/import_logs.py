@@ -1,56 +1,84 @@
-"""``gatemark import``: other tools' logs become samples."""
+"""``gatemark import``: turn logs of other tools into samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import click
-import msgspec
 
 from gatemark.attribution.import_decisions import DecisionsImported, import_decisions
-from gatemark.cli.options import from_option, id_option, json_option, max_errors_option
-from gatemark.cli.screen import byte_progress, print_json
+from gatemark.cli.options import (
+    ForeignLog,
+    OptionGroup,
+    foreign_log_options,
+    json_option,
+    max_errors_option,
+)
+from gatemark.cli.screen import byte_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.reading_options import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
+from gatemark.samples.importer import LogExperiment
 from gatemark.samples.prepare import Preparation
 
-SAMPLES_ONLY: Final = ("arm", "id", "dedupe", "take", "stratify")
+preparation_options = OptionGroup(
+    Preparation,
+    redact=click.option(
+        "--redact", is_flag=True, help="Replace texts that show personal data or secrets."
+    ),
+    dedupe=click.option(
+        "--dedupe", is_flag=True, help="Keep the first of samples with the same input."
+    ),
+    take=click.option(
+        "--take", type=click.IntRange(1), metavar="N", help="Number of samples to draw."
+    ),
+    seed=click.option(
+        "--seed", type=int, default=0, show_default=True, help="Random seed of the draw."
+    ),
+    stratify=click.option(
+        "--stratify", metavar="TAG", help="Tag whose values keep their shares in the draw."
+    ),
+)
 
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@from_option
-@click.option("--arm", metavar="NAME", help="Which experiment to read, where a log holds several.")
-@id_option
-@click.option("--list-arms", is_flag=True, help="Only list the experiments in the logs.")
+@click.option("--arm", metavar="NAME", help="Experiment to read, where a log holds several.")
+@foreign_log_options
+@click.option("--list-arms", is_flag=True, help="List the experiments in the logs, and stop.")
 @click.option(
     "--on-bad-line",
     type=click.Choice(["error", "exclude"]),
     default="error",
     show_default=True,
-    help="Write nothing when a row cannot be read, or go on without it.",
+    help="Whether to write nothing when a row cannot be read, or to exclude the row.",
 )
 @click.option(
     "--to",
     type=click.Choice(["samples", "decisions"]),
     default="samples",
     show_default=True,
-    help="What to make; traces can become decisions for 'gatemark attribute'.",
+    help="Record type to write; traces can become decisions for 'gatemark attribute'.",
 )
-@click.option("--redact", is_flag=True, help="Replace texts that show personal data or secrets.")
-@click.option("--dedupe", is_flag=True, help="Keep the first of samples with the same input.")
-@click.option("--take", type=click.IntRange(1), metavar="N", help="Draw N samples.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the draw.")
-@click.option(
-    "--stratify", metavar="TAG", help="Draw so that the values of this tag keep their shares."
-)
+@preparation_options
 @max_errors_option
-@click.option("-o", "--output", metavar="FILE", help="Where to write the samples (.jsonl).")
+@click.option("-o", "--output", metavar="FILE", help="File to write the samples to (.jsonl).")
 @json_option
-def import_command(**flags: Any) -> int:
+def import_command(
+    prepared: Preparation,
+    log: ForeignLog,
+    *,
+    files: tuple[str, ...],
+    arm: str | None,
+    list_arms: bool,
+    on_bad_line: OnBadLine,
+    to: Literal["samples", "decisions"],
+    max_errors: int,
+    output: str | None,
+    json: bool,
+) -> int:
     """Turn other tools' logs into samples, with every row accounted for.
 
     Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow and pydantic-evals,
@@ -68,67 +96,42 @@ def import_command(**flags: Any) -> int:
       gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
       gatemark import traces.jsonl --to decisions -o decisions.jsonl
     """
-    files, tool = flags["files"], flags["from"]
-    if flags["list_arms"]:
-        arms = arms_of_logs(files, tool=tool)
-        if flags["json"]:
-            print_json([msgspec.structs.asdict(arm) for arm in arms])
-        else:
-            for arm in arms:
-                click.echo(f"{arm.row_count:>8}  {one_line(arm.name)}")
+    if list_arms:
+        show(arms_of_logs(files, tool=log.tool), _arm_lines, json=json)
         return ExitCode.PASS
-    if flags["to"] == "decisions":
-        return _decisions(flags)
-    with byte_progress("importing") as progress:
-        summary = import_logs(
+    refusals: Sequence[str]
+    if to == "decisions":
+        _check_decisions(prepared, arm, log.id_path)
+        made = import_decisions(
             files,
-            tool=tool,
-            arm=flags["arm"],
-            id_path=flags["id"],
-            output=flags["output"],
-            prepared=Preparation(
-                redact=flags["redact"],
-                dedupe=flags["dedupe"],
-                take=flags["take"],
-                seed=flags["seed"],
-                stratify=flags["stratify"],
-            ),
-            choices=ReadingChoices(on_bad_line=flags["on_bad_line"]),
-            on_progress=progress,
+            tool=log.tool,
+            output=output,
+            redact=prepared.redact,
+            exclude_bad=on_bad_line == "exclude",
         )
-    refusals = [refusal for log in summary.logs for refusal in log.refusals]
-    _tell_refusals(refusals, flags["max_errors"])
-    if flags["json"]:
-        print_json(summary)
+        refusals = made.refusals
+        _print_refusals(refusals, max_errors)
+        show(made, _decision_lines, json=json)
     else:
-        _tell(summary)
-    return _exit_code(refusals, flags)
+        with byte_progress("importing") as progress:
+            summary = import_logs(
+                files,
+                tool=log.tool,
+                arm=arm,
+                id_path=log.id_path,
+                output=output,
+                prepared=prepared,
+                choices=ReadingChoices(on_bad_line=on_bad_line),
+                on_progress=progress,
+            )
+        refusals = [refusal for read in summary.logs for refusal in read.refusals]
+        _print_refusals(refusals, max_errors)
+        show(summary, _lines, json=json)
+    return ExitCode.PASS if on_bad_line == "exclude" else _exit_code(refusals)
 
 
-def _decisions(flags: dict[str, Any]) -> int:
-    for name in SAMPLES_ONLY:
-        if flags[name]:
-            raise UsageError(f"--{name} is about samples and not about decisions")
-    made: DecisionsImported = import_decisions(
-        flags["files"],
-        tool=flags["from"],
-        output=flags["output"],
-        redact=flags["redact"],
-        exclude_bad=flags["on_bad_line"] == "exclude",
-    )
-    _tell_refusals(made.refusals, flags["max_errors"])
-    if flags["json"]:
-        print_json(made)
-    else:
-        click.echo(f"{made.decisions} decisions, {made.refused} refused")
-        if made.redacted:
-            click.echo(f"{made.redacted} decisions were redacted")
-        click.echo(f"written: {made.output}" if made.output else "nothing was written")
-    return _exit_code(made.refusals, flags)
-
-
-def _exit_code(refusals: Sequence[str], flags: dict[str, Any]) -> int:
-    if not refusals or flags["on_bad_line"] == "exclude":
+def _exit_code(refusals: Sequence[str]) -> int:
+    if not refusals:
         return ExitCode.PASS
     click.echo(
         "gatemark: rows were refused, so nothing was written; "
@@ -138,14 +141,40 @@ def _exit_code(refusals: Sequence[str], flags: dict[str, Any]) -> int:
     return ExitCode.BAD_INPUT
 
 
-def _tell_refusals(refusals: Sequence[str], limit: int) -> None:
+def _check_decisions(prepared: Preparation, arm: str | None, id_path: str | None) -> None:
+    """Refuse options that are about samples only."""
+    given = {
+        "arm": arm,
+        "id": id_path,
+        "dedupe": prepared.dedupe,
+        "take": prepared.take,
+        "stratify": prepared.stratify,
+    }
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"--{name} is about samples and not about decisions")
+
+
+def _arm_lines(arms: Sequence[LogExperiment]) -> Iterator[str]:
+    for arm in arms:
+        yield f"{arm.row_count:>8}  {one_line(arm.name)}"
+
+
+def _decision_lines(made: DecisionsImported) -> Iterator[str]:
+    yield f"{made.decisions} decisions, {made.refused} refused"
+    if made.redacted:
+        yield f"{made.redacted} decisions were redacted"
+    yield f"written: {made.output}" if made.output else "nothing was written"
+
+
+def _print_refusals(refusals: Sequence[str], limit: int) -> None:
     for refusal in refusals[:limit]:
         click.echo(f"gatemark: {one_line(refusal)}", err=True)
     if len(refusals) > limit:
         click.echo(f"gatemark: and {len(refusals) - limit} more refused rows", err=True)
 
 
-def _tell(summary: ImportSummary) -> None:
+def _lines(summary: ImportSummary) -> Iterator[str]:
     for log in summary.logs:
         arm = f", arm {log.arm}" if log.arm else ""
         lines = [
@@ -155,20 +184,20 @@ def _tell(summary: ImportSummary) -> None:
         if log.scores:
             first = f" (shown first: {log.headline})" if log.headline else ""
             lines.append(f"scores: {', '.join(log.scores)}{first}")
-        told = [check.line() for check in log.checks]
+        checks = [check.line() for check in log.checks]
         lines += [
             f"{'agrees' if check.agrees else 'DIFFERS'}: {line}"
-            for check, line in zip(log.checks, told, strict=True)
+            for check, line in zip(log.checks, checks, strict=True)
         ]
-        lines += [f"note: {note}" for note in log.notes if note not in told]
-        click.echo("\n  ".join(map(one_line, lines)))
+        lines += [f"note: {note}" for note in log.notes if note not in checks]
+        yield "\n  ".join(map(one_line, lines))
     for count, words in (
         (summary.redacted, "samples were redacted"),
         (summary.repeats, "repeated another's input and were left out"),
         (summary.not_drawn, "were not drawn"),
     ):
         if count:
-            click.echo(f"{count} {words}")
-    click.echo(f"written: {summary.output}" if summary.output else "nothing was written")
+            yield f"{count} {words}"
+    yield f"written: {summary.output}" if summary.output else "nothing was written"
     if summary.snapshot is not None:
-        click.echo(f"snapshot: {summary.snapshot}")
+        yield f"snapshot: {summary.snapshot}"

@@ -1,4 +1,4 @@
-"""``gatemark init``: a pack that runs, to be changed into one's own."""
+"""``gatemark init``: write a working pack as a starting point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatemark.packs.init import write_starter
 def init_command(folder: str) -> None:
     """Write a working pack, its data and a CI snippet.
 
-    Nothing that is already there is overwritten.
+    Existing files are never overwritten.
 
     \b
     Example:

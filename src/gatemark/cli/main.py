@@ -1,4 +1,4 @@
-"""The ``gatemark`` command: finds the verb, loads only that, and turns errors into exit codes."""
+"""The ``gatemark`` command: load one verb, and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -29,37 +29,40 @@ VERBS: dict[str, tuple[str, str]] = {
         "Run bare and guarded arms, and verify reports about them.",
     ),
     "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
-    "lint": ("gatemark.cli.lint", "Look a pack over before it runs."),
+    "lint": ("gatemark.cli.lint", "Check a pack before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
-    "gate": ("gatemark.cli.gate", "Judge recorded evidence again by a pack; calls no target."),
+    "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
-    "asset": ("gatemark.cli.lifecycle.asset", "Register versions and see what became of them."),
+    "asset": (
+        "gatemark.cli.lifecycle.asset",
+        "Register versions, and show their stages and history.",
+    ),
     "promote": (
         "gatemark.cli.lifecycle.promote",
-        "Take a version to a stage, citing sealed results.",
+        "Move a version to a stage, citing sealed results.",
     ),
     "approve": (
         "gatemark.cli.lifecycle.promote",
-        "Approve one step of one version, bound to what stands now.",
+        "Approve one step of one version, bound to its current results and policy.",
     ),
     "demote": (
         "gatemark.cli.lifecycle.demotion",
-        "Take a version out of service, the enabled one when none is named.",
+        "Take a version out of service (default: the enabled one).",
     ),
     "rollback": (
         "gatemark.cli.lifecycle.demotion",
-        "Go back at once: end the canary, or return to the version before.",
+        "Roll back at once: end the canary, or return to the previous version.",
     ),
-    "canary": ("gatemark.cli.lifecycle.canary", "Feed, judge and look at running canaries."),
+    "canary": ("gatemark.cli.lifecycle.canary", "Feed, judge and show running canaries."),
     "route": (
         "gatemark.cli.lifecycle.route",
-        "Tell what to use now: primary, canary, shadow, fallback.",
+        "Show what to use now: primary, canary, shadow, fallback.",
     ),
     "why": (
         "gatemark.cli.lifecycle.why",
-        "Tell why a version is where it is: results, votes, gates.",
+        "Show why a version is where it is: results, votes, gates.",
     ),
     "role": ("gatemark.cli.lifecycle.role", "Grant roles and list who holds which."),
     "policy": (
@@ -73,12 +76,12 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "ledger": (
         "gatemark.cli.ledger",
-        "Check, sign, export and look into the ledger of a store.",
+        "Verify, sign, export and list the ledger of a store.",
     ),
-    "store": ("gatemark.cli.store", "Look at a store, upgrade it, back it up, restore it."),
+    "store": ("gatemark.cli.store", "Inspect, upgrade, back up and restore a store."),
     "runlog": (
         "gatemark.cli.runlog",
-        "Replay multi-agent traces through variants, and look at the logs.",
+        "Replay multi-agent traces through variants, and measure the logs.",
     ),
     "advisory": (
         "gatemark.cli.advisory",
@@ -87,7 +90,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "drift": ("gatemark.cli.drift", "Watch metrics of live assets and act when they drift."),
     "calibration": (
         "gatemark.cli.calibration",
-        "Mend stated confidences, as a new version for the gate to judge.",
+        "Recalibrate stated confidences, as a new version for the gate to judge.",
     ),
     "schedule": (
         "gatemark.cli.schedule",
@@ -113,7 +116,7 @@ def gatemark() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and say how it ended."""
+    """Run one command and return its exit code."""
     try:
         code = gatemark.main(
             args=list(arguments) if arguments is not None else None,
@@ -145,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _give_up_output() -> None:
-    """Nobody takes our output any more; keep the interpreter from complaining at exit."""
+    """Redirect closed standard output, so that the interpreter does not complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

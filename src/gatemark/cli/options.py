@@ -1,18 +1,58 @@
-"""Options that several verbs share, spelled once."""
+"""Options that several commands share, and groups of options that arrive as one typed value."""
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from gatemark.core.policy import Waiver
 
 F = TypeVar("F", bound=Callable[..., Any])
+G = TypeVar("G")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class OptionDecorator(Protocol):
+    """What ``click.option`` returns: it adds one option to a function."""
+
+    def __call__(self, function: F, /) -> F:
+        """Return the function, with the option added."""
+
+
+class OptionGroup(Generic[G]):
+    """Options that a command takes together, as one positional parameter.
+
+    Each keyword names a parameter of ``build``; its value is the decorator that adds the option.
+    The option keeps its own name, and with it its environment variable. With several groups, the
+    one next to the function comes first.
+    """
+
+    def __init__(self, build: Callable[..., G], **options: OptionDecorator) -> None:
+        self.build = build
+        self.fields: dict[str, click.Parameter] = {}
+        self._options = options
+        for field, option in options.items():
+            (self.fields[field],) = click.command()(option(lambda: None)).params
+
+    def __call__(self, command: Callable[Concatenate[G, P], R]) -> Callable[P, R]:
+        @functools.wraps(command)
+        def collect(*arguments: P.args, **given: P.kwargs) -> R:
+            fields = {field: given.pop(str(option.name)) for field, option in self.fields.items()}
+            return command(self.build(**fields), *arguments, **given)
+
+        decorated: Callable[P, R] = collect
+        for option in reversed(self._options.values()):
+            decorated = option(decorated)
+        return decorated
 
 
 MAX_WAIVER_BYTES: Final = 1024 * 1024
@@ -29,9 +69,9 @@ def read_waivers(path: str | None) -> tuple[Waiver, ...]:
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds, in plain digits; NaN, which no bound keeps out, is refused too.
+    """A number within bounds, in plain digits; NaN, which no bound excludes, is refused too.
 
-    ``hint`` follows what is said about a number that does not fit.
+    ``hint`` is added to the message about a number that does not fit.
     """
 
     def __init__(
@@ -67,83 +107,110 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-ALPHA = FiniteRange(0, 0.5, min_open=True, max_open=True)
+class MomentParam(click.ParamType[datetime]):
+    """A moment in UTC, such as 2026-03-01T00:00:00Z."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            found = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"expected a moment such as 2026-03-01T00:00:00Z, got {value!r}.", param, ctx)
+        if found.tzinfo is None:
+            self.fail(f"{value!r} needs a time zone, such as Z for UTC.", param, ctx)
+        return found.astimezone(UTC)
 
 
-def store_option(function: F) -> F:
-    """``--store``: where sealed results live."""
-    return click.option(
-        "--store",
-        envvar="GATEMARK_STORE",
-        default=".gatemark",
-        show_default=True,
-        metavar="PATH|URL",
-        help="Folder that keeps sealed results and the ledger, or postgresql://… for a team.",
-    )(function)
+ALPHA: Final = FiniteRange(0, 0.5, min_open=True, max_open=True)
+MOMENT: Final = MomentParam()
 
-
-def json_option(function: F) -> F:
-    """``--json``: one JSON document on standard output."""
-    return click.option("--json", is_flag=True, help="Print exactly one JSON document.")(function)
-
-
-def output_option(function: F) -> F:
-    """``-o``: files to write, format by extension."""
-    return click.option(
-        "-o",
-        "--output",
-        multiple=True,
-        metavar="FILE",
-        help="Also write a report; the extension picks the format "
-        "(.json .md .html .junit.xml .jsonl). Repeatable.",
-    )(function)
-
-
-def document_option(function: F) -> F:
-    """``-o`` for commands whose only document is JSON."""
-    return click.option(
-        "-o", "--output", multiple=True, metavar="FILE", help="Also write the document (.json)."
-    )(function)
-
-
-def jobs_option(function: F) -> F:
-    """``-j``: how many processes."""
-    return click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=None,
-        help="Processes to read large plain files with; as many as there are cores when left out.",
-    )(function)
-
-
-def engine_option(function: F) -> F:
-    """``--engine``: where evidence is folded."""
-    return click.option(
-        "--engine",
-        type=click.Choice(["local", "ray"]),
-        default="local",
-        show_default=True,
-        help="Fold evidence here, or on a Ray cluster (RAY_ADDRESS, else one of its own).",
-    )(function)
+now_option = click.option(
+    "--now",
+    type=MOMENT,
+    metavar="T",
+    help="Moment to act at, in ISO 8601 with a time zone (default: the current time).",
+)
+actor_option = click.option(
+    "--actor",
+    metavar="NAME",
+    envvar="GATEMARK_ACTOR",
+    help="Name of the person who acts (default: the login name). Recorded, but not verified.",
+)
+store_option = click.option(
+    "--store",
+    envvar="GATEMARK_STORE",
+    default=".gatemark",
+    show_default=True,
+    metavar="PATH|URL",
+    help="Folder of sealed results and the ledger, or postgresql://… for a team.",
+)
+json_option = click.option("--json", is_flag=True, help="Print one JSON document.")
+output_option = click.option(
+    "-o",
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="File to write a report to; the extension picks the format "
+    "(.json .md .html .junit.xml .jsonl). Repeatable.",
+)
+document_option = click.option(
+    "-o",
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="File to write the document to (.json). Repeatable.",
+)
+jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Number of processes that read large plain files (default: the number of cores).",
+)
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where to fold evidence: on this machine, or on a Ray cluster (RAY_ADDRESS, else a "
+    "local one).",
+)
+max_errors_option = click.option(
+    "--max-errors",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    help="Maximum number of problems to list.",
+)
+busy_counter_option = click.option(
+    "--busy-counter",
+    metavar="PATH",
+    default="/sys/class/accel/accel0/device/npu_busy_time_us",
+    show_default=True,
+    help="File with the busy time of the NPU, in microseconds.",
+)
 
 
 def reading_options(function: F) -> F:
-    """How strictly to read evidence."""
+    """Add the options that say how strictly to read evidence."""
     decorators = [
         click.option(
             "--on-bad-line",
             type=click.Choice(["error", "exclude"]),
             default="error",
             show_default=True,
-            help="Refuse the input, or count and show what was left out.",
+            help="Whether to refuse the input, or to count and show excluded lines.",
         ),
         click.option(
             "--on-duplicate",
             type=click.Choice(["error", "first", "last"]),
             default="error",
             show_default=True,
-            help="What to do with an id that comes twice.",
+            help="Handling of an id that occurs twice.",
         ),
         click.option(
             "--duplicate-key-check/--no-duplicate-key-check",
@@ -151,19 +218,13 @@ def reading_options(function: F) -> F:
             show_default=True,
             help="Refuse JSON objects that repeat a key.",
         ),
-        click.option(
-            "--max-errors",
-            type=click.IntRange(1),
-            default=20,
-            show_default=True,
-            help="How many problems to list.",
-        ),
+        max_errors_option,
         click.option(
             "--max-line-bytes",
             type=click.IntRange(1),
             default=4 * 1024 * 1024,
             show_default=True,
-            help="Refuse longer lines.",
+            help="Maximum length of a line in bytes.",
         ),
     ]
     for decorator in reversed(decorators):
@@ -171,44 +232,26 @@ def reading_options(function: F) -> F:
     return function
 
 
-def from_option(function: F) -> F:
-    """``--from``: which tool wrote the logs."""
-    return click.option(
+class ForeignLog(msgspec.Struct, frozen=True):
+    """How to read another tool's log: which tool wrote it, and where a row has its id."""
+
+    tool: str
+    id_path: str | None
+
+
+foreign_log_options = OptionGroup(
+    ForeignLog,
+    tool=click.option(
         "--from",
         metavar="FORMAT",
         default="auto",
         show_default=True,
-        help="Which tool wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow, "
+        help="Tool that wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow, "
         "pydantic-evals, otlp or langfuse.",
-    )(function)
-
-
-def id_option(function: F) -> F:
-    """``--id``: where a foreign row keeps its id."""
-    return click.option(
+    ),
+    id_path=click.option(
         "--id",
         metavar="PATH",
         help="Dotted path to the id inside a row of another tool's log, such as doc.id.",
-    )(function)
-
-
-def max_errors_option(function: F) -> F:
-    """``--max-errors``: how many problems to list."""
-    return click.option(
-        "--max-errors",
-        type=click.IntRange(1),
-        default=20,
-        show_default=True,
-        help="How many problems to list.",
-    )(function)
-
-
-def busy_counter_option(function: F) -> F:
-    """``--busy-counter``: where the NPU counts its busy time."""
-    return click.option(
-        "--busy-counter",
-        metavar="PATH",
-        default="/sys/class/accel/accel0/device/npu_busy_time_us",
-        show_default=True,
-        help="File in which the NPU counts its busy time in microseconds.",
-    )(function)
+    ),
+)

@@ -1,20 +1,28 @@
-"""``gatemark list``, ``show`` and ``report``: looking at sealed results."""
+"""``gatemark list``, ``show`` and ``report``: sealed results."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import click
-import msgspec
 
 from gatemark.cli.options import json_option, output_option, store_option
-from gatemark.cli.screen import print_json, wants_color
+from gatemark.cli.screen import show, wants_color
 from gatemark.core.errors import UsageError
+from gatemark.ledger.port import ResultLine
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
 from gatemark.workspace import Workspace
 
 
 @click.command("list")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Maximum number of results.",
+)
 @store_option
 @json_option
 def list_command(limit: int, store: str, json: bool) -> None:
@@ -25,14 +33,15 @@ def list_command(limit: int, store: str, json: bool) -> None:
       gatemark list --limit 10
     """
     lines = Workspace(store=store).existing_results().lines(limit)
-    if json:
-        print_json([msgspec.to_builtins(line) for line in lines])
-        return
-    if not lines:
+    show(lines, _lines, json=json)
+    if not lines and not json:
         click.echo("no sealed results yet; 'gatemark score agreement --seal' makes one", err=True)
+
+
+def _lines(lines: Sequence[ResultLine]) -> Iterator[str]:
     for line in lines:
         moment = line.finished_at.strftime("%Y-%m-%d %H:%MZ")
-        click.echo(f"{line.seq:>5}  {moment}  {line.verdict:<12}  {line.id[7:19]}  {line.title}")
+        yield f"{line.seq:>5}  {moment}  {line.verdict:<12}  {line.id[7:19]}  {line.title}"
 
 
 @click.command("show")
@@ -49,10 +58,7 @@ def show_command(reference: str, store: str, json: bool) -> None:
       gatemark show 3f2a9c01
     """
     result = Workspace(store=store).existing_results().get(reference)
-    if json:
-        print_json(msgspec.to_builtins(result))
-    else:
-        click.echo(verdict_table(result, color=wants_color()))
+    show(result, lambda result: [verdict_table(result, color=wants_color())], json=json)
 
 
 @click.command("report")

@@ -1,40 +1,51 @@
-"""``gatemark run``: a pack from question to sealed verdict."""
+"""``gatemark run`` and ``gatemark gate``: run a pack, or judge recorded evidence by one."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from gatemark.cli.options import (
+    OptionGroup,
+    actor_option,
     engine_option,
-    json_option,
-    output_option,
     read_waivers,
     store_option,
 )
-from gatemark.cli.screen import print_json, wants_color
-from gatemark.core.policy import EXIT_BY_OUTCOME
-from gatemark.core.result import AssetRef, Result
+from gatemark.cli.outputs import Reports, report_options
+from gatemark.core.policy import Waiver
+from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
-from gatemark.packs.run import RunChoices, run_pack
-from gatemark.report.outputs import check_formats, write_reports
-from gatemark.report.terminal import verdict_table
-from gatemark.workspace import Workspace
+from gatemark.packs.arms import OnProgress
+from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.targets.runner import RunProgress
+from gatemark.workspace import EngineName, Workspace
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 _SHORT_ID = re.compile(r"[0-9a-f]{8,64}")
 """The beginning of a result's id, as ``gatemark list`` prints it."""
 
 
+def _waivers(file: str | None) -> Sequence[Waiver]:
+    return read_waivers(file) if file else ()
+
+
+waiver_options = OptionGroup(
+    _waivers, file=click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
+)
+
+
 @click.command("run")
 @click.argument("pack")
-@click.option("--candidate", metavar="SAMPLES", help="Judge recorded samples as the candidate.")
+@click.option("--candidate", metavar="SAMPLES", help="Recorded samples to judge as the candidate.")
 @click.option(
     "--baseline", metavar="SAMPLES|RESULT", help="Recorded samples, or the id of a sealed result."
 )
@@ -44,35 +55,50 @@ _SHORT_ID = re.compile(r"[0-9a-f]{8,64}")
     type=click.IntRange(1, 10_000),
     default=1,
     show_default=True,
-    help="How many calls may be under way at once.",
+    help="Maximum number of calls at once.",
 )
 @engine_option
-@click.option("--resume", is_flag=True, help="Go on where an interrupted run of this pack stopped.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted run of this pack.")
 @click.option(
     "--cache",
     is_flag=True,
-    help="Keep replies, and take them from earlier runs that asked the same target the same.",
+    help="Cache replies, and reuse those of earlier runs with the same calls.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(1),
-    help="Answer only that many items per suite; such a run never passes.",
+    help="Maximum number of items per suite; a limited run never passes.",
 )
-@click.option("--waivers", metavar="FILE", help="YAML list of waivers.")
+@waiver_options
 @click.option(
     "--as",
     "as_version",
     metavar="ASSET@VERSION",
-    help="Vouch that the candidate is this registered version; the result names it.",
+    help="Registered version that you vouch the candidate is; the result names it.",
 )
-@click.option("--against", metavar="ASSET@VERSION", help="Vouch that the baseline is this version.")
 @click.option(
-    "--actor", metavar="NAME", envvar="GATEMARK_ACTOR", help="Who runs; the login name by default."
+    "--against", metavar="ASSET@VERSION", help="Registered version that you vouch the baseline is."
 )
+@actor_option
 @store_option
-@json_option
-@output_option
-def run_command(**flags: Any) -> int:
+@report_options
+def run_command(
+    reports: Reports,
+    waivers: Sequence[Waiver],
+    *,
+    pack: str,
+    candidate: str | None,
+    baseline: str | None,
+    jobs: int,
+    engine: EngineName,
+    resume: bool,
+    cache: bool,
+    limit: int | None,
+    as_version: str | None,
+    against: str | None,
+    actor: str | None,
+    store: str,
+) -> int:
     """Run a pack: answer, score, judge, seal.
 
     Both arms answer every item; errors stay in the count. Exit 0 pass, 1 fail, 2 bad input,
@@ -83,36 +109,56 @@ def run_command(**flags: Any) -> int:
       gatemark run packs/support-triage.yaml -j 8 -o report.html
       gatemark run packs/support-triage.yaml --resume
     """
-    check_formats(flags["output"])
-    workspace = Workspace(store=flags["store"], engine=flags["engine"], actor=flags["actor"])
+    workspace = Workspace(store=store, engine=engine, actor=actor)
     choices = RunChoices(
-        jobs=flags["jobs"],
-        resume=flags["resume"],
-        cache=flags["cache"],
-        limit=flags["limit"],
-        candidate=None if flags["candidate"] is None else _recorded(flags["candidate"]),
-        baseline=_baseline(flags["baseline"]),
-        names=_names(workspace, candidate=flags["as_version"], baseline=flags["against"]),
+        jobs=jobs,
+        resume=resume,
+        cache=cache,
+        limit=limit,
+        candidate=None if candidate is None else _recorded(candidate),
+        baseline=_baseline(baseline),
+        names=_names(workspace, candidate=as_version, baseline=against),
     )
     # What a Python target prints must not get between a script and the JSON document.
     with _call_progress() as progress, redirect_stdout(sys.stderr):
         result = run_pack(
             workspace,
-            flags["pack"],
+            pack,
             choices,
-            waivers=read_waivers(flags["waivers"]),
+            waivers=waivers,
             on_progress=progress,
             on_notice=lambda notice: click.echo(f"gatemark: {notice}", err=True),
         )
-    return show_result(result, flags)
+    return reports.show(result)
+
+
+@click.command("gate")
+@click.argument("reference", metavar="RESULT")
+@click.option("--pack", required=True, help="Pack to judge by.")
+@waiver_options
+@store_option
+@report_options
+def gate_command(
+    reports: Reports, waivers: Sequence[Waiver], *, reference: str, pack: str, store: str
+) -> int:
+    """Judge recorded evidence again by a pack; calls no target.
+
+    The pack may differ from the one that made RESULT in rules, weights, floors and scorers, but
+    not in its data: other data cannot be compared (exit 3).
+
+    \b
+    Example:
+      gatemark gate 3f2a9c01 --pack packs/stricter.yaml
+    """
+    return reports.show(rejudge(Workspace(store=store), reference, pack, waivers=waivers))
 
 
 def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:
-    """What the arms are known as, where the user vouches for it."""
+    """Return the registered versions that the user vouches for, by arm."""
     given = {arm: text for arm, text in versions.items() if text is not None}
     if not given:
         return {}
-    from gatemark.lifecycle.assets import version_ref  # noqa: PLC0415 - only vouching needs the books
+    from gatemark.lifecycle.assets import version_ref  # noqa: PLC0415 - few runs need it
 
     workspace.existing_store()
     return {arm: version_ref(workspace, parse_version_ref(text)) for arm, text in given.items()}
@@ -126,22 +172,12 @@ def _baseline(text: str | None) -> dict[str, str] | str | None:
 
 
 def _recorded(path: str) -> dict[str, str]:
-    """A target that answers from a file, which is looked up from here and not from the pack."""
+    """Return a target that answers from a file, relative to this folder and not to the pack."""
     return {"recorded": str(Path(path).resolve())}
 
 
-def show_result(result: Result, flags: dict[str, Any]) -> int:
-    """Write and print a result as the flags ask; gives the exit code."""
-    write_reports(result, flags["output"])
-    if flags["json"]:
-        print_json(msgspec.to_builtins(result))
-    else:
-        click.echo(verdict_table(result, color=wants_color()))
-    return EXIT_BY_OUTCOME[result.verdict]
-
-
 @contextmanager
-def _call_progress() -> Iterator[Any]:
+def _call_progress() -> Iterator[OnProgress | None]:
     """A line per suite and arm with counts and the time left, when a person is looking."""
     if not sys.stderr.isatty():
         yield None
@@ -163,9 +199,9 @@ def _call_progress() -> Iterator[Any]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, Any] = {}
+        tasks: dict[str, TaskID] = {}
 
-        def update(name: str, progress: Any) -> None:
+        def update(name: str, progress: RunProgress) -> None:
             if name not in tasks:
                 tasks[name] = bars.add_task(name, total=progress.total, counts="")
             counts = f"{progress.error} errors, {progress.retry} retries"

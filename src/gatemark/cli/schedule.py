@@ -1,4 +1,4 @@
-"""``gatemark schedule``: what runs when, ticks for cron, and a loop of its own."""
+"""``gatemark schedule``: list schedules, and run what is due once or in a loop."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
 
 import click
 
-from gatemark.cli.moments import now_option
-from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
+from gatemark.cli.screen import show
 from gatemark.core.errors import ConflictError
 from gatemark.drift.alerts import queue_overdue, read_alert_plan, send_pending
+from gatemark.schedule.cadence import Occasion, SchedulePlan, TriggerKind
 from gatemark.schedule.journey import (
     Alerting,
+    ScheduleLine,
     ScheduleTick,
     due_now,
     fire,
@@ -31,27 +31,19 @@ from gatemark.schedule.journey import (
 )
 from gatemark.workspace import Workspace
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def plan_option(function: F) -> F:
-    """``--schedules``: which file."""
-    return click.option(
+plan_options = OptionGroup(
+    read_plan,
+    path=click.option(
         "--schedules",
         metavar="FILE",
-        default=None,
-        help="Schedules (YAML), added to the built-in ones; those alone when left out.",
-    )(function)
-
-
-def alerts_option(function: F) -> F:
-    """``--alerts``: where overdue schedules, and what drift probes find, are told."""
-    return click.option(
-        "--alerts",
-        metavar="FILE",
-        default=None,
-        help="Where to send alerts (YAML), also those of the drift probes that are run.",
-    )(function)
+        help="Schedules (YAML) to add to the built-in ones.",
+    ),
+)
+alerts_option = click.option(
+    "--alerts",
+    metavar="FILE",
+    help="Alert sinks (YAML), also for the drift probes that are run.",
+)
 
 
 @click.group("schedule")
@@ -60,12 +52,12 @@ def schedule_command() -> None:
 
 
 @schedule_command.command("list")
-@plan_option
+@plan_options
 @now_option
-@click.option("--runs", type=click.IntRange(0), default=0, help="Also show so many latest runs.")
+@click.option("--runs", type=click.IntRange(0), default=0, help="Number of latest runs to show.")
 @store_option
 @json_option
-def list_(**flags: Any) -> None:
+def list_(plan: SchedulePlan, *, now: datetime | None, runs: int, store: str, json: bool) -> None:
     """Show every schedule, when it fires next, and whether it is overdue.
 
     \b
@@ -73,30 +65,37 @@ def list_(**flags: Any) -> None:
       gatemark schedule list
       gatemark schedule list --schedules schedules.yaml --runs 10
     """
-    workspace = Workspace(store=flags["store"])
-    now: datetime = flags["now"] or workspace.clock()
-    lines = list_schedules(workspace, read_plan(flags["schedules"]), now)
-    runs = recent_runs(workspace, flags["runs"]) if flags["runs"] else []
-    if flags["json"]:
-        print_json({"schedules": lines, "runs": runs})
-        return
-    for line in lines:
-        when = line.cron or "on " + ", ".join(line.triggers)
-        next_at = f"{line.next_at:%Y-%m-%d %H:%MZ}" if line.next_at else "-"
-        word = "OVERDUE" if line.is_overdue else "active" if line.is_active else "no command"
-        click.echo(f"{word:<11} {line.id:<30} {when:<12} {line.tz:<8} next {next_at}")
-    for run in runs:
-        click.echo(f"{run.state:<16} {run.schedule} {run.occasion} {run.detail}")
+    workspace = Workspace(store=store)
+    lines = list_schedules(workspace, plan, now or workspace.clock())
+    latest = recent_runs(workspace, runs) if runs else []
+    text = [_schedule_line(line) for line in lines]
+    text += [f"{run.state:<16} {run.schedule} {run.occasion} {run.detail}" for run in latest]
+    show({"schedules": lines, "runs": latest}, lambda _: text, json=json)
+
+
+def _schedule_line(line: ScheduleLine) -> str:
+    when = line.cron or "on " + ", ".join(line.triggers)
+    next_at = f"{line.next_at:%Y-%m-%d %H:%MZ}" if line.next_at else "-"
+    word = "OVERDUE" if line.is_overdue else "active" if line.is_active else "no command"
+    return f"{word:<11} {line.id:<30} {when:<12} {line.tz:<8} next {next_at}"
 
 
 @schedule_command.command("tick")
-@plan_option
+@plan_options
 @now_option
 @alerts_option
-@click.option("--dry-run", is_flag=True, help="Only say what is due.")
+@click.option("--dry-run", is_flag=True, help="Print what is due, and run nothing.")
 @store_option
 @json_option
-def tick(**flags: Any) -> None:
+def tick(
+    plan: SchedulePlan,
+    *,
+    now: datetime | None,
+    alerts: str | None,
+    dry_run: bool,
+    store: str,
+    json: bool,
+) -> None:
     """Run what is due now, once; made to be called by cron.
 
     What is due depends on the schedules, the runs on record and the moment alone. Two ticks at
@@ -108,53 +107,51 @@ def tick(**flags: Any) -> None:
       gatemark schedule tick
       gatemark schedule tick --now 2026-03-01T00:20:00Z --dry-run --json
     """
-    workspace = Workspace(store=flags["store"])
-    now: datetime = flags["now"] or workspace.clock()
-    plan = read_plan(flags["schedules"])
-    if flags["dry_run"]:
-        due = due_now(workspace, plan, now)
-        if flags["json"]:
-            print_json({"at": now, "due": due})
-        for occasion in () if flags["json"] else due:
-            click.echo(f"{occasion.state:<8} {occasion.schedule} {occasion.id}")
+    workspace = Workspace(store=store)
+    at = now or workspace.clock()
+    if dry_run:
+        due = due_now(workspace, plan, at)
+        show({"at": at, "due": due}, lambda _: map(_due_line, due), json=json)
         return
-    alerting = _alerting(workspace, flags["alerts"])
+    alerting = _alerting(workspace, alerts)
     done = tick_schedules(
         workspace,
         plan,
-        now=now,
+        now=at,
         worker=worker_name(),
         alerting=alerting,
-        alerts_file=flags["alerts"],
+        alerts_file=alerts,
     )
-    if flags["json"]:
-        print_json(done)
-    else:
-        _tell(done)
+    show(done, _tick_lines, json=json)
+
+
+def _due_line(due: Occasion) -> str:
+    return f"{due.state:<8} {due.schedule} {due.id}"
 
 
 @schedule_command.command("run")
-@plan_option
+@plan_options
 @alerts_option
 @click.option(
     "--every",
     type=click.FloatRange(0.05, 3600),
     default=60,
     show_default=True,
-    help="Look at least this often, in seconds.",
+    help="Maximum seconds between two ticks.",
 )
-@click.option("--ticks", type=click.IntRange(1), default=None, help="Stop after so many looks.")
+@click.option("--ticks", type=click.IntRange(1), help="Number of ticks to stop after.")
 @store_option
-def run(**flags: Any) -> None:
-    """Keep ticking until told to stop.
+def run(
+    plan: SchedulePlan, *, alerts: str | None, every: float, ticks: int | None, store: str
+) -> None:
+    """Tick until stopped by a signal.
 
     \b
     Example:
       gatemark schedule run --schedules schedules.yaml
     """
-    workspace = Workspace(store=flags["store"])
-    plan = read_plan(flags["schedules"])
-    alerting = _alerting(workspace, flags["alerts"])
+    workspace = Workspace(store=store)
+    alerting = _alerting(workspace, alerts)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -168,38 +165,41 @@ def run(**flags: Any) -> None:
                 now=now,
                 worker=worker_name(),
                 alerting=alerting,
-                alerts_file=flags["alerts"],
+                alerts_file=alerts,
             )
-            _tell(done)
+            show(done, _tick_lines, json=False)
         except ConflictError as error:
             click.echo(f"gatemark: {error}", err=True)
         count += 1
-        if flags["ticks"] is not None and count >= flags["ticks"]:
+        if ticks is not None and count >= ticks:
             return
-        stopping.wait(max(0.05, seconds_until_next(plan, workspace.clock(), flags["every"])))
+        stopping.wait(max(0.05, seconds_until_next(plan, workspace.clock(), every)))
 
 
 @schedule_command.command("fire")
 @click.argument("kind", type=click.Choice(["change", "threat"]))
-@click.option("--id", "identity", required=True, help="Names what happened; known ones are known.")
-@click.option("--asset", default=None, help="The asset it is about.")
+@click.option(
+    "--id", "identity", required=True, help="Idempotency key; a known key changes nothing."
+)
+@click.option("--asset", help="Asset that it is about.")
 @now_option
 @store_option
-def fire_(**flags: Any) -> None:
-    """Tell the schedules that something changed or threatens.
+def fire_(
+    *, kind: TriggerKind, identity: str, asset: str | None, now: datetime | None, store: str
+) -> None:
+    """Record a change or a threat that schedules react to.
 
     \b
     Example:
       gatemark schedule fire threat --id feed-2026-03-01
     """
-    workspace = Workspace(store=flags["store"])
-    now: datetime = flags["now"] or workspace.clock()
-    fresh = fire(workspace, flags["kind"], flags["identity"], asset=flags["asset"], now=now)
+    workspace = Workspace(store=store)
+    fresh = fire(workspace, kind, identity, asset=asset, now=now or workspace.clock())
     click.echo("noted" if fresh else "known already")
 
 
 def worker_name() -> str:
-    """What this process is called in the record of runs."""
+    """Return the name of this process in the record of runs."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
@@ -210,11 +210,11 @@ def _alerting(workspace: Workspace, file: str | None) -> Alerting | None:
     return Alerting(partial(queue_overdue, workspace, plan), partial(send_pending, workspace, plan))
 
 
-def _tell(done: ScheduleTick) -> None:
+def _tick_lines(done: ScheduleTick) -> Iterator[str]:
     for line in done.runs:
-        click.echo(f"{line.state:<16} {line.schedule} {line.occasion} {line.detail}".rstrip())
+        yield f"{line.state:<16} {line.schedule} {line.occasion} {line.detail}".rstrip()
     for name in done.overdue:
-        click.echo(f"WARN schedule {name} is overdue")
+        yield f"WARN schedule {name} is overdue"
     for sent in done.alerts:
         outcome = "sent" if sent.error is None else f"not sent: {sent.error}"
-        click.echo(f"alert {sent.level} {sent.subject} to {sent.sink}: {outcome}")
+        yield f"alert {sent.level} {sent.subject} to {sent.sink}: {outcome}"

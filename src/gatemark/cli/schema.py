@@ -1,11 +1,13 @@
-"""``gatemark schema``: which evidence schemas there are, and what each allows."""
+"""``gatemark schema``: the evidence schemas, as a list or as JSON Schema."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
 
 import click
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import print_json, show
 from gatemark.packs.documents import broken_plugins, describe_schemas, json_schema
 
 
@@ -23,12 +25,12 @@ def schema_command(name: str | None, json: bool) -> None:
     if name is not None:
         print_json(json_schema(name))
         return
-    described = describe_schemas()
-    if json:
-        print_json(described)
-    else:
-        width = max(len(schema_name) for schema_name in described)
-        for schema_name, summary in described.items():
-            click.echo(f"{schema_name:<{width}}  {summary}")
+    show(describe_schemas(), _lines, json=json)
     for module, why in broken_plugins().items():
         click.echo(f"gatemark: {module} cannot be loaded: {why}", err=True)
+
+
+def _lines(described: Mapping[str, str]) -> Iterator[str]:
+    width = max(map(len, described))
+    for name, summary in described.items():
+        yield f"{name:<{width}}  {summary}"

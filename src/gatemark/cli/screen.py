@@ -1,58 +1,68 @@
-"""What a person sees: progress on a terminal, plain words elsewhere."""
+"""What a command prints: JSON or text, and progress on a terminal."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import click
 
 from gatemark.core.canonical import json_text
+from gatemark.core.progress import Progress
+
+T = TypeVar("T")
 
 
 def print_json(document: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document."""
     click.echo(json_text(document))
 
 
+def show(found: T, text: Callable[[T], str | Iterable[str]], *, json: bool) -> None:
+    """Print a value as one JSON document, or as the text or lines that ``text`` makes of it."""
+    if json:
+        print_json(found)
+        return
+    words = text(found)
+    if isinstance(words, str):
+        click.echo(words, nl=not words.endswith("\n"))
+    else:
+        for line in words:
+            click.echo(line)
+
+
 def wants_color() -> bool:
-    """Whether standard output is a terminal whose owner did not ask for plain text."""
+    """Tell whether standard output is a terminal and ``NO_COLOR`` is not set."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 @contextmanager
-def byte_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on standard error when a person is looking, else nothing."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+def byte_progress(title: str) -> Iterator[Progress | None]:
+    """Show a bar of bytes on standard error if it is a terminal, else nothing."""
+    with _bar(title, in_bytes=True) as progress:
+        yield progress
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+@contextmanager
+def count_progress(title: str) -> Iterator[Progress | None]:
+    """Show a bar of finished items on standard error if it is a terminal, else nothing."""
+    with _bar(title, in_bytes=False) as progress:
+        yield progress
+
+
+@contextmanager
+def logged_progress(title: str) -> Iterator[Progress]:
+    """Show progress on standard error: a bar on a terminal, else a line per tenth for logs."""
+    with count_progress(title) as progress:
+        yield _tenths(title) if progress is None else progress
 
 
 @contextmanager
 def running_count(title: str) -> Iterator[Callable[[int], None] | None]:
-    """A running count on standard error when a person is looking, else nothing."""
+    """Show a running count on standard error if it is a terminal, else nothing."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -61,46 +71,35 @@ def running_count(title: str) -> Iterator[Callable[[int], None] | None]:
 
 
 @contextmanager
-def told_progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Progress of slow work on standard error: a bar for people, a line per tenth for logs."""
-    with count_progress(title) as progress:
-        yield _tenths(title) if progress is None else progress
-
-
-@contextmanager
-def count_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar of things done on standard error when a person is looking, else nothing."""
+def _bar(title: str, *, in_bytes: bool) -> Iterator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars  # noqa: PLC0415 - only people on a terminal pay for it
+    from rich.console import Console  # noqa: PLC0415
 
+    counts: tuple[bars.ProgressColumn, ...] = (bars.MofNCompleteColumn(),)
+    if in_bytes:
+        counts = (bars.DownloadColumn(), bars.TransferSpeedColumn())
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        *counts,
+        bars.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _tenths(title: str) -> Callable[[int, int], None]:
-    told = 0
+def _tenths(title: str) -> Progress:
+    printed = 0
 
-    def tell(done: int, total: int) -> None:
-        nonlocal told
+    def update(done: int, total: int) -> None:
+        nonlocal printed
         tenth = done * 10 // total if total else 0
-        if tenth > told:
-            told = tenth
+        if tenth > printed:
+            printed = tenth
             click.echo(f"{title}: {done} of {total}", err=True)
 
-    return tell
+    return update

@@ -3,40 +3,68 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
 
 import click
 
-from gatemark.cli.options import store_option
+from gatemark.cli.options import OptionGroup, store_option
 from gatemark.core.errors import UsageError
+from gatemark.web.settings import ServerSettings
 
 NEEDED = ("argon2", "fastapi", "jinja2", "multipart", "uvicorn")
 NEEDED_FOR_OIDC = ("authlib", "httpx", "joserfc")
 
+settings_options = OptionGroup(
+    ServerSettings,
+    host=click.option(
+        "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
+    ),
+    port=click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        default=8787,
+        show_default=True,
+        help="Port to listen on.",
+    ),
+    packs=click.option(
+        "--packs",
+        multiple=True,
+        metavar="FOLDER",
+        type=click.Path(exists=True, file_okay=False),
+        help="Folder of packs that people may run from the page. Repeatable.",
+    ),
+    schedules=click.option(
+        "--schedules", metavar="FILE", help="Schedules (YAML) that the page shows."
+    ),
+    drift_policy=click.option(
+        "--drift-policy", metavar="FILE", help="Drift policy (YAML) that the page judges by."
+    ),
+    tls_cert=click.option("--tls-cert", metavar="FILE", help="Certificate chain for TLS."),
+    tls_key=click.option("--tls-key", metavar="FILE", help="Private key of the certificate."),
+    is_behind_proxy=click.option(
+        "--behind-proxy", is_flag=True, help="Leave TLS to a proxy in front."
+    ),
+    public_url=click.option(
+        "--public-url", metavar="URL", help="Address at which people reach the server."
+    ),
+    oidc=click.option("--oidc", metavar="FILE", help="OpenID Connect provider (YAML) for sign-in."),
+    signing_key=click.option(
+        "--signing-key",
+        metavar="FILE",
+        help="Private key of the ledger, to sign checkpoints with.",
+    ),
+)
+
 
 @click.command("serve")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@settings_options
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8787, show_default=True, help="The port."
+    "--link",
+    "linked",
+    metavar="NAME",
+    help="Person to print a new sign-in link for; starts no server.",
 )
-@click.option(
-    "--packs",
-    multiple=True,
-    metavar="FOLDER",
-    type=click.Path(exists=True, file_okay=False),
-    help="A folder whose packs people may run from the page. Repeatable.",
-)
-@click.option("--schedules", metavar="FILE", help="The schedules that the page shows.")
-@click.option("--drift-policy", metavar="FILE", help="The drift policy that the page judges by.")
-@click.option("--tls-cert", metavar="FILE", help="Certificate chain, to speak TLS.")
-@click.option("--tls-key", metavar="FILE", help="The key of the certificate.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy in front speaks TLS.")
-@click.option("--public-url", metavar="URL", help="Where people reach the server.")
-@click.option("--oidc", metavar="FILE", help="The provider that people may sign in by.")
-@click.option("--signing-key", metavar="FILE", help="The ledger's key, to sign checkpoints with.")
-@click.option("--link", "linked", metavar="NAME", help="Print a new sign-in link for NAME and end.")
 @store_option
-def serve_command(**flags: Any) -> int:
+def serve_command(settings: ServerSettings, *, linked: str | None, store: str) -> int:
     """Serve the page: dashboards, approvals, runs, the ledger.
 
     At the first start it prints a link that makes you the admin; it works once. Listens on this
@@ -48,26 +76,12 @@ def serve_command(**flags: Any) -> int:
       gatemark serve --host 0.0.0.0 --behind-proxy --public-url https://gate.example
       gatemark serve --link ann
     """
-    needed = NEEDED if flags["oidc"] is None else (*NEEDED, *NEEDED_FOR_OIDC)
+    needed = NEEDED if settings.oidc is None else (*NEEDED, *NEEDED_FOR_OIDC)
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise UsageError(f"the page needs {', '.join(missing)}: install gatemark[server,report]")
     from gatemark.web.serving import print_link, serve  # noqa: PLC0415 - heavy, and only here
-    from gatemark.web.settings import ServerSettings  # noqa: PLC0415
 
-    settings = ServerSettings(
-        host=flags["host"],
-        port=flags["port"],
-        packs=flags["packs"],
-        schedules=flags["schedules"],
-        drift_policy=flags["drift_policy"],
-        tls_cert=flags["tls_cert"],
-        tls_key=flags["tls_key"],
-        is_behind_proxy=flags["behind_proxy"],
-        public_url=flags["public_url"],
-        oidc=flags["oidc"],
-        signing_key=flags["signing_key"],
-    )
-    if flags["linked"] is not None:
-        return print_link(settings, flags["store"], flags["linked"], click.echo)
-    return serve(settings, flags["store"], click.echo)
+    if linked is not None:
+        return print_link(settings, store, linked, click.echo)
+    return serve(settings, store, click.echo)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json, running_count
+from gatemark.cli.screen import running_count, show
 from gatemark.core.errors import ExitCode
 from gatemark.integrity import upgrade_store
 from gatemark.ledger.store import (
@@ -23,7 +22,7 @@ from gatemark.workspace import Workspace
 
 @click.group("store")
 def store_command() -> None:
-    """Look at a store, upgrade it, back it up, restore it."""
+    """Inspect, upgrade, back up and restore a store."""
 
 
 @store_command.command("info")
@@ -40,11 +39,7 @@ def info_command(store: str, json: bool) -> None:
       gatemark store info
       gatemark store info --store postgresql://gatemark@db.example/gatemark --json
     """
-    found = store_info(Workspace(store=store))
-    if json:
-        print_json(msgspec.to_builtins(found))
-    else:
-        click.echo(_info_text(found))
+    show(store_info(Workspace(store=store)), _info_text, json=json)
 
 
 @store_command.command("upgrade")
@@ -78,10 +73,7 @@ def upgrade_command(
     request = UpgradeRequest(backup=backup, no_backup=no_backup, dry_run=dry_run)
     with running_count("events checked") as progress:
         done = upgrade_store(Workspace(store=store), request, progress)
-    if json:
-        print_json(msgspec.to_builtins(done))
-    else:
-        click.echo(_upgrade_text(done))
+    show(done, _upgrade_text, json=json)
     if done.trouble is not None:
         click.echo(f"gatemark: {done.trouble}", err=True)
         return ExitCode.INTEGRITY
@@ -108,7 +100,7 @@ def backup_command(file: str, store: str, json: bool) -> None:
     """
     with running_count("events checked") as progress:
         done = back_up_store(Workspace(store=store), file, progress)
-    _show_copy(done, f"backed up {done.place} to {done.file}", json=json)
+    show(done, lambda done: f"backed up {done.place} to {done.file}: {_copy_text(done)}", json=json)
 
 
 @store_command.command("restore")
@@ -130,18 +122,17 @@ def restore_command(file: str, store: str, json: bool) -> None:
     """
     with running_count("events checked") as progress:
         done = restore_store(Workspace(store=store), file, progress)
-    _show_copy(done, f"restored {done.place} from {done.file}", json=json)
+    show(
+        done, lambda done: f"restored {done.place} from {done.file}: {_copy_text(done)}", json=json
+    )
     if done.state == "too_old" and not json:
         click.echo('run "gatemark store upgrade" before you use it (it makes a backup first)')
 
 
-def _show_copy(done: StoreCopy, sentence: str, *, json: bool) -> None:
-    if json:
-        print_json(msgspec.to_builtins(done))
-        return
+def _copy_text(done: StoreCopy) -> str:
     counted = ((done.events, "event"), (done.results, "result"), (done.blobs, "blob"))
     words = ", ".join(_counted(count, noun) for count, noun in counted)
-    click.echo(f"{sentence}: layout {done.layout}, {words}")
+    return f"layout {done.layout}, {words}"
 
 
 def _info_text(found: StoreInfo) -> str:

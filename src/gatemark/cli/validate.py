@@ -1,15 +1,14 @@
-"""``gatemark validate``: whether evidence is what it says it is."""
+"""``gatemark validate``: check evidence files."""
 
 from __future__ import annotations
 
 import click
-import msgspec
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import byte_progress, print_json
+from gatemark.cli.screen import byte_progress, show
 from gatemark.core.errors import ExitCode
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.validate import validate_files
+from gatemark.evidence.validate import FileCheck, validate_files
 
 
 @click.command("validate")
@@ -17,14 +16,14 @@ from gatemark.evidence.validate import validate_files
 @click.option(
     "--schema",
     metavar="NAME|PATH",
-    help="Schema name, or a JSON Schema file; found from the record when left out.",
+    help="Schema name, or a JSON Schema file (default: found from the records).",
 )
 @click.option(
     "--max-errors",
     type=click.IntRange(1),
     default=20,
     show_default=True,
-    help="How many problems to list per file.",
+    help="Maximum number of problems to list per file.",
 )
 @json_option
 def validate_command(
@@ -33,7 +32,7 @@ def validate_command(
     """Check evidence files line by line.
 
     Reads JSON Lines, plain or packed with gzip or zstd, and single JSON documents; '-' is
-    standard input. Where the records of a file tell a story together, as in traces and run logs,
+    standard input. Where the records of a file depend on each other, as in traces and run logs,
     the rules across them are checked too.
 
     \b
@@ -55,13 +54,13 @@ def validate_command(
             if hidden > 0:
                 click.echo(f"gatemark: {check.file}: and at least {hidden} more problems", err=True)
     clean = not any(check.problems for check in checks)
-    if json:
-        print_json({"valid": clean, "files": [msgspec.structs.asdict(check) for check in checks]})
-    else:
-        for check in checks:
-            word = "invalid" if check.problems else "valid"
-            click.echo(
-                f"{check.file}: {word} {check.schema} ({check.form}): {check.received} received, "
-                f"{check.accepted} accepted, {check.rejected} rejected"
-            )
+    show({"valid": clean, "files": checks}, lambda _: map(_line, checks), json=json)
     return ExitCode.PASS if clean else ExitCode.BAD_INPUT
+
+
+def _line(check: FileCheck) -> str:
+    word = "invalid" if check.problems else "valid"
+    return (
+        f"{check.file}: {word} {check.schema} ({check.form}): {check.received} received, "
+        f"{check.accepted} accepted, {check.rejected} rejected"
+    )

@@ -9,6 +9,7 @@ from types import FrameType
 import click
 
 from gatemark.cli.options import busy_counter_option
+from gatemark.core.errors import ExitCode
 from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
 
 
@@ -25,7 +26,7 @@ from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
     type=click.Choice(["AUTO", "NPU", "CPU"]),
     default="AUTO",
     show_default=True,
-    help="AUTO takes the NPU when there is one, else the CPU, and says so in every reply.",
+    help="Device. AUTO takes the NPU when there is one, else the CPU; every reply names it.",
 )
 @busy_counter_option
 def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
@@ -61,4 +62,4 @@ def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     click.echo("stopped", err=True)
-    return 0
+    return ExitCode.PASS

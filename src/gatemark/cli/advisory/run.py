@@ -1,4 +1,4 @@
-"""``gatemark advisory run``: fixtures to services, one decision record each."""
+"""``gatemark advisory run`` and ``lint``: fixtures, and what services answer about them."""
 
 from __future__ import annotations
 
@@ -6,75 +6,95 @@ import secrets
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
+import msgspec
 
-from gatemark.cli.options import FiniteRange, busy_counter_option, json_option
-from gatemark.cli.screen import print_json, told_progress
+from gatemark.cli.options import FiniteRange, OptionGroup, busy_counter_option, json_option
+from gatemark.cli.screen import logged_progress, show
+from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.journey import dry_run
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
+from gatemark.exams.advisory.fixtures.files import open_fixtures
 from gatemark.exams.advisory.views import render_markdown
 from gatemark.workspace import Workspace
 
+choice_options = OptionGroup(
+    AdvisoryChoices,
+    fixtures=click.option(
+        "--fixtures",
+        metavar="builtin|PATH",
+        default="builtin",
+        show_default=True,
+        help="Fixtures: the built-in set, a JSON Lines file, or a folder with a manifest.",
+    ),
+    services=click.option(
+        "--service",
+        multiple=True,
+        required=True,
+        metavar="LANE=TARGET",
+        help="Service of a lane; 'all' is every lane without one. Repeatable.",
+    ),
+    runs=click.option(
+        "--runs",
+        type=click.IntRange(1, 100),
+        help="Number of runs over all fixtures (default: 3, or 1 for a recording).",
+    ),
+    mode=click.option(
+        "--mode",
+        type=click.Choice(get_args(Mode)),
+        default="dry_run",
+        show_default=True,
+        help="Mode that services are asked in.",
+    ),
+    labels=click.option(
+        "--labels", metavar="FILE", help="Decisions of people or Atlas, as JSON Lines."
+    ),
+    policy=click.option(
+        "--policy",
+        metavar="FILE",
+        help="Advisory policy, as YAML or JSON (default: built in).",
+    ),
+    busy_counter=busy_counter_option,
+    timeout_s=click.option(
+        "--timeout",
+        type=FiniteRange(0, 3600, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Maximum time for one answer, in seconds.",
+    ),
+    jobs=click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Maximum number of questions at once; more than one leaves out the NPU counter.",
+    ),
+)
+
 
 @click.command("run")
-@click.option(
-    "--fixtures",
-    metavar="builtin|PATH",
-    default="builtin",
-    show_default=True,
-    help="Built-in set, a JSON Lines file, or a folder with a manifest.",
-)
-@click.option(
-    "--service",
-    multiple=True,
-    required=True,
-    metavar="LANE=TARGET",
-    help="Who advises on a lane; 'all' stands for every lane without one. Repeatable.",
-)
-@click.option(
-    "--runs",
-    type=click.IntRange(1, 100),
-    help="How often every fixture is asked about; 3 when left out, 1 for a recording.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(get_args(Mode)),
-    default="dry_run",
-    show_default=True,
-    help="What the services are told, and what is asked of them.",
-)
-@click.option("--labels", metavar="FILE", help="Decisions of people or Atlas, as JSON Lines.")
-@click.option("--policy", metavar="FILE", help="Advisory policy (YAML or JSON); defaults without.")
-@busy_counter_option
-@click.option(
-    "--timeout",
-    type=FiniteRange(0, 3600, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long one answer may take.",
-)
+@choice_options
 @click.option(
     "--expect-fallback",
     multiple=True,
     type=click.Choice(get_args(FallbackKind)),
-    help="A fallback that is no surprise in this run. Repeatable.",
-)
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    help="How many questions may be under way at once; more than one leaves the NPU counter out.",
+    help="Fallback to expect in this run. Repeatable.",
 )
 @click.option("--out", required=True, metavar="DIR", help="Folder for records and summaries.")
 @json_option
-def run_command(**flags: Any) -> int:
+def run_command(
+    choices: AdvisoryChoices,
+    *,
+    expect_fallback: tuple[FallbackKind, ...],
+    out: str,
+    json: bool,
+) -> int:
     """Ask advisory services about fixtures and record every answer.
 
     TARGET is http://127.0.0.1:PORT, gateway (the reference gateway, started for this run),
@@ -89,30 +109,41 @@ def run_command(**flags: Any) -> int:
       gatemark advisory run --service all=gateway --out dry-run
       gatemark advisory run --service cron_n8n_event=script:./advise.sh --runs 1 --out dry-run
     """
-    choices = AdvisoryChoices(
-        services=flags["service"],
-        fixtures=flags["fixtures"],
-        runs=flags["runs"],
-        mode=flags["mode"],
-        labels=flags["labels"],
-        policy=flags["policy"],
-        busy_counter=flags["busy_counter"],
-        timeout_s=flags["timeout"],
-        jobs=flags["jobs"],
-        expected_fallbacks=frozenset(flags["expect_fallback"]),
-    )
+    choices = msgspec.structs.replace(choices, expected_fallbacks=frozenset(expect_fallback))
     # What a Python service prints must not get between a script and the JSON document.
-    with told_progress("asking") as progress, redirect_stdout(sys.stderr):
+    with logged_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(
             Workspace(jobs=1),
             choices,
-            Path(flags["out"]),
+            Path(out),
             random_bytes=secrets.token_bytes,
             on_progress=progress,
         )
-    click.echo(f"records and summaries are in {flags['out']}", err=True)
-    if flags["json"]:
-        print_json(judged.summary)
-    else:
-        click.echo(render_markdown(judged.summary).decode(), nl=False)
+    click.echo(f"records and summaries are in {out}", err=True)
+    show(judged.summary, lambda summary: render_markdown(summary).decode(), json=json)
     return EXIT_BY_OUTCOME[judged.outcome]
+
+
+@click.command("lint")
+@click.argument("fixtures", metavar="builtin|PATH")
+def lint_command(fixtures: str) -> int:
+    """Check fixtures: nothing private, no duplicates, all as pinned.
+
+    PATH is a JSON Lines file or a folder with a manifest. Exit 0 when everything is in order, 2
+    with one line per problem when not. Nothing of a payload is printed.
+
+    \b
+    Examples:
+      gatemark advisory lint builtin
+      gatemark advisory lint fixtures.jsonl
+    """
+    opened = open_fixtures(fixtures)
+    pinned = "as pinned" if opened.pinned else "not pinned"
+    click.echo(f"{opened.name}: {len(opened.fixtures)} fixtures, {pinned}, {opened.digest}")
+    for lane in opened.lanes:
+        kinds: dict[str, int] = {}
+        for fixture in opened.fixtures:
+            if fixture.input_class == lane:
+                kinds[fixture.kind] = kinds.get(fixture.kind, 0) + 1
+        click.echo(f"  {lane}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    return ExitCode.PASS

@@ -1,4 +1,4 @@
-"""``gatemark drift``: points in, signals out, and what they do to assets."""
+"""``gatemark drift``: watch metrics of live assets, and act when they drift."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import click
 from gatemark.cli.lazy import LazyGroup, Verbs
 
 DRIFT_VERBS: Verbs = {
-    "push": ("gatemark.cli.drift.push", "Keep points of watched metrics, one per window."),
+    "push": ("gatemark.cli.drift.push", "Store points of watched metrics, one per window."),
     "derive": (
-        "gatemark.cli.drift.derive",
+        "gatemark.cli.drift.push",
         "Push points counted from results, run logs and advisory decisions.",
     ),
     "probe": (
@@ -18,7 +18,7 @@ DRIFT_VERBS: Verbs = {
     ),
     "status": (
         "gatemark.cli.drift.probe",
-        "Show how every watched metric stands; changes nothing.",
+        "Show the level of every watched metric; changes nothing.",
     ),
     "report": ("gatemark.cli.drift.report", "Write a page about the drift of one asset."),
     "policy": (
@@ -27,7 +27,7 @@ DRIFT_VERBS: Verbs = {
     ),
     "close": (
         "gatemark.cli.drift.report",
-        "Close an episode and let its metric start a new baseline.",
+        "Close an episode and start a new baseline for its metric.",
     ),
     "metrics": ("gatemark.cli.drift.report", "Print every signal as Prometheus metrics."),
     "events": (

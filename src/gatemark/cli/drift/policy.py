@@ -1,34 +1,44 @@
-"""``gatemark drift policy``: the policy in words and numbers."""
+"""``gatemark drift policy``: print or simulate a drift policy."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import click
 import msgspec
 
 from gatemark.cli.drift.probe import policy_options
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import show
 from gatemark.drift.explain import Explained, explain
-from gatemark.drift.policy_file import drift_policy, policy_text
+from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.policy_file import policy_text
 
 SEED = 20_260_301
 
 
 @click.command("policy")
 @policy_options
-@click.option("--explain", "is_explained", is_flag=True, help="Simulate what the policy does.")
-@click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Of chance.")
+@click.option(
+    "--explain",
+    "is_explained",
+    is_flag=True,
+    help="Simulate what the policy does to healthy assets.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Random seed."
+)
 @click.option(
     "--series",
     type=click.IntRange(20, 20_000),
     default=400,
     show_default=True,
-    help="Healthy series per watch.",
+    help="Number of healthy series per watch.",
 )
 @json_option
-def policy_command(**flags: Any) -> None:
+def policy_command(
+    policy: DriftPolicy, *, is_explained: bool, seed: int, series: int, json: bool
+) -> None:
     """Print a drift policy, or what it does to healthy assets.
 
     With --explain, every watch judges simulated healthy series with the real code, and the false
@@ -40,48 +50,40 @@ def policy_command(**flags: Any) -> None:
       gatemark drift policy > drift.yaml
       gatemark drift policy --policy drift.yaml --explain
     """
-    chosen = drift_policy(flags["policy"], flags["mode"])
-    if flags["is_explained"]:
-        found = explain(chosen, seed=flags["seed"], series=flags["series"])
-        if flags["json"]:
-            print_json(found)
-        else:
-            _tell(found)
-    elif flags["json"]:
-        print_json({**msgspec.to_builtins(chosen), "digest": chosen.digest})
+    if is_explained:
+        show(explain(policy, seed=seed, series=series), _explained_lines, json=json)
     else:
-        click.echo(policy_text(chosen), nl=False)
+        document = {**msgspec.to_builtins(policy), "digest": policy.digest}
+        show(document, lambda _: policy_text(policy), json=json)
 
 
-def _tell(found: Explained) -> None:
+def _explained_lines(found: Explained) -> Iterator[str]:
     size = f"{found.series} healthy series over {found.days} days per watch"
-    click.echo(f"{found.policy} ({found.mode}), {size}, seed {found.seed}")
+    yield f"{found.policy} ({found.mode}), {size}, seed {found.seed}"
     among = f"{found.series} IN EACH TICK"
-    click.echo("\nfalse alarms of one metric per month")
-    click.echo(f"{'':<35} {among:>20} {'ALONE IN ITS TICK':>20}")
+    yield "\nfalse alarms of one metric per month"
+    yield f"{'':<35} {among:>20} {'ALONE IN ITS TICK':>20}"
     pair = f"{'WARNINGS':>9} {'DEMOTIONS':>10}"
-    click.echo(f"{'METRIC':<22} {'DETECTOR':<12} {pair} {pair}")
+    yield f"{'METRIC':<22} {'DETECTOR':<12} {pair} {pair}"
     for watch in found.watches:
-        click.echo(
+        yield (
             f"{watch.metric:<22} {watch.detector:<12} {watch.false_warnings_per_month:>9.3f} "
             f"{watch.false_demotions_per_month:>10.4f} "
             f"{watch.alone_false_warnings_per_month:>9.3f} "
             f"{watch.alone_false_demotions_per_month:>10.4f}"
         )
-    click.echo("\nexpected false demotions of a healthy asset")
-    click.echo(f"{'':<30} {among:>20} {'ALONE IN ITS TICK':>20}")
+    yield "\nexpected false demotions of a healthy asset"
+    yield f"{'':<30} {among:>20} {'ALONE IN ITS TICK':>20}"
     pair = f"{'PER MONTH':>10} {'PER YEAR':>9}"
-    click.echo(f"{'CLASS':<22} {'METRICS':>7} {pair} {pair}")
+    yield f"{'CLASS':<22} {'METRICS':>7} {pair} {pair}"
     for one in found.classes:
-        click.echo(
+        yield (
             f"{one.asset_class:<22} {len(one.metrics):>7} {one.false_demotions_per_month:>10.4f} "
             f"{one.false_demotions_per_year:>9.3f} {one.alone_false_demotions_per_month:>10.4f} "
             f"{one.alone_false_demotions_per_year:>9.3f}"
         )
-    for power in found.power:
-        click.echo(
-            f"\na shift of {power.shift_sd:g} sd that stays is demoted within {power.windows} "
-            f"windows in {power.demoted_share:.1%} of series",
-            nl=False,
-        )
-    click.echo()
+    yield "".join(
+        f"\na shift of {power.shift_sd:g} sd that stays is demoted within {power.windows} "
+        f"windows in {power.demoted_share:.1%} of series"
+        for power in found.power
+    )

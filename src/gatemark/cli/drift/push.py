@@ -1,15 +1,15 @@
-"""``gatemark drift push``: keep points of watched metrics."""
+"""``gatemark drift push`` and ``derive``: points of watched metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 import click
 
-from gatemark.cli.moments import now_option
-from gatemark.cli.options import json_option, max_errors_option, store_option
-from gatemark.cli.screen import byte_progress, print_json
+from gatemark.cli.options import json_option, max_errors_option, now_option, store_option
+from gatemark.cli.screen import byte_progress, show
+from gatemark.drift.derive import DEFAULT_WINDOW, Derived, default_request, derive_points
 from gatemark.drift.push import push_points
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.workspace import Workspace
@@ -27,8 +27,16 @@ from gatemark.workspace import Workspace
 @max_errors_option
 @store_option
 @json_option
-def push_command(**flags: Any) -> None:
-    """Keep points of watched metrics, one per window.
+def push_command(
+    *,
+    files: tuple[str, ...],
+    duplicate_key_check: bool,
+    now: datetime | None,
+    max_errors: int,
+    store: str,
+    json: bool,
+) -> None:
+    """Store points of watched metrics, one per window.
 
     FILE holds gatemark.point/1: lines of asset, metric, start, end and a value with n, or counts
     that add up (sum and sum_squares, k, histogram, calibration, categories); plain, gzip or zstd,
@@ -41,17 +49,75 @@ def push_command(**flags: Any) -> None:
       gatemark drift push points.jsonl
       gatemark drift push - < points.jsonl
     """
-    now: datetime = flags["now"] or Workspace().clock()
-    workspace = Workspace(store=flags["store"], clock=lambda: now)
-    choices = ReadingChoices(
-        check_duplicate_keys=flags["duplicate_key_check"], max_errors=flags["max_errors"]
-    )
+    moment = now or Workspace().clock()
+    workspace = Workspace(store=store, clock=lambda: moment)
+    choices = ReadingChoices(check_duplicate_keys=duplicate_key_check, max_errors=max_errors)
     with byte_progress("pushing") as progress:
-        pushed = push_points(workspace, flags["files"], choices, now=now, on_progress=progress)
-    if flags["json"]:
-        print_json(pushed)
-        return
-    click.echo(
-        f"{pushed.received} points: {pushed.added} new, {pushed.repeated} known, "
-        f"{pushed.corrected} corrections"
-    )
+        pushed = push_points(workspace, files, choices, now=moment, on_progress=progress)
+    counts = _counts(pushed.received, pushed.added, pushed.repeated, pushed.corrected)
+    show(pushed, lambda _: counts, json=json)
+
+
+@click.command("derive")
+@click.option("--results", is_flag=True, help="Count the sealed results of the store.")
+@click.option(
+    "--run-log", "run_logs", multiple=True, metavar="FILE", help="Run log to count. Repeatable."
+)
+@click.option(
+    "--decisions",
+    multiple=True,
+    metavar="FILE",
+    help="File of advisory decisions to count. Repeatable.",
+)
+@click.option("--asset", help="Asset that the records are about.")
+@click.option(
+    "--window", default=DEFAULT_WINDOW, show_default=True, help="Length of the windows (1h, 1d)."
+)
+@now_option
+@max_errors_option
+@store_option
+@json_option
+def derive_command(
+    *,
+    results: bool,
+    run_logs: tuple[str, ...],
+    decisions: tuple[str, ...],
+    asset: str | None,
+    window: str,
+    now: datetime | None,
+    max_errors: int,
+    store: str,
+    json: bool,
+) -> None:
+    """Push points counted from results, run logs and advisory decisions.
+
+    Results give golden_accuracy and calibration_ece of their candidate, one point for each time
+    they were reached; of a registered asset, only those about the version that served then. Run
+    logs give verifier_block_ratio (buffer decisions that hold back) and rejection_ratio
+    (summaries that fail their schema), of the asset named or of the variant. Decisions give
+    confidence_kl, calibration_ece and tool_error_classes, of the asset named or of the service.
+    Windows that are not over wait. Without any of these, results are read.
+
+    \b
+    Examples:
+      gatemark drift derive
+      gatemark drift derive --run-log runs/V0.jsonl.gz --asset summariser
+      gatemark drift derive --decisions decisions.jsonl
+    """
+    workspace = Workspace(store=store)
+    request = default_request(run_logs, decisions, results=results, asset=asset, window=window)
+    choices = ReadingChoices(max_errors=max_errors)
+    derived = derive_points(workspace, request, choices, now=now or workspace.clock())
+    show(derived, _derived_lines, json=json)
+
+
+def _counts(received: int, added: int, repeated: int, corrected: int) -> str:
+    return f"{received} points: {added} new, {repeated} known, {corrected} corrections"
+
+
+def _derived_lines(derived: Derived) -> Iterator[str]:
+    pushed = derived.pushed
+    counts = _counts(pushed.received, pushed.added, pushed.repeated, pushed.corrected)
+    yield f"{counts}; {derived.open_windows} windows are not over"
+    if derived.not_served:
+        yield f"left out: {derived.not_served} results about versions that did not serve then"

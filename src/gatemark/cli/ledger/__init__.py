@@ -1,15 +1,13 @@
-"""``gatemark ledger``: checking, signing, exporting and looking into the ledger."""
+"""``gatemark ledger``: verify, sign, export and list the ledger."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import click
 import msgspec
 
 from gatemark.cli.ledger.keys import checkpoint, keygen, rotate
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json, running_count
+from gatemark.cli.screen import print_json, running_count, show
 from gatemark.core.errors import UsageError
 from gatemark.integrity import verify
 from gatemark.ledger.checks.text import verified_text
@@ -20,7 +18,7 @@ from gatemark.workspace import Workspace
 
 @click.group("ledger")
 def ledger_command() -> None:
-    """Check, sign, export and look into the ledger of a store."""
+    """Verify, sign, export and list the ledger of a store."""
 
 
 @click.command("verify")
@@ -31,17 +29,26 @@ def ledger_command() -> None:
     "keys",
     multiple=True,
     metavar="PUB",
-    help="Trust only this public key, given itself or as a file. Repeatable.",
+    help="Public key to trust, given itself or as a file (default: the keys of the ledger). "
+    "Repeatable.",
 )
 @click.option(
     "--since",
     multiple=True,
     metavar="CHECKPOINT",
-    help="A checkpoint that was kept elsewhere. Repeatable.",
+    help="Checkpoint that was kept elsewhere. Repeatable.",
 )
 @store_option
 @json_option
-def verify_command(**flags: Any) -> int:
+def verify_command(
+    *,
+    folder: str | None,
+    rescore: bool,
+    keys: tuple[str, ...],
+    since: tuple[str, ...],
+    store: str,
+    json: bool,
+) -> int:
     """Check everything the ledger says, offline.
 
     Blobs, chain, gaps, payloads, tree, checkpoints and their signatures, and what every decision
@@ -55,25 +62,17 @@ def verify_command(**flags: Any) -> int:
       gatemark ledger verify --rescore --key ledger.key.pub --since checkpoint.txt
       gatemark ledger verify exported --key ledger.key.pub
     """
-    request = VerifyRequest(
-        export=flags["folder"],
-        keys=flags["keys"],
-        since=flags["since"],
-        rescore=flags["rescore"],
-    )
+    request = VerifyRequest(export=folder, keys=keys, since=since, rescore=rescore)
     with running_count("events checked") as progress:
-        report = verify(Workspace(store=flags["store"]), request, progress)
-    if flags["json"]:
-        print_json(msgspec.to_builtins(report))
-    else:
-        click.echo(verified_text(report))
+        report = verify(Workspace(store=store), request, progress)
+    show(report, verified_text, json=json)
     return report.exit_code
 
 
 @click.command("export")
 @click.argument("folder", metavar="DIR")
 @click.option(
-    "--signing-key", metavar="FILE", help="The ledger's private key; needed to export decisions."
+    "--signing-key", metavar="FILE", help="Private key of the ledger; needed to export decisions."
 )
 @store_option
 @json_option
@@ -88,26 +87,35 @@ def export_command(folder: str, signing_key: str | None, store: str, json: bool)
       gatemark ledger export exported --signing-key ledger.key
     """
     done = export(Workspace(store=store), folder, signing_key)
-    if json:
-        print_json(msgspec.to_builtins(done))
-        return
     counted = ("events", "results", "decisions", "blobs", "checkpoints")
     words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
-    click.echo(f"{done.folder}: {words}")
+    show(done, lambda done: f"{done.folder}: {words}", json=json)
 
 
 @click.command("prove")
 @click.argument("seq", type=click.IntRange(1), required=False)
-@click.option("--since", metavar="FILE", help="Prove that the ledger continues this checkpoint.")
-@click.option("--checkpoint", metavar="FILE", help="Prove it by this checkpoint.")
-@click.option("--check", metavar="FILE", help="Check a proof instead; needs no store.")
-@click.option("--key", "keys", multiple=True, metavar="PUB", help="Public key to check by.")
+@click.option("--since", metavar="FILE", help="Checkpoint that the ledger must continue.")
+@click.option(
+    "--checkpoint", metavar="FILE", help="Checkpoint to prove it by (default: the newest)."
+)
+@click.option("--check", metavar="FILE", help="Proof to check; needs no store.")
+@click.option(
+    "--key", "keys", multiple=True, metavar="PUB", help="Public key to check by. Repeatable."
+)
 @store_option
-def prove_command(**flags: Any) -> None:
+def prove_command(
+    *,
+    seq: int | None,
+    since: str | None,
+    checkpoint: str | None,
+    check: str | None,
+    keys: tuple[str, ...],
+    store: str,
+) -> None:
     """Prove something about the ledger, or check such a proof.
 
-    By its number, that an event is in it; with --since, that it began as an earlier checkpoint
-    says. The proof is a JSON document. Whoever has it and the public key needs nothing else.
+    With SEQ, proves that an event is in it; with --since, that it continues an earlier checkpoint.
+    The proof is a JSON document, which can be checked with the public key alone.
 
     \b
     Examples:
@@ -115,23 +123,20 @@ def prove_command(**flags: Any) -> None:
       gatemark ledger prove --since checkpoint.txt > growth.json
       gatemark ledger prove --check proof.json --key ledger.key.pub
     """
-    if sum(flags[name] is not None for name in ("seq", "since", "check")) != 1:
+    if sum(given is not None for given in (seq, since, check)) != 1:
         raise UsageError("give the number of an event, --since FILE or --check FILE")
-    if flags["check"] is not None:
-        click.echo(check_proof(flags["check"], flags["keys"]))
-        return
-    workspace = Workspace(store=flags["store"])
-    proof: Any
-    if flags["since"] is not None:
-        proof = prove_growth(workspace, flags["since"], flags["checkpoint"])
-    else:
-        proof = prove(workspace, flags["seq"], flags["checkpoint"])
-    print_json(msgspec.to_builtins(proof))
+    workspace = Workspace(store=store)
+    if check is not None:
+        click.echo(check_proof(check, keys))
+    elif since is not None:
+        print_json(prove_growth(workspace, since, checkpoint))
+    elif seq is not None:
+        print_json(prove(workspace, seq, checkpoint))
 
 
 @click.command("erase")
 @click.argument("what", metavar="SEQ|DIGEST")
-@click.option("--reason", required=True, help="Why; stays in the ledger for ever.")
+@click.option("--reason", required=True, help="Reason, kept in the ledger forever.")
 @store_option
 def erase_command(what: str, reason: str, store: str) -> None:
     """Erase the payload of an event or a blob, and leave a tombstone.
@@ -148,13 +153,23 @@ def erase_command(what: str, reason: str, store: str) -> None:
 
 
 @click.command("log")
-@click.option("--after", type=click.IntRange(0), default=0, help="Only events after this number.")
-@click.option("--kind", help="Only events of this kind.")
-@click.option("--subject", help="Only events about this asset.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many.")
+@click.option(
+    "--after", type=click.IntRange(0), default=0, help="Number of the event to start after."
+)
+@click.option("--kind", help="Kind of events to list.")
+@click.option("--subject", help="Asset whose events to list.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Maximum number of events.",
+)
 @store_option
 @json_option
-def log_command(**flags: Any) -> None:
+def log_command(
+    *, after: int, kind: str | None, subject: str | None, limit: int, store: str, json: bool
+) -> None:
     """List events in the order of the ledger.
 
     \b
@@ -162,16 +177,9 @@ def log_command(**flags: Any) -> None:
       gatemark ledger log --subject support-triage
       gatemark ledger log --kind transition --json
     """
-    workspace = Workspace(store=flags["store"])
-    found = log(
-        workspace,
-        after=flags["after"],
-        kind=flags["kind"],
-        subject=flags["subject"],
-        limit=flags["limit"],
-    )
-    if flags["json"]:
-        print_json([{**msgspec.to_builtins(e), "payload": payload} for e, payload in found])
+    found = log(Workspace(store=store), after=after, kind=kind, subject=subject, limit=limit)
+    if json:
+        print_json([{**msgspec.to_builtins(event), "payload": payload} for event, payload in found])
         return
     for event, payload in found:
         moment = event.at.strftime("%Y-%m-%d %H:%M:%SZ")
@@ -181,13 +189,13 @@ def log_command(**flags: Any) -> None:
 
 
 @click.command("clock-back")
-@click.option("--reason", required=True, help="Why; stays in the ledger for ever.")
+@click.option("--reason", required=True, help="Reason, kept in the ledger forever.")
 @store_option
 def clock_back_command(reason: str, store: str) -> None:
-    """Let times start anew after a clock that was ahead.
+    """Let events continue at the current time after a clock that was ahead.
 
     The ledger refuses events that are dated before its last one. When a wrong clock dated that one
-    into the future, this says so, and events go on from the present.
+    into the future, this records the mistake, and later events have the current time again.
 
     \b
     Example:

@@ -1,12 +1,10 @@
-"""``gatemark ledger keygen``, ``checkpoint`` and ``rotate``: what has to do with keys."""
+"""``gatemark ledger keygen``, ``checkpoint`` and ``rotate``: keys and signatures."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
@@ -24,7 +22,7 @@ from gatemark.workspace import Workspace
 
 def _show(made: KeyMade, *, json: bool) -> None:
     if json:
-        print_json(msgspec.to_builtins(made))
+        print_json(made)
         return
     click.echo(made.key)
     click.echo(f"private key in {made.private_file}: keep it apart from the store", err=True)
@@ -33,14 +31,14 @@ def _show(made: KeyMade, *, json: bool) -> None:
 
 @click.command("keygen")
 @click.argument("file", metavar="FILE")
-@click.option("--name", help="The key's name; the ledger's own when left out.")
+@click.option("--name", help="Name of the key (default: the name of the ledger).")
 @store_option
 @json_option
 def keygen(file: str, name: str | None, store: str, json: bool) -> None:
     """Make the key that signs for the ledger.
 
     FILE gets the private key, readable by its owner alone; FILE.pub gets the public key, which is
-    also printed. An event tells of the key.
+    also printed. An event records the key.
 
     \b
     Example:
@@ -51,38 +49,48 @@ def keygen(file: str, name: str | None, store: str, json: bool) -> None:
 
 @click.command("rotate")
 @click.argument("file", metavar="FILE")
-@click.option("--signing-key", metavar="FILE", help="The private key that signs now.")
-@click.option("--lost", metavar="REASON", help="The old key cannot sign any more, and why.")
-@click.option("--name", help="The new key's name; the old one's when left out.")
+@click.option("--signing-key", metavar="FILE", help="Current private key.")
+@click.option("--lost", metavar="REASON", help="Reason why the old key cannot sign.")
+@click.option("--name", help="Name of the new key (default: the name of the old one).")
 @store_option
 @json_option
-def rotate(file: str, **flags: Any) -> None:
-    """Let a new key follow the one that signs now.
+def rotate(
+    *,
+    file: str,
+    signing_key: str | None,
+    lost: str | None,
+    name: str | None,
+    store: str,
+    json: bool,
+) -> None:
+    """Replace the signing key by a new one.
 
     Both keys sign the change, so that whoever trusts the old key can trust the new one. A lost key
-    cannot; then every check says so from now on, and the new public key must be handed out again.
+    cannot sign: every later check reports that, and the new public key must be distributed again.
 
     \b
     Examples:
       gatemark ledger rotate new.key --signing-key ledger.key
       gatemark ledger rotate new.key --lost "the laptop was stolen"
     """
-    if (flags["signing_key"] is None) == (flags["lost"] is None):
-        raise UsageError("give --signing-key, or --lost with a reason")
-    workspace = Workspace(store=flags["store"])
-    if flags["lost"] is None:
-        made = rotate_key(workspace, flags["signing_key"], Path(file), flags["name"])
+    workspace = Workspace(store=store)
+    if signing_key is not None and lost is None:
+        made = rotate_key(workspace, signing_key, Path(file), name)
+    elif lost is not None and signing_key is None:
+        made = replace_lost_key(workspace, Path(file), lost, name)
     else:
-        made = replace_lost_key(workspace, Path(file), flags["lost"], flags["name"])
-    _show(made, json=flags["json"])
+        raise UsageError("give --signing-key, or --lost with a reason")
+    _show(made, json=json)
 
 
 @click.command("checkpoint")
-@click.option("--signing-key", required=True, metavar="FILE", help="The ledger's private key.")
-@click.option("-o", "--output", metavar="FILE", help="Write the note here instead of printing it.")
+@click.option("--signing-key", required=True, metavar="FILE", help="Private key of the ledger.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="File to write the note to (default: standard output)."
+)
 @store_option
 def checkpoint(signing_key: str, output: str | None, store: str) -> None:
-    """Sign how far the ledger goes.
+    """Sign a checkpoint of the ledger.
 
     The note (C2SP tlog-checkpoint) is kept in the store and printed. Keep a copy where nobody with
     access to the store can change it: with it, a history that was rewritten or cut is found.

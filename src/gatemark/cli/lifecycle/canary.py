@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import click
-import msgspec
 
 from gatemark.cli.lifecycle.options import (
+    Acting,
     acting_options,
-    acting_workspace,
     environment_option,
     show_acted,
 )
-from gatemark.cli.moments import now_option
-from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.options import json_option, now_option, store_option
+from gatemark.cli.screen import show
 from gatemark.lifecycle.assets import asset_names
-from gatemark.lifecycle.canary import canary_state, push_windows
+from gatemark.lifecycle.canary import CanaryState, canary_state, push_windows
 from gatemark.lifecycle.journey import run_due
 from gatemark.lifecycle.routing import assign
 from gatemark.workspace import Workspace
@@ -26,7 +24,7 @@ from gatemark.workspace import Workspace
 
 @click.group("canary")
 def canary_command() -> None:
-    """Feed, judge and look at running canaries."""
+    """Feed, judge and show running canaries."""
 
 
 @canary_command.command("push")
@@ -34,25 +32,19 @@ def canary_command() -> None:
 @click.argument("file")
 @environment_option
 @acting_options
-def push(**flags: Any) -> None:
-    """Hand in measurements per arm and window (gatemark.canary/1, JSON Lines).
+def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
+    """Push measurements per arm and window (gatemark.canary/1, JSON Lines).
 
-    The same window again changes nothing; other numbers for it, or a window that was judged
-    already, are refused, and then nothing of the file is taken.
+    The same window again changes nothing. Other numbers for it, or a window that was judged
+    already, are refused together with the whole file.
 
     \b
     Example:
       gatemark canary push triage windows.jsonl --actor eval-bot
     """
-    workspace = acting_workspace(flags)
-    done = push_windows(
-        workspace,
-        flags["asset"],
-        flags["file"],
-        actor=workspace.actor,
-        environment=flags["environment"],
-    )
-    show_acted(flags, *done, unchanged="all of this was handed in before")
+    workspace = acting.workspace()
+    done = push_windows(workspace, asset, file, actor=workspace.actor, environment=environment)
+    acting.show(*done, unchanged="all of this was handed in before")
 
 
 @canary_command.command("tick")
@@ -62,11 +54,11 @@ def push(**flags: Any) -> None:
 @store_option
 @json_option
 def tick(asset: str | None, now: datetime | None, environment: str, store: str, json: bool) -> None:
-    """Do what is due: judge closed windows, ramp, pause, roll back, end a watch.
+    """Run what is due: judge closed windows, ramp, pause, roll back, end a watch.
 
     Acts as the system, for one asset or all. Run it from cron as often as windows close; it does
-    nothing twice. With --now, what is due then is done and dated so: a moment that is yet to come
-    shuts every step up of the asset until it has come.
+    nothing twice. With --now, it does what is due at that moment and records that moment: one in
+    the future blocks every step up of the asset until then.
 
     \b
     Example:
@@ -76,10 +68,10 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     workspace.existing_store()
     names = [asset] if asset is not None else list(asset_names(workspace))
     done = [acted for name in names for acted in run_due(workspace, name, environment)]
-    show_acted({"json": json}, *done, unchanged="nothing is due")
+    show_acted(*done, unchanged="nothing is due", json=json)
     if done and now is not None and now > datetime.now(UTC):
-        told = f"{now:%Y-%m-%d %H:%M:%SZ}"
-        click.echo(f"dated {told}, which is yet to come: until then nothing steps up", err=True)
+        moment = f"{now:%Y-%m-%d %H:%M:%SZ}"
+        click.echo(f"dated {moment}, which is yet to come: until then nothing steps up", err=True)
 
 
 @canary_command.command("show")
@@ -87,29 +79,30 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
 @environment_option
 @store_option
 @json_option
-def show(asset: str, environment: str, store: str, json: bool) -> None:
-    """Show how a running canary or watch stands.
+def show_canary(asset: str, environment: str, store: str, json: bool) -> None:
+    """Show the state of a running canary or watch.
 
     \b
     Example:
       gatemark canary show triage
     """
     state = canary_state(Workspace(store=store), asset, environment)
-    if json:
-        print_json(msgspec.to_builtins(state))
-        return
+    show(state, lambda state: _canary_lines(asset, state), json=json)
+
+
+def _canary_lines(asset: str, state: CanaryState) -> Iterator[str]:
     what = "watch" if state.is_watch else "canary"
-    click.echo(f"{what} of {asset}@{state.version} against {state.baseline or 'nothing'}")
-    click.echo(f"  stage     {state.stage}, {state.share:.0%} of traffic per arm")
-    click.echo(f"  since     {state.step_since:%Y-%m-%d %H:%M:%SZ}")
+    yield f"{what} of {asset}@{state.version} against {state.baseline or 'nothing'}"
+    yield f"  stage     {state.stage}, {state.share:.0%} of traffic per arm"
+    yield f"  since     {state.step_since:%Y-%m-%d %H:%M:%SZ}"
     if state.watch_until is not None:
-        click.echo(f"  until     {state.watch_until:%Y-%m-%d %H:%M:%SZ}")
-    click.echo(f"  clean     {state.clean_in_a_row} in a row, {state.clean_needed} needed")
-    click.echo(f"  windows   {state.clean_count} clean, {state.other_count} others")
-    click.echo(f"  last      {state.last or 'no window was judged yet'}")
-    click.echo(f"  next      {state.next_window:%Y-%m-%d %H:%M:%SZ}")
+        yield f"  until     {state.watch_until:%Y-%m-%d %H:%M:%SZ}"
+    yield f"  clean     {state.clean_in_a_row} in a row, {state.clean_needed} needed"
+    yield f"  windows   {state.clean_count} clean, {state.other_count} others"
+    yield f"  last      {state.last or 'no window was judged yet'}"
+    yield f"  next      {state.next_window:%Y-%m-%d %H:%M:%SZ}"
     if state.paused is not None:
-        click.echo(f"  paused    {state.paused}")
+        yield f"  paused    {state.paused}"
 
 
 @canary_command.command("assign")
@@ -119,7 +112,7 @@ def show(asset: str, environment: str, store: str, json: bool) -> None:
 @store_option
 @json_option
 def assign_key(asset: str, key: str, environment: str, store: str, json: bool) -> None:
-    """Tell which version serves a key, such as a conversation's id.
+    """Show which version serves a key, such as the id of a conversation.
 
     The same key keeps its version while a canary grows. In Python: gatemark.assign(asset, key).
 
@@ -128,9 +121,6 @@ def assign_key(asset: str, key: str, environment: str, store: str, json: bool) -
       gatemark canary assign triage conversation-8841
     """
     found = assign(asset, key, store=store, environment=environment)
-    if json:
-        print_json(msgspec.to_builtins(found))
-        return
-    click.echo(f"{found.lane}  {asset}@{found.target.version}")
-    for target in found.shadow:
-        click.echo(f"shadow  {asset}@{target.version}")
+    lines = [f"{found.lane}  {asset}@{found.target.version}"]
+    lines += [f"shadow  {asset}@{target.version}" for target in found.shadow]
+    show(found, lambda _: lines, json=json)

@@ -1,17 +1,12 @@
-"""``gatemark demote`` and ``gatemark rollback``: taking authority away, without asking around."""
+"""``gatemark demote`` and ``gatemark rollback``: take authority away without approvals."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import click
 
-from gatemark.cli.lifecycle.options import (
-    acting_options,
-    acting_workspace,
-    environment_option,
-    show_acted,
-)
+from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.commands import Demote, RollBack
 from gatemark.lifecycle.journey import act
@@ -27,9 +22,9 @@ def _asset_and_version(text: str) -> tuple[str, str | None]:
     return ref.asset, ref.version
 
 
-def _tell_live(workspace: Workspace, flags: dict[str, Any], asset: str) -> None:
-    """Say what serves now; that nothing does must not go unseen."""
-    now = route(workspace, asset, flags["environment"])
+def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
+    """Print what serves now, because nobody may overlook that nothing does."""
+    now = route(workspace, asset, environment)
     if now.primary is None:
         click.echo(f"nothing is routed in {now.environment} now: {now.reason}", err=True)
     else:
@@ -38,71 +33,76 @@ def _tell_live(workspace: Workspace, flags: dict[str, Any], asset: str) -> None:
 
 @click.command("demote")
 @click.argument("asset", metavar="ASSET[@VERSION]")
-@click.option("--reason", required=True, help="Why; kept in the ledger.")
+@click.option("--reason", required=True, help="Reason, kept in the ledger.")
 @click.option(
     "--to",
     type=click.Choice(["shadow", "demoted"]),
     default="demoted",
     show_default=True,
-    help="Shadow keeps it watched at the sample rate; demoted needs a fresh full-pack result.",
+    help="Stage to go to. Shadow keeps it measured at the sample rate; demoted needs a fresh "
+    "full-pack result to return.",
 )
 @environment_option
 @acting_options
-def demote_command(**flags: Any) -> None:
-    """Take a version out of service, the enabled one when none is named.
+def demote_command(
+    acting: Acting, *, asset: str, reason: str, to: Literal["shadow", "demoted"], environment: str
+) -> None:
+    """Take a version out of service (default: the enabled one).
 
-    One person is enough, and no approval is waited for. An earlier version whose results still
-    verify takes over. Doing it twice changes nothing.
+    One person is enough, and no approval is needed. An earlier version whose results still verify
+    takes over. A second demotion changes nothing.
 
     \b
     Example:
       gatemark demote triage --reason "wrong language since noon"
     """
-    asset, version = _asset_and_version(flags["asset"])
-    if flags["note"]:
+    asset, version = _asset_and_version(asset)
+    if acting.note:
         raise UsageError("say why with --reason")
-    if not flags["reason"].strip():
+    if not reason.strip():
         raise UsageError("--reason must say why")
-    workspace = acting_workspace(flags)
+    workspace = acting.workspace()
     command = Demote(
         actor=workspace.actor,
         asset=asset,
         version=version,
-        to=flags["to"],
-        environment=flags["environment"],
-        note=flags["reason"],
+        to=to,
+        environment=environment,
+        note=reason,
     )
-    show_acted(flags, act(workspace, command), unchanged="it is out of service already")
-    _tell_live(workspace, flags, asset)
+    acting.show(act(workspace, command), unchanged="it is out of service already")
+    _print_live(workspace, asset, environment)
 
 
 @click.command("rollback")
 @click.argument("asset", metavar="ASSET[@VERSION]")
-@click.option("--to", metavar="VERSION", help="Which earlier version; the last one by default.")
+@click.option(
+    "--to", metavar="VERSION", help="Earlier version to return to (default: the last one)."
+)
 @environment_option
 @acting_options
-def rollback_command(**flags: Any) -> None:
-    """Go back at once: end the canary, or return to the version before.
+def rollback_command(acting: Acting, *, asset: str, to: str | None, environment: str) -> None:
+    """Roll back at once: end the canary, or return to the previous version.
 
     Restores the whole pin set of the earlier version, citing the results it was enabled by. No
-    approval is waited for. Doing it twice changes nothing: to go back further, name the version
-    to leave.
+    approval is needed. A second rollback changes nothing: to go back further, name the version to
+    leave.
 
     \b
     Examples:
       gatemark rollback triage --note "complaints about refunds"
       gatemark rollback triage@2.1.0 --to 1.9.0
     """
-    asset, version = _asset_and_version(flags["asset"])
-    workspace = acting_workspace(flags)
+    asset, version = _asset_and_version(asset)
+    workspace = acting.workspace()
     command = RollBack(
         actor=workspace.actor,
         asset=asset,
         version=version,
-        to=flags["to"],
-        environment=flags["environment"],
-        note=flags["note"],
+        to=to,
+        environment=environment,
+        note=acting.note,
     )
     unchanged = "already rolled back, and nothing was promoted since; name ASSET@VERSION to go on"
-    show_acted(flags, act(workspace, command), unchanged=unchanged)
-    _tell_live(workspace, flags, asset)
+    acting.show(act(workspace, command), unchanged=unchanged)
+    _print_live(workspace, asset, environment)

@@ -1,4 +1,4 @@
-"""Options and printing that the commands of the lifecycle share."""
+"""Options of commands that act on an asset, and how they print what was recorded."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
-from gatemark.cli.options import json_option, store_option
+from gatemark.cli.options import OptionGroup, actor_option, json_option, store_option
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.ledger.payloads import SYSTEM
@@ -19,68 +20,70 @@ from gatemark.workspace import Workspace
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def acting_options(function: F) -> F:
-    """``--actor``, ``--note``, ``--store`` and ``--json`` of commands that change something."""
-    decorators = [
-        click.option(
-            "--actor",
-            metavar="NAME",
-            envvar="GATEMARK_ACTOR",
-            help="Who acts; the login name when left out. The ledger keeps it, nothing proves it.",
-        ),
-        click.option("--note", default="", metavar="TEXT", help="Why; kept in the ledger."),
-        store_option,
-        json_option,
-    ]
-    for decorator in reversed(decorators):
-        function = decorator(function)
-    return function
+class Caller(msgspec.Struct, frozen=True):
+    """Who acts on which store, and whether the answer is JSON."""
+
+    actor: str | None
+    store: str
+    json: bool
+
+    def workspace(self, *, must_exist: bool = True) -> Workspace:
+        """Open the store for this person."""
+        return acting_workspace(self.store, self.actor, must_exist=must_exist)
 
 
-def environment_option(function: F) -> F:
-    """``--environment``: where a version stands."""
-    return click.option(
-        "--environment",
-        metavar="NAME",
-        default=PRODUCTION,
-        show_default=True,
-        help="The environment that this is about.",
-    )(function)
+class Acting(Caller, frozen=True, kw_only=True):
+    """A caller whose action the ledger records, with a note."""
+
+    note: str
+
+    def show(self, *several: CommandResult, unchanged: str) -> None:
+        """Print what was recorded, or that nothing changed."""
+        show_acted(*several, unchanged=unchanged, json=self.json)
 
 
-def expect_option(function: F) -> F:
-    """``--expect``: the optimistic lock."""
-    return click.option(
-        "--expect",
-        type=click.IntRange(0),
-        metavar="EVENT",
-        help="Refuse when the asset has changed since this event.",
-    )(function)
+caller_options = OptionGroup(Caller, actor=actor_option, store=store_option, json=json_option)
+acting_options = OptionGroup(
+    Acting,
+    actor=actor_option,
+    note=click.option("--note", default="", metavar="TEXT", help="Reason, kept in the ledger."),
+    store=store_option,
+    json=json_option,
+)
+environment_option = click.option(
+    "--environment",
+    metavar="NAME",
+    default=PRODUCTION,
+    show_default=True,
+    help="Name of the environment.",
+)
+expect_option = click.option(
+    "--expect",
+    type=click.IntRange(0),
+    metavar="EVENT",
+    help="Revision of the asset that you looked at; refused when it has changed since.",
+)
+cite_option = click.option(
+    "--cite",
+    multiple=True,
+    metavar="RESULT",
+    help="Id of a sealed result to cite, or its first digits. Repeatable.",
+)
 
 
-def cite_option(function: F) -> F:
-    """``--cite``: results that a step rests on."""
-    return click.option(
-        "--cite",
-        multiple=True,
-        metavar="RESULT",
-        help="A sealed result that this rests on, by its id or its first digits. Repeatable.",
-    )(function)
-
-
-def acting_workspace(flags: dict[str, Any], *, must_exist: bool = True) -> Workspace:
-    """The workspace of a command that changes something, with whoever acts."""
-    if flags["actor"] == SYSTEM:
+def acting_workspace(store: str, actor: str | None, *, must_exist: bool = True) -> Workspace:
+    """Open a store for a person who changes something."""
+    if actor == SYSTEM:
         raise UsageError(f"nobody can act as {SYSTEM!r}: that is what Gatemark does by itself")
-    workspace = Workspace(store=flags["store"], actor=flags["actor"])
+    workspace = Workspace(store=store, actor=actor)
     if must_exist:
         workspace.existing_store()
     return workspace
 
 
-def show_acted(flags: dict[str, Any], *several: CommandResult, unchanged: str) -> None:
-    """Print what was written, or that it was already so."""
-    if flags["json"]:
+def show_acted(*several: CommandResult, unchanged: str, json: bool) -> None:
+    """Print what was recorded, or that nothing changed."""
+    if json:
         print_json(document_of(*several))
         return
     lines = [line for acted in several for line in lines_of(acted)]

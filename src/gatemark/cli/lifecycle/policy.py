@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-import msgspec
 
-from gatemark.cli.lifecycle.options import acting_options, acting_workspace, show_acted
+from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import show
 from gatemark.lifecycle.commands import AdoptPolicy
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import policy_text, read_release_policy
@@ -25,7 +22,7 @@ def policy_command() -> None:
 @policy_command.command("show")
 @store_option
 @json_option
-def show(store: str, json: bool) -> None:
+def show_policy(store: str, json: bool) -> None:
     """Print the release policy in force, with every default written out.
 
     A store without a policy of its own has the default one.
@@ -37,13 +34,11 @@ def show(store: str, json: bool) -> None:
     workspace = Workspace(store=store)
     workspace.existing_store()
     rules = read_state(workspace, "*").governance
-    if json:
-        print_json(
-            {"policy": msgspec.to_builtins(rules.policy), "policy_digest": rules.policy_digest}
-        )
-        return
-    click.echo(f"# {rules.policy_digest}")
-    click.echo(policy_text(rules.policy), nl=False)
+    show(
+        {"policy": rules.policy, "policy_digest": rules.policy_digest},
+        lambda _: f"# {rules.policy_digest}\n{policy_text(rules.policy)}",
+        json=json,
+    )
 
 
 @policy_command.command("check")
@@ -61,16 +56,16 @@ def check(file: str) -> None:
 @policy_command.command("adopt")
 @click.argument("file")
 @acting_options
-def adopt(**flags: Any) -> None:
+def adopt(acting: Acting, *, file: str) -> None:
     """Put a release policy into force; approvals under the old one are void.
 
-    Only an admin can, who cannot approve. The whole policy goes into the ledger.
+    Only an admin can adopt a policy, and admins cannot approve. The ledger keeps the whole policy.
 
     \b
     Example:
       gatemark policy adopt release.yaml --actor ada --note "two approvals from now on"
     """
-    policy = read_release_policy(flags["file"])
-    workspace = acting_workspace(flags)
-    command = AdoptPolicy(actor=workspace.actor, policy=policy, note=flags["note"])
-    show_acted(flags, act(workspace, command), unchanged="this policy is in force already")
+    policy = read_release_policy(file)
+    workspace = acting.workspace()
+    command = AdoptPolicy(actor=workspace.actor, policy=policy, note=acting.note)
+    acting.show(act(workspace, command), unchanged="this policy is in force already")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast, get_args
+from typing import get_args
 
 import click
 
-from gatemark.cli.lifecycle.options import acting_options, acting_workspace, show_acted
+from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import show
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Role
@@ -27,7 +27,7 @@ def role_command() -> None:
 @click.argument("person")
 @click.argument("roles", nargs=-1, type=click.Choice(ROLES))
 @acting_options
-def grant(**flags: Any) -> None:
+def grant(acting: Acting, *, person: str, roles: tuple[Role, ...]) -> None:
     """Give a person exactly these roles; none takes all away.
 
     The first admin of a store is whoever takes the role first; from then on only admins grant. An
@@ -39,14 +39,9 @@ def grant(**flags: Any) -> None:
       gatemark role grant --actor ada ada admin
       gatemark role grant --actor ada bob approver operator
     """
-    workspace = acting_workspace(flags, must_exist=False)
-    roles = cast("tuple[Role, ...]", flags["roles"])
-    command = GrantRoles(
-        actor=workspace.actor, person=flags["person"], roles=roles, note=flags["note"]
-    )
-    show_acted(
-        flags, act(workspace, command), unchanged=f"{flags['person']} has these roles already"
-    )
+    workspace = acting.workspace(must_exist=False)
+    command = GrantRoles(actor=workspace.actor, person=person, roles=roles, note=acting.note)
+    acting.show(act(workspace, command), unchanged=f"{person} has these roles already")
 
 
 @role_command.command("list")
@@ -62,10 +57,10 @@ def list_roles(store: str, json: bool) -> None:
     workspace = Workspace(store=store)
     workspace.existing_store()
     roles = read_state(workspace, "*").governance.roles
-    if json:
-        print_json({person: list(held) for person, held in sorted(roles.items())})
-        return
-    for person, held in sorted(roles.items()):
-        click.echo(f"{person}: {', '.join(held)}")
-    if not roles:
+    show(
+        dict(sorted(roles.items())),
+        lambda roles: [f"{person}: {', '.join(held)}" for person, held in roles.items()],
+        json=json,
+    )
+    if not roles and not json:
         click.echo("nobody holds a role yet; 'gatemark role grant' makes a start", err=True)

@@ -1,65 +1,46 @@
-"""``gatemark why``: what the stage of a version rests on."""
+"""``gatemark why``: the results, votes and gates behind the stage of a version."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-import msgspec
 
 from gatemark.cli.lifecycle.options import environment_option
-from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.options import store_option
+from gatemark.cli.outputs import Outputs, optional_import, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.views.text import why_text
+from gatemark.lifecycle.views.views import Why
 from gatemark.lifecycle.views.why import why
-from gatemark.report.outputs import check_extensions, load_renderer, write_documents
 from gatemark.workspace import Workspace
-
-PAGE = "gatemark.lifecycle.views.page"
-"""Renders HTML, and is loaded only when somebody asks for a page."""
 
 
 @click.command("why")
 @click.argument("version", metavar="ASSET@VERSION")
 @environment_option
-@click.option(
-    "-o",
-    "--output",
-    multiple=True,
-    metavar="FILE",
-    help="Also write it (.json, .html). Repeatable.",
-)
 @store_option
-@json_option
-def why_command(**flags: Any) -> int:
-    """Tell why a version is where it is: results, votes, gates.
+@output_options(".json", ".html")
+def why_command(outputs: Outputs, *, version: str, environment: str, store: str) -> int:
+    """Show why a version is where it is: results, votes, gates.
 
-    Every citation is looked at again. Exit 4 when one no longer verifies.
+    Every citation is verified again. Exit 4 when one no longer verifies.
 
     \b
     Examples:
       gatemark why triage@2.1.0
       gatemark why triage@2.1.0 -o why.html
     """
-    ref = parse_version_ref(flags["version"])
-    check_extensions(flags["output"], (".json", ".html"))
-    workspace = Workspace(store=flags["store"])
+    ref = parse_version_ref(version)
+    workspace = Workspace(store=store)
     workspace.existing_store()
-    found = why(workspace, ref, flags["environment"])
-    write_documents(
-        flags["output"],
-        {
-            ".json": lambda: json_file(found),
-            ".html": lambda: load_renderer("gatemark.lifecycle.views.page", "render_why", ".html")(
-                found
-            ),
-        },
-    )
-    if flags["json"]:
-        print_json(msgspec.to_builtins(found))
-    else:
-        click.echo(why_text(found), nl=False)
+    found = why(workspace, ref, environment)
+    outputs.write({".json": lambda: json_file(found), ".html": lambda: _page(found)})
+    outputs.show(found, why_text)
     return ExitCode.INTEGRITY if found.problems else ExitCode.PASS
+
+
+def _page(found: Why) -> bytes:
+    with optional_import("report"):
+        from gatemark.lifecycle.views.page import render_why  # noqa: PLC0415 - an extra
+    return render_why(found)

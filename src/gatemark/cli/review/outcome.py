@@ -1,14 +1,14 @@
-"""``gatemark review close`` and ``export``: what a review came to."""
+"""``gatemark review close`` and ``export``: the outcome of a review."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
-from gatemark.cli.lifecycle.options import acting_workspace
-from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.lifecycle.options import Caller, caller_options
+from gatemark.cli.options import store_option
+from gatemark.cli.screen import show
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.report.outputs import write_text
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
@@ -24,11 +24,11 @@ from gatemark.workspace import Workspace
 
 @click.command("close")
 @click.argument("name")
-@click.option("--early", metavar="WHY", help="End it although votes are missing; they hold a pass.")
-@click.option("--actor", metavar="NAME", envvar="GATEMARK_ACTOR", help="Who closes.")
-@store_option
-@json_option
-def close(**flags: Any) -> int:
+@click.option(
+    "--early", metavar="WHY", help="Reason to end it with votes missing, which prevents a pass."
+)
+@caller_options
+def close(caller: Caller, *, name: str, early: str | None) -> int:
     """End the voting, reveal the key, and judge.
 
     The key goes into the ledger and is checked against its commitment. Each candidate gets a
@@ -43,21 +43,21 @@ def close(**flags: Any) -> int:
       gatemark review close letters
       gatemark review close letters --early "two reviewers left" --json
     """
-    workspace = acting_workspace(flags)
-    outcome = close_review(workspace, CloseReview(review=flags["name"], early=flags["early"]))
-    if flags["json"]:
-        print_json(outcome)
-    else:
-        _tell(outcome)
+    outcome = close_review(caller.workspace(), CloseReview(review=name, early=early))
+    show(outcome, _lines, json=caller.json)
     return EXIT_BY_OUTCOME[outcome.verdict]
 
 
 @click.command("export")
 @click.argument("name")
-@click.option("--candidate", metavar="NAME", help="Whose votes; needed when there are several.")
-@click.option("-o", "--output", metavar="FILE", help="Where to; standard output when left out.")
+@click.option(
+    "--candidate",
+    metavar="NAME",
+    help="Candidate whose votes to write; needed when there are several.",
+)
+@click.option("-o", "--output", metavar="FILE", help="File to write (default: standard output).")
 @store_option
-def export(**flags: Any) -> None:
+def export(*, name: str, candidate: str | None, output: str | None, store: str) -> None:
     """Write the opened votes of a closed review as gatemark.vote/1 lines.
 
     \b
@@ -65,47 +65,45 @@ def export(**flags: Any) -> None:
       gatemark review export letters -o votes.jsonl
       gatemark review export letters | gatemark score preference -
     """
-    workspace = Workspace(store=flags["store"])
+    workspace = Workspace(store=store)
     workspace.existing_store()
-    lines = export_votes(workspace, flags["name"], flags["candidate"])
-    if flags["output"] is None:
+    lines = export_votes(workspace, name, candidate)
+    if output is None:
         click.echo(lines, nl=False)
     else:
-        write_text(flags["output"], lines.decode())
+        write_text(output, lines.decode())
 
 
-def _tell(outcome: ReviewOutcome) -> None:
+def _lines(outcome: ReviewOutcome) -> Iterator[str]:
     for candidate in outcome.candidates:
-        _tell_candidate(candidate)
+        yield from _candidate_lines(candidate)
     for side in (outcome.ranking or {}).get("sides", ()):
         low, high = side["interval"]
-        click.echo(
-            f"{side['name']:<20}strength {side['log_strength']:+.3f} [{low:+.3f}, {high:+.3f}]"
-        )
+        yield (f"{side['name']:<20}strength {side['log_strength']:+.3f} [{low:+.3f}, {high:+.3f}]")
     if outcome.ranking is not None and outcome.ranking["reason"] is not None:
-        click.echo(f"no ranking: {outcome.ranking['reason']}")
-    click.echo(f"both good {outcome.ties['both_good']}, both bad {outcome.ties['both_bad']}")
+        yield f"no ranking: {outcome.ranking['reason']}"
+    yield f"both good {outcome.ties['both_good']}, both bad {outcome.ties['both_bad']}"
     for row in outcome.reviewers:
         rate = NOT_MEASURED if row["win_rate"] is None else number(row["win_rate"])
         gold = f", gold {row['gold_right']} of {row['gold']}" if row["gold"] else ""
         out = ", left out" if row["left_out"] else ""
-        click.echo(f"  {row['reviewer']}: {row['votes']} votes, win rate {rate}{gold}{out}")
+        yield f"  {row['reviewer']}: {row['votes']} votes, win rate {rate}{gold}{out}"
     for measurement in outcome.agreement:
-        shown = measurement.reason if measurement.value is None else number(measurement.value)
-        click.echo(f"{measurement.name:<20}{shown} (n={measurement.n})")
+        value = measurement.reason if measurement.value is None else number(measurement.value)
+        yield f"{measurement.name:<20}{value} (n={measurement.n})"
     for couple in outcome.pairs_agreement:
         names, said = " and ".join(couple.reviewers), VERDICT_WORDS[couple.verdict]
-        click.echo(f"agreement exam      {said}  {names} (n={couple.n})")
+        yield f"agreement exam      {said}  {names} (n={couple.n})"
     if outcome.arbitration.undecided:
         split = outcome.arbitration
-        click.echo(f"without a majority  {split.undecided}, the arbiter decided {split.decided}")
-    click.echo(f"vote spread         {outcome.spread.reason}")
+        yield f"without a majority  {split.undecided}, the arbiter decided {split.decided}"
+    yield f"vote spread         {outcome.spread.reason}"
     for caveat in outcome.caveats:
-        click.echo(f"caveat: {caveat}")
+        yield f"caveat: {caveat}"
 
 
-def _tell_candidate(found: CandidateOutcome) -> None:
-    click.echo(f"{VERDICT_WORDS[found.verdict]}  {found.candidate}: {found.reason}\n")
+def _candidate_lines(found: CandidateOutcome) -> Iterator[str]:
+    yield f"{VERDICT_WORDS[found.verdict]}  {found.candidate}: {found.reason}\n"
     numbers = found.numbers
     if not numbers:
         return
@@ -126,8 +124,8 @@ def _tell_candidate(found: CandidateOutcome) -> None:
         ("result", str(found.result_id)),
     ]
     for name, text in rows:
-        click.echo(f"{name:<20}{text}")
+        yield f"{name:<20}{text}"
     for blocker in found.blockers:
-        click.echo(f"blocker: {blocker}")
+        yield f"blocker: {blocker}"
     for caveat in numbers["caveats"]:
-        click.echo(f"caveat: {caveat}")
+        yield f"caveat: {caveat}"

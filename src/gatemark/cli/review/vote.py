@@ -1,22 +1,28 @@
-"""``gatemark review next`` and ``vote``: one pair after the other, without the page."""
+"""``gatemark review next`` and ``vote``: vote on pairs from the terminal."""
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import click
 
-from gatemark.cli.lifecycle.options import acting_workspace
-from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.lifecycle.options import Caller, caller_options
+from gatemark.cli.screen import show
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import UsageError
 from gatemark.review.create import ShownPair, VoteRequest, cast_vote, next_pair
 from gatemark.review.plan import Answered
 from gatemark.workspace import Workspace
 
-KEYS: Final = {"1": "a", "2": "b", "3": "both_good", "4": "both_bad", "s": "skip"}
-WORDS: Final = {
+KEYS: Final[Mapping[str, Answered]] = {
+    "1": "a",
+    "2": "b",
+    "3": "both_good",
+    "4": "both_bad",
+    "s": "skip",
+}
+WORDS: Final[Mapping[Answered, str]] = {
     "a": "A",
     "b": "B",
     "both_good": "both good",
@@ -29,41 +35,33 @@ QUIT: Final = "q"
 
 @click.command("next")
 @click.argument("name")
-@click.option("--actor", metavar="NAME", envvar="GATEMARK_ACTOR", help="Who reviews.")
-@store_option
-@json_option
-def next_command(**flags: Any) -> None:
+@caller_options
+def next_command(caller: Caller, *, name: str) -> None:
     """Show the next pair of a reviewer.
 
-    The same pair comes again until it is answered. Nothing in it tells which answer is whose.
+    The same pair comes again until it is answered. Nothing in it shows which answer is whose.
 
     \b
     Example:
       gatemark review next letters --actor bob
     """
-    workspace = acting_workspace(flags)
-    pair = next_pair(workspace, flags["name"], workspace.actor)
-    if flags["json"]:
-        print_json(pair)
-    elif pair is None:
-        click.echo("nothing left to review")
-    else:
-        _show(pair)
+    workspace = caller.workspace()
+    show(next_pair(workspace, name, workspace.actor), _pair_lines, json=caller.json)
 
 
 @click.command("vote")
 @click.argument("name")
 @click.argument("answer", required=False, type=click.Choice(list(WORDS)))
-@click.option("--token", metavar="TOKEN", help="A pair seen before; the open one when left out.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; a skip needs one.")
-@click.option("--actor", metavar="NAME", envvar="GATEMARK_ACTOR", help="Who reviews.")
-@store_option
-@json_option
-def vote(**flags: Any) -> None:
-    """Vote on the pair before you, or on one after the other.
+@click.option("--token", metavar="TOKEN", help="Pair seen before (default: the open one).")
+@click.option("--reason", default="", metavar="TEXT", help="Reason; a skip needs one.")
+@caller_options
+def vote(
+    caller: Caller, *, name: str, answer: Answered | None, token: str | None, reason: str
+) -> None:
+    """Vote on the open pair, or on one pair after the other.
 
-    With an ANSWER one vote is kept: a, b, both_good, both_bad or skip. Without, pairs are shown
-    one after the other and answered by 1, 2, 3, 4 or s; every answer is kept at once. A vote can
+    With an ANSWER one vote is saved: a, b, both_good, both_bad or skip. Without, pairs are shown
+    one after the other and answered by 1, 2, 3, 4 or s; every answer is saved at once. A vote can
     be changed by its --token until the review is closed; all versions are kept.
 
     \b
@@ -72,30 +70,25 @@ def vote(**flags: Any) -> None:
       gatemark review vote letters both_good --actor bob
       gatemark review vote letters skip --reason "not in my field" --actor bob
     """
-    workspace = acting_workspace(flags)
-    name, answer = flags["name"], flags["answer"]
+    workspace = caller.workspace()
     if answer is None:
-        if flags["token"] or flags["reason"] or flags["json"]:
+        if token or reason or caller.json:
             raise UsageError("--token, --reason and --json need an ANSWER")
         _walk(workspace, name)
         return
-    token = flags["token"]
     if token is None:
         pair = next_pair(workspace, name, workspace.actor)
         if pair is None:
             raise UsageError(f"{workspace.actor} has nothing left to review in {name}")
         token = pair.token
-    saved = cast_vote(workspace, _request(workspace, name, token, answer, flags["reason"]))
-    if flags["json"]:
-        print_json(saved)
-    else:
-        click.echo(f"kept: {WORDS[answer]} (version {saved.version})")
+    saved = cast_vote(workspace, _request(workspace, name, token, answer, reason))
+    show(saved, lambda saved: f"kept: {WORDS[answer]} (version {saved.version})", json=caller.json)
 
 
 def _walk(workspace: Workspace, name: str) -> None:
     kept = 0
     while (pair := next_pair(workspace, name, workspace.actor)) is not None:
-        _show(pair)
+        show(pair, _pair_lines, json=False)
         try:
             key = click.prompt(MENU, type=click.Choice([*KEYS, QUIT]), show_choices=False)
             if key == QUIT:
@@ -110,26 +103,27 @@ def _walk(workspace: Workspace, name: str) -> None:
     click.echo(f"kept {kept} answers")
 
 
-def _request(workspace: Workspace, name: str, token: str, answer: str, reason: str) -> VoteRequest:
+def _request(
+    workspace: Workspace, name: str, token: str, answer: Answered, reason: str
+) -> VoteRequest:
     return VoteRequest(
-        review=name,
-        reviewer=workspace.actor,
-        token=token,
-        answered=cast("Answered", answer),
-        reason=reason,
+        review=name, reviewer=workspace.actor, token=token, answered=answer, reason=reason
     )
 
 
-def _show(pair: ShownPair) -> None:
-    click.echo(f"\n{pair.ordinal}. {pair.question}")
+def _pair_lines(pair: ShownPair | None) -> Iterator[str]:
+    if pair is None:
+        yield "nothing left to review"
+        return
+    yield f"\n{pair.ordinal}. {pair.question}"
     for label, content in (("input", pair.input), ("A", pair.a), ("B", pair.b)):
-        click.echo(f"--- {label}\n{shown_text(content)}")
+        yield f"--- {label}\n{shown_text(content)}"
     if pair.answered is not None:
-        click.echo(f"you said: {WORDS[pair.answered]}")
+        yield f"you said: {WORDS[pair.answered]}"
 
 
-def shown_text(content: Any) -> str:
-    """Text in lines that cannot steer a terminal; anything else as JSON."""
+def shown_text(content: object) -> str:
+    """Return text without terminal control characters, and anything else as JSON."""
     if not isinstance(content, str):
         return json_text(content)
     return "".join(

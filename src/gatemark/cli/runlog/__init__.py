@@ -15,7 +15,7 @@ RUNLOG_VERBS: Verbs = {
         "gatemark.cli.runlog.validate",
         "Check traces, manifests and run logs, each alone and against each other.",
     ),
-    "replay": ("gatemark.cli.runlog.replay", "Walk through one trace in virtual time."),
+    "replay": ("gatemark.cli.runlog.replay", "Replay one trace in virtual time."),
     "run": ("gatemark.cli.runlog.run", "Replay traces through variants and write their run logs."),
     "metrics": (
         "gatemark.cli.runlog.metrics",
@@ -25,7 +25,7 @@ RUNLOG_VERBS: Verbs = {
         "gatemark.cli.runlog.stoplists",
         "List the concepts that nearly every trace holds.",
     ),
-    "errors": ("gatemark.cli.runlog.errors", "Lay open the cases that stand out."),
+    "errors": ("gatemark.cli.runlog.errors", "Show the cases that stand out."),
     "calibrate": (
         "gatemark.cli.runlog.calibrate",
         "Choose the token gate's settings, or V3's chunk size, from evidence.",
@@ -35,4 +35,4 @@ RUNLOG_VERBS: Verbs = {
 
 @click.group("runlog", cls=LazyGroup, verbs=RUNLOG_VERBS)
 def runlog_command() -> None:
-    """Replay multi-agent traces through variants, and look at the logs."""
+    """Replay multi-agent traces through variants, and measure the logs."""

@@ -1,37 +1,58 @@
-"""``gatemark runlog errors``: what happened in the cases that stand out."""
+"""``gatemark runlog errors``: excerpts of the cases that stand out."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+import msgspec
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import OptionGroup, json_option
 from gatemark.cli.runlog.options import (
-    chosen_extractor,
+    ExtractorOptions,
     compat_option,
     extractor_options,
     stoplists_option,
 )
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import show
+from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.metrics.errors import ERRORS_FILE, ErrorsRequest, analyse_errors
 from gatemark.report.outputs import write_attachments
 
+request_options = OptionGroup(
+    ErrorsRequest,
+    metrics=click.option(
+        "--metrics",
+        metavar="FILE",
+        default="data/metrics/per_case.metrics.jsonl",
+        show_default=True,
+        help="per_case.metrics.jsonl of gatemark runlog metrics.",
+    ),
+    runs=click.option(
+        "--runs",
+        metavar="DIR",
+        default="data/runs",
+        show_default=True,
+        help="Folder of run logs.",
+    ),
+    traces=click.option(
+        "--traces",
+        metavar="DIR",
+        default="data/traces",
+        show_default=True,
+        help="Folder of traces.",
+    ),
+    compat=compat_option,
+    excerpt_chars=click.option(
+        "--max-excerpt-chars",
+        type=click.IntRange(1, 1_000_000),
+        default=500,
+        show_default=True,
+        help="Maximum length of an excerpt in characters.",
+    ),
+)
+
 
 @click.command("errors")
-@click.option(
-    "--metrics",
-    metavar="FILE",
-    default="data/metrics/per_case.metrics.jsonl",
-    show_default=True,
-    help="The per_case.metrics.jsonl of gatemark runlog metrics.",
-)
-@click.option(
-    "--runs", metavar="DIR", default="data/runs", show_default=True, help="Folder of run logs."
-)
-@click.option(
-    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
-)
+@request_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -40,21 +61,23 @@ from gatemark.report.outputs import write_attachments
     help=f"Folder for {ERRORS_FILE}.",
 )
 @click.option(
-    "--max-excerpt-chars",
-    type=click.IntRange(1, 1_000_000),
-    default=500,
-    show_default=True,
-    help="Most characters per excerpt.",
-)
-@click.option(
-    "--concepts", is_flag=True, help="Also name missed and unsupported concepts (extractor)."
+    "--concepts",
+    is_flag=True,
+    help="Name missed and unsupported concepts too (needs the extractor).",
 )
 @extractor_options
 @stoplists_option
-@compat_option
 @json_option
-def errors_command(**flags: Any) -> int:
-    """Lay open the cases that stand out.
+def errors_command(
+    extractor: ExtractorOptions,
+    request: ErrorsRequest,
+    *,
+    out: str,
+    concepts: bool,
+    stoplists: str | None,
+    json: bool,
+) -> int:
+    """Show the cases that stand out.
 
     For each case that the metrics flag: excerpts of the trace by window, what gate and buffer
     agent decided, and what the summaries said.
@@ -64,26 +87,22 @@ def errors_command(**flags: Any) -> int:
       gatemark runlog errors
       gatemark runlog errors --concepts --extractor hpo --max-excerpt-chars 200
     """
-    found = analyse_errors(
-        ErrorsRequest(
-            metrics=flags["metrics"],
-            runs=flags["runs"],
-            traces=flags["traces"],
-            compat=flags["compat"],
-            excerpt_chars=flags["max_excerpt_chars"],
-            extractor=chosen_extractor(flags) if flags["concepts"] else None,
-        )
-    )
-    (written,) = write_attachments(flags["out"], {ERRORS_FILE: found.lines()})
+    if concepts:
+        request = msgspec.structs.replace(request, extractor=extractor.spec(stoplists))
+    found = analyse_errors(request)
+    (written,) = write_attachments(out, {ERRORS_FILE: found.lines()})
     flagged = [
         {key: analysis[key] for key in ("case_id", "variant_id", "outlier_flags")}
         for analysis in found.analyses
     ]
-    if flags["json"]:
-        print_json({"case_count": found.case_count, "flagged": flagged, "files": [str(written)]})
-    else:
-        click.echo(f"{len(flagged)} of {found.case_count} rows stand out: {written}")
-        for entry in flagged:
-            flags_words = ", ".join(entry["outlier_flags"])
-            click.echo(f"  {entry['case_id']} {entry['variant_id']}: {flags_words}")
-    return 0
+    lines = [f"{len(flagged)} of {found.case_count} rows stand out: {written}"]
+    lines += [
+        f"  {entry['case_id']} {entry['variant_id']}: {', '.join(entry['outlier_flags'])}"
+        for entry in flagged
+    ]
+    show(
+        {"case_count": found.case_count, "flagged": flagged, "files": [str(written)]},
+        lambda _: lines,
+        json=json,
+    )
+    return ExitCode.PASS

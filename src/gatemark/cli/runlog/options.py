@@ -1,131 +1,122 @@
-"""Options that several ``gatemark runlog`` commands share, spelled once."""
+"""Options that several ``gatemark runlog`` commands share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
 
 import click
+import msgspec
 
-from gatemark.cli.options import FiniteRange
+from gatemark.cli.options import FiniteRange, OptionGroup
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractor_spec
 from gatemark.exams.runlog.records.names import moment_text
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def extractor_options(function: F) -> F:
+class ExtractorOptions(msgspec.Struct, frozen=True):
     """Which concept extractor to use, and with what settings."""
-    decorators = [
-        click.option(
-            "--extractor",
-            metavar="NAME",
-            default="lexicon",
-            show_default=True,
-            help="Who finds concepts: lexicon, hpo, scispacy, or a plugin's name.",
-        ),
-        click.option(
-            "--lexicon",
-            multiple=True,
-            metavar="FILE",
-            help="JSON Lines of id, name and aliases, in place of the built-in list. Repeatable.",
-        ),
-        click.option("--model", metavar="NAME", help="The model of the scispacy extractor."),
-        click.option(
-            "--representation",
-            type=click.Choice(["cui", "surface"]),
-            default="cui",
-            show_default=True,
-            help="What counts as a concept: the linked id, or the words themselves.",
-        ),
-        click.option(
-            "--score-threshold",
-            type=FiniteRange(0, 1),
-            default=0.7,
-            show_default=True,
-            help="Least score of a linked id.",
-        ),
-        click.option(
-            "--max-k",
-            type=click.IntRange(1, 64),
-            default=10,
-            show_default=True,
-            help="Most ids per mention.",
-        ),
-        click.option(
-            "--min-entity-len",
-            type=click.IntRange(1, 1000),
-            default=3,
-            show_default=True,
-            help="Fewest characters of a mention.",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        function = decorator(function)
-    return function
+
+    name: str
+    lexicons: tuple[str, ...]
+    model: str | None
+    representation: Literal["cui", "surface"]
+    score_threshold: float
+    max_k: int
+    min_entity_len: int
+
+    def spec(self, stoplists: str | None = None) -> ExtractorSpec:
+        """Return the extractor that these options describe."""
+        return extractor_spec(
+            self.name,
+            lexicons=self.lexicons,
+            model=self.model,
+            stoplists=stoplists,
+            settings={
+                "concept_representation": self.representation,
+                "cui_score_threshold": self.score_threshold,
+                "max_k": self.max_k,
+                "min_entity_len": self.min_entity_len,
+            },
+        )
 
 
-def stoplists_option(function: F) -> F:
-    """``--stoplists``: concepts that say nothing."""
-    return click.option(
-        "--stoplists",
-        metavar="DIR",
-        help="Folder with stop_entities.txt and stop_cuis.txt; no stoplists when left out.",
-    )(function)
-
-
-def processes_option(function: F) -> F:
-    """``-j`` for commands that share cases out from the first one on."""
-    return click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=None,
-        help="Cases at once; as many as there are cores when left out.",
-    )(function)
-
-
-def cases_option(function: F) -> F:
-    """``-j``: how many cases at once."""
-    return click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=None,
-        help="Cases at once, a process for each; one for few cases and else as many as there are "
-        "cores when left out.",
-    )(function)
-
-
-def compat_option(function: F) -> F:
-    """``--compat``: whose way of joining text."""
-    return click.option(
-        "--compat",
-        type=click.Choice(["gatemark", "source"]),
-        default="gatemark",
+extractor_options = OptionGroup(
+    ExtractorOptions,
+    name=click.option(
+        "--extractor",
+        metavar="NAME",
+        default="lexicon",
         show_default=True,
-        help="Join deltas as they came, or by spaces as the source does (and read its logs).",
-    )(function)
-
-
-def chosen_extractor(flags: Mapping[str, Any]) -> ExtractorSpec:
-    """The extractor that a command's options spell out."""
-    return extractor_spec(
-        flags["extractor"],
-        lexicons=flags["lexicon"],
-        model=flags["model"],
-        stoplists=flags.get("stoplists"),
-        settings={
-            "concept_representation": flags["representation"],
-            "cui_score_threshold": flags["score_threshold"],
-            "max_k": flags["max_k"],
-            "min_entity_len": flags["min_entity_len"],
-        },
-    )
+        help="Concept extractor: lexicon, hpo, scispacy, or the name of a plugin.",
+    ),
+    lexicons=click.option(
+        "--lexicon",
+        multiple=True,
+        metavar="FILE",
+        help="JSON Lines of id, name and aliases, in place of the built-in list. Repeatable.",
+    ),
+    model=click.option("--model", metavar="NAME", help="Model of the scispacy extractor."),
+    representation=click.option(
+        "--representation",
+        type=click.Choice(["cui", "surface"]),
+        default="cui",
+        show_default=True,
+        help="What counts as a concept: the linked id, or the words themselves.",
+    ),
+    score_threshold=click.option(
+        "--score-threshold",
+        type=FiniteRange(0, 1),
+        default=0.7,
+        show_default=True,
+        help="Minimum score of a linked id.",
+    ),
+    max_k=click.option(
+        "--max-k",
+        type=click.IntRange(1, 64),
+        default=10,
+        show_default=True,
+        help="Maximum number of ids per mention.",
+    ),
+    min_entity_len=click.option(
+        "--min-entity-len",
+        type=click.IntRange(1, 1000),
+        default=3,
+        show_default=True,
+        help="Minimum length of a mention in characters.",
+    ),
+)
+stoplists_option = click.option(
+    "--stoplists",
+    metavar="DIR",
+    help="Folder with stop_entities.txt and stop_cuis.txt (default: no stoplists).",
+)
+processes_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Number of cases at once (default: the number of cores).",
+)
+cases_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(1, 256),
+    help="Number of cases at once, a process for each (default: 1 for few cases, else the "
+    "number of cores).",
+)
+compat_option = click.option(
+    "--compat",
+    type=click.Choice(["gatemark", "source"]),
+    default="gatemark",
+    show_default=True,
+    help="Compatibility mode: join deltas as they came, or by spaces as the source does (and "
+    "read its logs).",
+)
 
 
 def source_date() -> str | None:
-    """The time that reproducible builds agree on, where one is set."""
+    """Return the time of ``SOURCE_DATE_EPOCH``, if it is set."""
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
     return moment_text(int(text) * 1000) if text.isascii() and text.isdigit() else None

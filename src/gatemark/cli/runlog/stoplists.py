@@ -1,29 +1,54 @@
-"""``gatemark runlog stoplists``: concepts that tell no case from another."""
+"""``gatemark runlog stoplists``: concepts that nearly every case has."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
+import msgspec
 
-from gatemark.cli.options import FiniteRange, json_option
+from gatemark.cli.options import FiniteRange, OptionGroup, json_option
 from gatemark.cli.runlog.options import (
+    ExtractorOptions,
     cases_option,
-    chosen_extractor,
     compat_option,
     extractor_options,
     source_date,
 )
-from gatemark.cli.screen import count_progress, print_json
+from gatemark.cli.screen import count_progress, show
+from gatemark.core.errors import ExitCode
 from gatemark.exams.runlog.make_stoplists import StoplistRequest, make_stoplists
 from gatemark.report.outputs import write_attachments
 from gatemark.workspace import Workspace
 
+request_options = OptionGroup(
+    StoplistRequest,
+    traces=click.option(
+        "--traces",
+        metavar="DIR",
+        default="data/traces",
+        show_default=True,
+        help="Folder of traces.",
+    ),
+    threshold=click.option(
+        "--threshold",
+        type=FiniteRange(0, 1, min_open=True),
+        default=0.90,
+        show_default=True,
+        help="Minimum share of traces from which a concept is stopped.",
+    ),
+    compat=compat_option,
+    allow_stub=click.option("--allow-stub", is_flag=True, help="Count stub traces too."),
+    generated_at=click.option(
+        "--generated-at",
+        metavar="TIME",
+        help="Time to write into the metadata (default: the end of the last trace).",
+    ),
+    commit=click.option("--commit", metavar="COMMIT", help="Commit to write into the metadata."),
+)
+
 
 @click.command("stoplists")
-@click.option(
-    "--traces", metavar="DIR", default="data/traces", show_default=True, help="Folder of traces."
-)
+@request_options
+@extractor_options
 @click.option(
     "--out",
     metavar="DIR",
@@ -31,25 +56,16 @@ from gatemark.workspace import Workspace
     show_default=True,
     help="Folder for the lists and the report.",
 )
-@click.option(
-    "--threshold",
-    type=FiniteRange(0, 1, min_open=True),
-    default=0.90,
-    show_default=True,
-    help="Share of traces from which a concept is stopped.",
-)
-@extractor_options
-@compat_option
-@click.option("--allow-stub", is_flag=True, help="Also count stub traces.")
-@click.option(
-    "--generated-at",
-    metavar="TIME",
-    help="The time to write into the metadata; the end of the last trace when left out.",
-)
-@click.option("--commit", metavar="COMMIT", help="The commit to write into the metadata.")
 @cases_option
 @json_option
-def stoplists_command(**flags: Any) -> int:
+def stoplists_command(
+    extractor: ExtractorOptions,
+    request: StoplistRequest,
+    *,
+    out: str,
+    jobs: int | None,
+    json: bool,
+) -> int:
     """List the concepts that nearly every trace holds.
 
     Presence counts per trace, with stoplists off. Writes stop_cuis.txt, stop_entities.txt, a
@@ -60,35 +76,27 @@ def stoplists_command(**flags: Any) -> int:
       gatemark runlog stoplists
       gatemark runlog stoplists --traces traces --out stoplists --extractor hpo --threshold 0.8
     """
-    request = StoplistRequest(
-        traces=flags["traces"],
-        threshold=flags["threshold"],
-        extractor=chosen_extractor(flags),
-        compat=flags["compat"],
-        allow_stub=flags["allow_stub"],
-        generated_at=flags["generated_at"] or source_date(),
-        commit=flags["commit"],
+    request = msgspec.structs.replace(
+        request,
+        extractor=extractor.spec(),
+        generated_at=request.generated_at or source_date(),
     )
     with count_progress("reading traces") as progress:
-        made = make_stoplists(Workspace(jobs=flags["jobs"]), request, progress)
-    written = write_attachments(flags["out"], made.files)
-    if flags["json"]:
-        print_json(
-            {
-                "case_count": made.case_count,
-                "cutoff": made.cutoff,
-                "threshold": made.threshold,
-                "counted": made.counted,
-                "stopped": made.stopped,
-                "extractor": made.extractor,
-                "files": [str(path) for path in written],
-            }
-        )
-    else:
-        click.echo(
-            f"{len(made.stopped['cuis'])} ids and {len(made.stopped['entities'])} surfaces occur "
-            f"in at least {made.cutoff} of {made.case_count} traces"
-        )
-        for path in written:
-            click.echo(f"  {path}")
-    return 0
+        made = make_stoplists(Workspace(jobs=jobs), request, progress)
+    written = write_attachments(out, made.files)
+    lines = [
+        f"{len(made.stopped['cuis'])} ids and {len(made.stopped['entities'])} surfaces occur "
+        f"in at least {made.cutoff} of {made.case_count} traces",
+        *(f"  {path}" for path in written),
+    ]
+    document = {
+        "case_count": made.case_count,
+        "cutoff": made.cutoff,
+        "threshold": made.threshold,
+        "counted": made.counted,
+        "stopped": made.stopped,
+        "extractor": made.extractor,
+        "files": [str(path) for path in written],
+    }
+    show(document, lambda _: lines, json=json)
+    return ExitCode.PASS

@@ -1,18 +1,19 @@
-"""``gatemark runlog traces``: traces to try things on."""
+"""``gatemark runlog traces``: synthetic traces."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import click
 import msgspec
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import OptionGroup, json_option
 from gatemark.cli.runlog.options import processes_option
-from gatemark.cli.screen import count_progress, print_json
+from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.make_traces import (
     CaseChoice,
+    TracesMade,
     TracesRequest,
     make_traces,
     read_case_choice,
@@ -20,6 +21,70 @@ from gatemark.exams.runlog.make_traces import (
     read_synthetic_settings,
 )
 from gatemark.workspace import Workspace
+
+
+class GeneratorOptions(msgspec.Struct, frozen=True):
+    """Settings of the generator: a file, and what overrules it."""
+
+    config: str | None
+    cases: int | None
+    seed: int | None
+    domains: tuple[str, ...]
+
+
+generator_options = OptionGroup(
+    GeneratorOptions,
+    config=click.option("--config", metavar="FILE", help="Generator settings (YAML or JSON)."),
+    cases=click.option("--cases", type=click.IntRange(1), help="Number of cases to invent."),
+    seed=click.option("--seed", type=int, help="Random seed of the cases."),
+    domains=click.option(
+        "--domain",
+        "domains",
+        multiple=True,
+        type=click.Choice(["clinical", "incident", "workshop"]),
+        help="Domain that the agents talk about (default: all in turn). Repeatable.",
+    ),
+)
+
+
+class SelectionOptions(msgspec.Struct, frozen=True):
+    """Which of the cases to write."""
+
+    dataset_config: str | None
+    case_list: str | None
+    subset: int | None
+    subset_seed: int
+
+    def choice(self) -> CaseChoice:
+        """Return the selection; only one way to select may be given."""
+        if sum(map(bool, (self.dataset_config, self.case_list, self.subset))) > 1:
+            raise UsageError("--case-list, --subset and --dataset-config exclude each other")
+        if self.case_list:
+            return CaseChoice(mode="list", cases=read_case_list(self.case_list))
+        if self.subset:
+            return CaseChoice(mode="fixed_subset", count=self.subset, seed=self.subset_seed)
+        return read_case_choice(self.dataset_config)
+
+
+selection_options = OptionGroup(
+    SelectionOptions,
+    dataset_config=click.option(
+        "--dataset-config",
+        metavar="FILE",
+        help="Case selection (YAML or JSON): mode (all, list, fixed_subset), cases, count, seed.",
+    ),
+    case_list=click.option("--case-list", metavar="FILE", help="List of the cases to write."),
+    subset=click.option(
+        "--subset", type=click.IntRange(1), help="Number of cases to sample at random."
+    ),
+    subset_seed=click.option(
+        "--subset-seed",
+        type=int,
+        default=42,
+        show_default=True,
+        help="Random seed of the sample.",
+    ),
+)
 
 
 @click.command("traces")
@@ -30,39 +95,33 @@ from gatemark.workspace import Workspace
     show_default=True,
     help="Folder for the case list and the manifest.",
 )
-@click.option("--config", metavar="FILE", help="Settings of the generator (YAML or JSON).")
-@click.option("--cases", type=click.IntRange(1), help="How many cases to invent.")
-@click.option("--seed", type=int, help="What the invention depends on.")
-@click.option(
-    "--domain",
-    "domains",
-    multiple=True,
-    type=click.Choice(["clinical", "incident", "workshop"]),
-    help="What the agents talk about; all of them in turn when left out. Repeatable.",
-)
-@click.option(
-    "--dataset-config",
-    metavar="FILE",
-    help="Which cases: mode (all, list, fixed_subset), cases, count, seed (YAML or JSON).",
-)
-@click.option("--case-list", metavar="FILE", help="Only the cases on this list.")
-@click.option("--subset", type=click.IntRange(1), help="A seeded sample of this many cases.")
-@click.option(
-    "--subset-seed", type=int, default=42, show_default=True, help="What the sample depends on."
-)
-@click.option("--limit", type=click.IntRange(1), help="Only the first cases of the choice.")
+@generator_options
+@selection_options
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of cases.")
 @click.option(
     "--stub",
     "--stub-mode",
     "stub",
     is_flag=True,
-    help="Traces that stand in for missing ones, marked so.",
+    help="Write stub traces, marked as placeholders of missing ones.",
 )
-@click.option("--dry-run", is_flag=True, help="Write the case list and nothing else.")
-@click.option("--created-at", metavar="TIME", help="What the manifest says about when.")
+@click.option("--dry-run", is_flag=True, help="Write only the case list.")
+@click.option("--created-at", metavar="TIME", help="Time to write into the manifest.")
 @processes_option
 @json_option
-def traces_command(**flags: Any) -> None:
+def traces_command(
+    selection: SelectionOptions,
+    generator: GeneratorOptions,
+    *,
+    output: str,
+    manifests: str,
+    limit: int | None,
+    stub: bool,
+    dry_run: bool,
+    created_at: str | None,
+    jobs: int | None,
+    json: bool,
+) -> None:
     """Make synthetic multi-agent traces and the manifest that pins them.
 
     The same settings and seed give the same bytes, however many processes write them.
@@ -74,42 +133,33 @@ def traces_command(**flags: Any) -> None:
       gatemark runlog traces --stub --dry-run
     """
     settings = read_synthetic_settings(
-        flags["config"],
-        cases=flags["cases"],
-        seed=flags["seed"],
-        domains=flags["domains"] or None,
+        generator.config,
+        cases=generator.cases,
+        seed=generator.seed,
+        domains=generator.domains or None,
     )
-    given = [name for name in ("case_list", "subset", "dataset_config") if flags[name]]
-    if len(given) > 1:
-        raise UsageError("--case-list, --subset and --dataset-config exclude each other")
-    configs = tuple(path for path in (flags["config"], flags["dataset_config"]) if path)
     request = TracesRequest(
-        output=flags["output"],
-        manifests=flags["manifests"],
+        output=output,
+        manifests=manifests,
         settings=settings,
-        config_files=configs,
-        is_overruled=any(flags[name] not in (None, ()) for name in ("cases", "seed", "domains")),
-        choice=_choice(flags),
-        limit=flags["limit"],
-        stub=flags["stub"],
-        dry_run=flags["dry_run"],
-        created_at=flags["created_at"],
+        config_files=tuple(path for path in (generator.config, selection.dataset_config) if path),
+        is_overruled=(
+            generator.cases is not None or generator.seed is not None or bool(generator.domains)
+        ),
+        choice=selection.choice(),
+        limit=limit,
+        stub=stub,
+        dry_run=dry_run,
+        created_at=created_at,
     )
     with count_progress("traces") as progress:
-        made = make_traces(Workspace(jobs=flags["jobs"]).engine, request, progress)
-    if flags["json"]:
-        print_json(msgspec.to_builtins(made))
-        return
-    click.echo(f"case list: {made.case_list} ({made.cases} cases)")
+        made = make_traces(Workspace(jobs=jobs).engine, request, progress)
+    show(made, lambda made: _lines(made, output), json=json)
+
+
+def _lines(made: TracesMade, output: str) -> Iterator[str]:
+    yield f"case list: {made.case_list} ({made.cases} cases)"
     if made.manifest is not None:
-        click.echo(f"traces:    {flags['output']} ({made.deltas} deltas, {made.turns} turns)")
-        click.echo(f"manifest:  {made.manifest}")
-        click.echo(f"data set:  {made.trace_dataset_hash}")
-
-
-def _choice(flags: dict[str, Any]) -> CaseChoice:
-    if flags["case_list"]:
-        return CaseChoice(mode="list", cases=read_case_list(flags["case_list"]))
-    if flags["subset"]:
-        return CaseChoice(mode="fixed_subset", count=flags["subset"], seed=flags["subset_seed"])
-    return read_case_choice(flags["dataset_config"])
+        yield f"traces:    {output} ({made.deltas} deltas, {made.turns} turns)"
+        yield f"manifest:  {made.manifest}"
+        yield f"data set:  {made.trace_dataset_hash}"

@@ -1,17 +1,18 @@
-"""``gatemark runlog validate``: whether traces, manifests and run logs can be trusted together."""
+"""``gatemark runlog validate``: check traces, manifests and run logs against each other."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import click
 import msgspec
 
-from gatemark.cli.options import document_option, json_option, max_errors_option
-from gatemark.cli.screen import count_progress, print_json
+from gatemark.cli.options import max_errors_option
+from gatemark.cli.outputs import Outputs, output_options
+from gatemark.cli.screen import count_progress
 from gatemark.core.errors import ExitCode, UsageError
+from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
-from gatemark.report.outputs import write_documents
 
 
 @click.command("validate")
@@ -23,12 +24,19 @@ from gatemark.report.outputs import write_documents
     show_default=True,
     help="Whether odd order, times and turns of a trace are errors or warnings.",
 )
-@click.option("--manifest", metavar="FILE", help="Hold traces and run logs against this manifest.")
-@click.option("--traces", metavar="DIR", help="Hold run logs against the traces in this folder.")
+@click.option("--manifest", metavar="FILE", help="Manifest to check traces and run logs against.")
+@click.option("--traces", metavar="DIR", help="Folder of traces to check run logs against.")
 @max_errors_option
-@json_option
-@document_option
-def validate_command(**flags: Any) -> int:
+@output_options(".json")
+def validate_command(
+    outputs: Outputs,
+    *,
+    paths: tuple[str, ...],
+    mode: Mode,
+    manifest: str | None,
+    traces: str | None,
+    max_errors: int,
+) -> int:
     """Check traces, manifests and run logs, each alone and against each other.
 
     PATHs are files or folders; without any, the folder of --traces is checked. A manifest among
@@ -41,23 +49,17 @@ def validate_command(**flags: Any) -> int:
       gatemark runlog validate data/traces --mode inspect -o report.json
       gatemark runlog validate data/runs/V0 --traces data/traces --manifest d.manifest.jsonl
     """
-    if not flags["paths"] and not flags["traces"]:
+    checked = paths or ((traces,) if traces else ())
+    if not checked:
         raise UsageError("name files or folders to check, or --traces")
     request = ValidateRequest(
-        paths=flags["paths"] or (flags["traces"],),
-        mode=flags["mode"],
-        manifest=flags["manifest"],
-        traces=flags["traces"],
-        max_errors=flags["max_errors"],
+        paths=checked, mode=mode, manifest=manifest, traces=traces, max_errors=max_errors
     )
     with count_progress("files") as progress:
         report = validate_runlogs(request, progress)
-    write_documents(flags["output"], {".json": lambda: _document(report)})
-    _tell_findings(report, flags["max_errors"])
-    if flags["json"]:
-        print_json(msgspec.to_builtins(report))
-    else:
-        _tell(report)
+    outputs.write({".json": lambda: _document(report)})
+    _print_findings(report, max_errors)
+    outputs.show(report, _lines)
     return ExitCode.PASS if report.valid else ExitCode.BAD_INPUT
 
 
@@ -65,7 +67,7 @@ def _document(report: RunlogReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report, order="sorted"), indent=2) + b"\n"
 
 
-def _tell_findings(report: RunlogReport, limit: int) -> None:
+def _print_findings(report: RunlogReport, limit: int) -> None:
     for file in report.files:
         for finding in (*file.problems[:limit], *file.warnings[:limit]):
             click.echo(f"gatemark: {finding}", err=True)
@@ -74,11 +76,11 @@ def _tell_findings(report: RunlogReport, limit: int) -> None:
             click.echo(f"gatemark: {file.file}: and at least {hidden} more problems", err=True)
 
 
-def _tell(report: RunlogReport) -> None:
+def _lines(report: RunlogReport) -> Iterator[str]:
     broken = {rule: count for rule, count in report.rules.items() if count}
     for rule, count in broken.items():
-        click.echo(f"{rule}: {count}")
+        yield f"{rule}: {count}"
     if report.stubs:
-        click.echo(f"stub traces: {', '.join(report.stubs)}")
+        yield f"stub traces: {', '.join(report.stubs)}"
     word = "valid" if report.valid else "invalid"
-    click.echo(f"{word}: {report.file_count} files, {report.invalid_count} of them with problems")
+    yield f"{word}: {report.file_count} files, {report.invalid_count} of them with problems"

@@ -13,23 +13,23 @@ import click
 import pytest
 
 import gatemark as package
-from gatemark.cli.advisory import SUBCOMMANDS, advisory_command
+from gatemark.cli.advisory import ADVISORY_VERBS, advisory_command
 
 Run = Callable[..., Any]
 
 
-@pytest.mark.parametrize("name", SUBCOMMANDS)
+@pytest.mark.parametrize("name", ADVISORY_VERBS)
 def test_every_subcommand_loads_and_says_what_the_table_says(name: str) -> None:
     command = advisory_command.get_command(click.Context(advisory_command), name)
     assert command is not None
-    assert (command.help or "").split("\n", maxsplit=1)[0] == SUBCOMMANDS[name][1]
+    assert (command.help or "").split("\n", maxsplit=1)[0] == ADVISORY_VERBS[name][1]
     assert "Examples:" in (command.help or "")
 
 
 def test_help_lists_the_subcommands_and_loads_no_models(gatemark: Run) -> None:
     ran = gatemark("advisory", "--help")
     assert ran.code == 0
-    assert all(name in ran.out for name in SUBCOMMANDS)
+    assert all(name in ran.out for name in ADVISORY_VERBS)
     done = subprocess.run(
         [
             sys.executable,
