@@ -29,7 +29,13 @@ WatchedStage = Literal["shadow", "canary", "enabled"]
     "warn_only scale min_sd min_effect min_items max_missing clear_below clear_windows "
     "options"
 )
-class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Watch(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"displayed": "shown"},
+):
     """How one metric is watched.
 
     ``classes`` are the kinds of assets it is meant for; empty means every kind. ``window`` merges
