@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from gatemark.ledger.prove import event_at, small_text
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
 from gatemark.lifecycle.ledger_rules import RuleCheck
 from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +76,10 @@ def verify(
             for message in outcome.differences:
                 check.troubles.add(seq, "rescore", f"event {seq}: result {result_id}: {message}")
             check.unjudged.extend(f"result {result_id}: {why}" for why in outcome.unjudged)
-    return check.report()
+    report = check.report()
+    counts = {"events": report.events, "issues": len(report.troubles) + report.troubles_unlisted}
+    logger.info("ledger verified", extra={"verdict": report.verdict, **counts})
+    return report
 
 
 def _check_other_blobs(store: Store, check: LedgerCheck) -> None:

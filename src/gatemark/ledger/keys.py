@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import stat
 from contextlib import ExitStack
@@ -23,6 +24,8 @@ from gatemark.ledger.signing.checkpoint import Checkpoint, origin_of, read_check
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring, key_note, rotation_note
 from gatemark.ledger.signing.note import SigningKey, VerifierKey, read_signer, read_verifier
 from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096
@@ -200,4 +203,5 @@ def sign_checkpoint(workspace: Workspace, key_path: str) -> str:
     size, root = root_from_events(events, earlier)
     note = Checkpoint(_origin(events), size, root).signed(key)
     events.add_checkpoint(size, note)
+    logger.info("checkpoint signed", extra={"size": size, "origin": _origin(events)})
     return note
