@@ -16,7 +16,7 @@ from .transcript import ROOT
 DOCUMENTS = {
     "The comparison": ComparisonReport,
     "The import": ImportSummary,
-    "Decisions of traces": DecisionsImported,
+    "Decisions from traces": DecisionsImported,
     "The attribution": Attribution,
     "Calibration": CalibrationScore,
     "Preference": PreferenceScore,

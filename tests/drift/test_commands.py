@@ -331,7 +331,7 @@ def test_a_page_shows_series_bands_episodes_and_acts(
     ran = drift("report", "triage", "--now", stamp(17), "-o", target, "-o", data)
     assert ran.code == 0, ran.err
     page = target.read_text()
-    for text in ("BREACH", "own_metric", "within 2 sigma", "within 3 sigma", "What was done"):
+    for text in ("BREACH", "own_metric", "within 2 sigma", "within 3 sigma", "Actions"):
         assert text in page
     assert "<script" not in page
     view = json.loads(data.read_text())

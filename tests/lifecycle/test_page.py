@@ -191,8 +191,8 @@ def test_a_broken_glass_and_a_problem_make_a_page_red() -> None:
     assert 'class="banner fail"' in render_why(fallen).decode()
     early = msgspec.structs.replace(calm, stage="draft", steps=(), citations=(), votes=())
     page = render_why(msgspec.structs.replace(early, next_moves=())).decode()
-    assert "No step was taken yet." in page
-    assert "Nothing leads out of this stage." in page
+    assert "No steps yet." in page
+    assert "This stage is final." in page
 
 
 def test_a_history_where_nothing_is_live_is_not_green() -> None:
@@ -201,7 +201,7 @@ def test_a_history_where_nothing_is_live_is_not_green() -> None:
     assert 'class="banner inconclusive"' in page
     assert "NOTHING LIVE" in page
     assert "<svg" not in page
-    assert "No version had left its draft." in render_history(history(live=())).decode()
+    assert "No version had left the draft stage." in render_history(history(live=())).decode()
 
 
 def test_a_timeline_places_stages_in_time() -> None:

@@ -196,7 +196,7 @@ def test_evidence_seal_and_runtime_are_on_the_page() -> None:
     file = PASSING.evidence[0].files[0]
     for shown in (PASSING.id, PASSING.policy_digest, PASSING.pack.digest, file.digest, "numpy"):
         assert shown in text
-    assert "No evidence account was recorded." in PAGES["bare"].text()
+    assert "No evidence counts were recorded." in PAGES["bare"].text()
 
 
 def test_a_matrix_has_a_picture_for_light_and_dark_and_a_table() -> None:

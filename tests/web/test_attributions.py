@@ -30,7 +30,7 @@ def test_an_attribution_is_listed_and_shown_with_its_plan_drawn(
     scene: Scene, client: Client, tmp_path: Path
 ) -> None:
     scene.session(client, "tom")
-    assert "No attribution is sealed yet" in client.get("/attributions").text
+    assert "There are no attributions yet" in client.get("/attributions").text
     name = add_failure(scene, tmp_path)
     listed = client.get("/attributions").text
     assert f'href="/attributions/{name.replace(":", "%3A")}"' in listed

@@ -64,9 +64,9 @@ def test_two_people_review_blind_to_a_verdict(
         page.get_by_label("Candidate is").fill(f"{ASSET}@1.2.0")
         page.get_by_label("Votes per pair").fill("2")
         page.locator("input[name=reviewers]").fill("ann, bob")
-        page.get_by_role("button", name="Draw and seal").click()
+        page.get_by_role("button", name="Create the review").click()
         expect(page.get_by_role("status")).to_contain_text("sealed")
-        expect(page.get_by_text("You do not vote here: others were named")).to_be_visible()
+        expect(page.get_by_text("You cannot vote: others were named")).to_be_visible()
         shapes = set()
         for person, by_key in (("ann", True), ("bob", False)):
             sign_in(page, scene, address, person)
@@ -76,7 +76,7 @@ def test_two_people_review_blind_to_a_verdict(
                 expect(page.get_by_text(f"{number} of {COUNT} answered")).to_be_visible()
                 shapes.add(shape(page))
                 choose(page, by_key=by_key)
-            expect(page.get_by_role("status")).to_contain_text("Nothing is left for you")
+            expect(page.get_by_role("status")).to_contain_text("You are done")
         assert len(shapes) == 1, "nothing but the texts may differ between two pairs"
         sign_in(page, scene, address, "eve")
         page.goto(f"{address}/reviews/walk")
@@ -123,7 +123,7 @@ def test_a_comment_is_kept_a_skip_needs_one_and_a_vote_can_be_changed(
         page.keyboard.press("3")
         expect(page.get_by_text("2 of 30 answered")).to_be_visible()
         page.keyboard.press("u")
-        expect(page.get_by_text("You said: Both good")).to_be_visible()
+        expect(page.get_by_text("Your vote: Both good")).to_be_visible()
         page.get_by_label("Comment").fill("the same text")
         expect(page.get_by_text("comment saved")).to_be_visible()
         page.get_by_role("button", name="Both bad").click()
@@ -167,7 +167,7 @@ def test_answers_of_a_model_stay_text(
         for label in ("candidate", "baseline"):
             samples = text_of(write_samples(tmp_path, label, HOSTILE, 2))
             page.locator(f"textarea[name={label}]").fill(samples)
-        page.get_by_role("button", name="Draw and seal").click()
+        page.get_by_role("button", name="Create the review").click()
         page.get_by_role("link", name="Begin").click()
         expect(page.get_by_role("region", name="Answer A")).to_have_text(HOSTILE)
         page.get_by_label("Comment").fill(HOSTILE.splitlines()[0])
@@ -188,18 +188,18 @@ def test_labels_are_given_and_accepted(browser: Browser, world: tuple[Scene, str
         for number in range(12):
             expect(page.get_by_text(f"{number} of 12 labelled")).to_be_visible()
             page.keyboard.press("2")
-        expect(page.get_by_role("status")).to_contain_text("Nothing is left for you")
+        expect(page.get_by_role("status")).to_contain_text("You are done")
         sign_in(page, scene, address, "bob")
         page.goto(f"{address}/labels/tone/items")
         assert page.get_by_role("button", name="Accept").count() == 0
         sign_in(page, scene, address, "eve")
         page.goto(f"{address}/labels/tone/items")
         page.get_by_label("Choose for mail-002").select_option("neutral")
-        page.get_by_role("button", name="Accept what is agreed and chosen").click()
+        page.get_by_role("button", name="Accept agreed and chosen labels").click()
         expect(page.get_by_role("status")).to_contain_text("Accepted")
         expect(page.get_by_text("6 accepted")).to_be_visible()
         with page.expect_download() as waiting:
-            page.get_by_role("link", name="Accepted labels as a data set").click()
+            page.get_by_role("link", name="Download accepted labels as a data set").click()
         rows = [json.loads(row) for row in text_of(str(waiting.value.path())).splitlines()]
         assert {row["id"]: row["label"] for row in rows}["mail-002"] == "neutral"
 

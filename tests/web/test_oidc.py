@@ -141,7 +141,7 @@ def test_local_people_still_sign_in_and_no_first_link_is_made_when_an_admin_is_p
     walk: Walk,
 ) -> None:
     shown = walk.client.get("/sign-in")
-    assert "Sign in by Example" in shown.text
+    assert "Sign in with Example" in shown.text
     assert first_link(walk.scene.workspace) is not None
     walk.come("adi")
     assert roles_of(walk.scene.workspace, "adi@example.org") == ("admin",)
@@ -376,7 +376,7 @@ def test_tries_are_limited_and_a_server_without_provider_has_no_such_door(
 ) -> None:
     assert client.get("/sign-in/oidc").status_code == 404
     assert client.get("/sign-in/oidc/callback").status_code == 404
-    assert "Sign in by" not in client.get("/sign-in").text
+    assert "Sign in with" not in client.get("/sign-in").text
     clock = Clock()
     with provided(clock, free_port()) as provider:
         path = settings_file(tmp_path, provider.issuer)

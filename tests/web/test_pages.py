@@ -55,7 +55,7 @@ def test_an_empty_overview_shows_the_way_as_far_as_somebody_may_go(
     assert "An admin adds people and gives them roles" in authors
     assert '<a href="/new-version">Add a first version</a>' in authors
     scene.enable("1.0.0")
-    assert "The way of a first change" not in client.get("/").text
+    assert "How a first change goes live" not in client.get("/").text
 
 
 def test_an_address_without_a_page_says_so(scene: Scene, client: Client) -> None:

@@ -115,7 +115,7 @@ def test_the_ledger_keeps_back_what_would_unblind_until_the_end(
     assert [one["withheld"] for one in events] == [["numbers"], ["tells"]]
     shown = client.get("/ledger?subject=review:letters").text
     assert "Markdown" not in shown
-    assert "Kept back until the review is closed: numbers" in shown
+    assert "Hidden until the review is closed: numbers" in shown
     close(scene, client)
     events = client.get("/api/v1/ledger/events?subject=review:letters").json()["items"]
     assert [one["withheld"] for one in events] == [[], [], []]

@@ -11,6 +11,7 @@ import click
 from gatemark import __version__
 from gatemark.cli.lazy import LazyGroup
 from gatemark.core.errors import ExitCode, GatemarkError
+from gatemark.core.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
 
 VERBS: dict[str, tuple[str, str]] = {
     "validate": ("gatemark.cli.validate", "Check evidence files line by line."),
@@ -110,9 +111,24 @@ Every option has an environment twin, such as GATEMARK_STORE."""
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GATEMARK"},
 )
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="warning",
+    show_default=True,
+    help="Minimum level of log records on standard error.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Format of log records: text, or one JSON object per line.",
+)
 @click.version_option(__version__, message="gatemark %(version)s")
-def gatemark() -> None:
+def gatemark(log_level: LogLevel, log_format: LogFormat) -> None:
     """The promotion gate for AI changes: evidence in, a three-way verdict out, sealed."""
+    configure_logs(log_level, log_format, sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

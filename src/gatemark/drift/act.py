@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -25,6 +26,8 @@ from gatemark.lifecycle.commands import Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 BATCH: Final = 500
 
@@ -207,6 +210,9 @@ def _numbers(acted: CommandResult) -> tuple[int, ...]:
 
 
 def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) -> ActionRecord:
+    about = {"episode": episode.id, "asset": episode.asset, "metric": episode.metric}
+    result = {"level": episode.level, "action": name, "is_done": bool(events)}
+    logger.info("drift action", extra=about | result)
     return ActionRecord(
         episode=episode.id,
         asset=episode.asset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
@@ -22,6 +23,8 @@ from gatemark.drift.stores.alerts import GIVEN_UP
 from gatemark.drift.stores.memories import EpisodeAction
 from gatemark.evidence.settings_file import read_settings
 from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 HEAD: Final = "gatemark_alerts"
 MOST_MISSING: Final = 2
@@ -123,6 +126,8 @@ def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]
         if alerts_of(workspace).mark(queued, trouble, workspace.clock()) == GIVEN_UP:
             trouble = f"{trouble}; given up after {queued.attempts + 1} attempts"
         alert = queued.alert
+        about = {"alert": alert.id, "sink": sink.name, "attempt": queued.attempts + 1}
+        logger.info("alert sent" if trouble is None else "alert not sent", extra=about)
         delivered.append(Delivered(alert.id, sink.name, alert.level, alert.subject, trouble))
     return tuple(delivered)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -33,6 +34,8 @@ from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 5
 MOST_NAMED: Final = 5
@@ -128,6 +131,7 @@ def probe(
         try:
             _record(workspace, found, policy, seen, now)
         except ConflictError:
+            logger.info("another probe was faster; trying again")
             continue
         tell_levels(workspace, found.signals, _levels_before(found), found.kinds, now=now)
         acts = act_on(workspace, policy, found.ticked, now=now)
@@ -140,7 +144,12 @@ def probe(
             signals=found.signals,
             now=now,
         )
-        return _probed(found, policy, now, notes, acts.done, alerts=send_pending(workspace, plan))
+        sent = send_pending(workspace, plan)
+        opened, closed = len(found.ticked.open), len(found.ticked.closed)
+        windows, actions = found.ticked.judged_windows, len(acts.done)
+        counts = {"windows": windows, "open": opened, "closed": closed, "actions": actions}
+        logger.info("drift tick", extra={"policy": policy.name, "alerts": len(sent), **counts})
+        return _probed(found, policy, now, notes, acts.done, alerts=sent)
     raise ConflictError(f"other probes were faster {ATTEMPTS} times in a row; nothing was recorded")
 
 

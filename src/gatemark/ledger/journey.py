@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -19,16 +20,13 @@ from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED, is_kept
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
-from gatemark.ledger.keys import (
-    keyring_of,
-    read_public_key,
-    sign_checkpoint,
-    signing_key,
-)
+from gatemark.ledger.keys import keyring_of, read_public_key, sign_checkpoint, signing_key
 from gatemark.ledger.payloads import BlobErased, PayloadErased, as_payload
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
+
+logger = logging.getLogger(__name__)
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +99,10 @@ def verify(
             for message in outcome.differences:
                 check.troubles.add(seq, "rescore", f"event {seq}: result {result_id}: {message}")
             check.unjudged.extend(f"result {result_id}: {why}" for why in outcome.unjudged)
-    return check.report()
+    report = check.report()
+    counts = {"events": report.events, "issues": len(report.troubles) + report.troubles_unlisted}
+    logger.info("ledger verified", extra={"verdict": report.verdict, **counts})
+    return report
 
 
 def _check_other_blobs(store: Store, check: LedgerCheck) -> None:

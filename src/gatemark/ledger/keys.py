@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import stat
 from contextlib import ExitStack
@@ -30,6 +31,8 @@ from gatemark.ledger.signing.note import (
     read_signer,
     read_verifier,
 )
+
+logger = logging.getLogger(__name__)
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096
@@ -209,4 +212,5 @@ def sign_checkpoint(context: LedgerContext, key_path: str) -> str:
     size, root = root_from_events(events, earlier)
     note = Checkpoint(_origin(events), size, root).signed(key)
     events.add_checkpoint(size, note)
+    logger.info("checkpoint signed", extra={"size": size, "origin": _origin(events)})
     return note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -38,6 +39,8 @@ from gatemark.schedule.cadence import (
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import Run, RunState
 from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 HEAD: Final = "gatemark_schedules"
 GRACE_S: Final = 60
@@ -218,11 +221,16 @@ def tick_schedules(
         lease = seconds_of(schedule.time_limit) + GRACE_S
         state = schedule_runs_of(workspace).claim(occasion, worker, moment(), lease)
         if state is None:
+            logger.debug("left to another worker", extra=_names(occasion))
             continue
         detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
         if state == "running":
+            logger.info("run claimed", extra=_names(occasion) | {"worker": worker})
+            began = stopwatch()
             state, detail = run(schedule, occasion, now)
             schedule_runs_of(workspace).finish(occasion, state, moment(), detail)
+            took = {"state": state, "duration_s": round(stopwatch() - began, 3)}
+            logger.info("run finished", extra=_names(occasion) | took)
         lines.append(
             TickLine(
                 schedule=schedule.id,
@@ -233,9 +241,15 @@ def tick_schedules(
             )
         )
     sent = () if alerting is None else alerting.send()
+    counts = {"runs": len(lines), "overdue": len(overdue), "abandoned": abandoned}
+    logger.info("schedule tick", extra=counts)
     return ScheduleTick(
         at=now, runs=tuple(lines), overdue=overdue, abandoned=abandoned, alerts=sent
     )
+
+
+def _names(occasion: Occasion) -> dict[str, object]:
+    return {"schedule": occasion.schedule, "occasion": occasion.id}
 
 
 def fire(

@@ -7,6 +7,7 @@ with a reply or with an error. Outcomes come back ordered by (id, epoch).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -25,6 +26,8 @@ from gatemark.targets.port import (
     TargetError,
 )
 from gatemark.targets.replies import checked
+
+logger = logging.getLogger(__name__)
 
 # A target that never awaits would otherwise keep Ctrl-C waiting.
 _YIELD_EVERY_S = 0.02
@@ -163,6 +166,9 @@ class _Run:
         for call in self._calls:
             if call.key not in self._outcomes:
                 self._settle(call, left, attempts=0)
+        made = self._progress
+        counts = {"calls": made.total, "ok": made.ok, "errors": made.error, "retries": made.retry}
+        logger.info("calls finished", extra={**counts, "cached": made.cached})
         return tuple(self._outcomes[key] for key in sorted(self._outcomes))
 
     async def _wind_up(self, watcher: asyncio.Task[None] | None) -> None:
@@ -220,9 +226,12 @@ class _Run:
                     last = error
                     wait_s = self._patience(error, attempts)
                     if wait_s is None:
+                        logger.info("call failed", extra=_names(call, error, attempts))
                         self._record(call, key, error.as_call_error(), attempts)
                         return
                     self._tell(retry=1)
+                    waits = {"wait_s": round(wait_s, 3)}
+                    logger.info("call retried", extra=_names(call, error, attempts) | waits)
                     await self._sleep(wait_s)
                 else:
                     self._charge(call, reply)
@@ -301,6 +310,8 @@ class _Run:
         """Start nothing more; with ``cut``, also end what is in flight."""
         if self._halted is None:
             self._halted = CallError(kind, message)
+            counts = {"calls": self._spent.calls, "done": self._progress.done}
+            logger.info("calls halted", extra={"kind": kind, **counts})
         if cut:
             for worker in self._workers:
                 worker.cancel()
@@ -370,6 +381,10 @@ def _refuse_doubles(calls: Sequence[Call]) -> None:
         if call.key in seen:
             raise BadInputError(f"id {call.id!r}, epoch {call.epoch} is asked for twice")
         seen.add(call.key)
+
+
+def _names(call: Call, error: TargetError, attempts: int) -> dict[str, object]:
+    return {"id": call.id, "kind": error.kind, "attempts": attempts}
 
 
 def _with_last(halt: CallError, last: TargetError | None) -> CallError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
+from uuid import uuid4
 
 import anyio.to_thread
 from fastapi import FastAPI, Request, Response
@@ -45,9 +47,12 @@ from gatemark.web.pages import (
 )
 from gatemark.web.problems import ProblemResponse, problem_of
 from gatemark.web.render import STATIC, SignInFirst, load_templates, page, static_file
+from gatemark.web.request_log import HEADER, REQUEST_ID_KEY, RequestLog
 from gatemark.web.settings import ServerSettings
 from gatemark.web.site import Site, visitor
 from gatemark.web.workspaces import OpenWorkspace
+
+logger = logging.getLogger(__name__)
 
 API: Final = "/api/v1"
 NOT_OURS: Final = {
@@ -96,6 +101,7 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
     describe(app)
     _tell_problems(app)
     app.add_middleware(Guards, settings=settings, clock=time.monotonic)
+    app.add_middleware(RequestLog, api=API, new_id=lambda: uuid4().hex, clock=time.monotonic)
     return app
 
 
@@ -115,6 +121,7 @@ def _static(name: str) -> Response:
 
 def _tell_problems(app: FastAPI) -> None:
     def tell(request: Request, problem: ProblemResponse) -> Response:
+        logger.info("refused", extra={"status": int(problem.status)})
         if request.url.path.startswith("/api/"):
             return problem.response()
         try:
@@ -149,8 +156,11 @@ def _tell_problems(app: FastAPI) -> None:
             detail = NOT_OURS.get(status, str(error.detail))
             return tell(request, ProblemResponse(status, detail, headers=headers))
         status = HTTPStatus.INTERNAL_SERVER_ERROR
+        current = request.scope.get(REQUEST_ID_KEY)
         return ProblemResponse(
-            status, "something went wrong here; the server's log tells more"
+            status,
+            "something went wrong here; the server's log tells more",
+            headers={} if current is None else {HEADER: current},
         ).response()
 
     for kind in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from math import ceil
@@ -12,6 +13,8 @@ from typing import Any, Final
 from gatemark.web.limiter import Limiter
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.settings import ServerSettings
+
+logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -57,6 +60,7 @@ class Guards:
         sending = self._with_headers(send)
         problem = self._problem(scope)
         if problem is not None:
+            logger.info("refused at the guards", extra={"status": int(problem.status)})
             await problem.response()(scope, receive, sending)
             return
         turn = _Turn(None if scope["method"] in SAFE else self._changing)

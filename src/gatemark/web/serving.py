@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 import uvicorn
+from uvicorn.config import LOGGING_CONFIG
 
 from gatemark.accounts.journey import first_link, link_for
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
+from gatemark.core.logs import server_has_handler
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout
 from gatemark.web.settings import ServerSettings, check_settings
 from gatemark.workspace import Workspace
 
 MAX_CONNECTIONS = 1_000
+
+logger = logging.getLogger(__name__)
 
 
 def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) -> int:
@@ -45,6 +50,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         # Addresses of links hold secrets, so requests are not logged; the ledger has the acts.
         access_log=False,
         log_level="warning",
+        log_config=None if server_has_handler() else LOGGING_CONFIG,
         server_header=False,
         proxy_headers=settings.is_behind_proxy,
         ssl_certfile=settings.tls_cert,
@@ -54,6 +60,10 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(config)
+    logger.info(
+        "server starts",
+        extra={"host": settings.host, "port": settings.port, "tls": settings.has_tls},
+    )
     try:
         # Being told to stop by Ctrl-C is how a server ends well.
         with suppress(KeyboardInterrupt):
@@ -61,6 +71,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     finally:
         listener.close()
         workspace.store.close()
+        logger.info("server stopped")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -11,6 +12,8 @@ from typing import TypeVar
 from gatemark.core.errors import UsageError, WorkerLostError
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class LocalEngine:
@@ -24,6 +27,9 @@ class LocalEngine:
     def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
         """The result of ``work`` for every task, as each gets done."""
         workers = min(self.jobs, len(tasks))
+        logger.debug(
+            "shards start", extra={"engine": "local", "shards": len(tasks), "workers": workers}
+        )
         if workers <= 1:
             for task in tasks:
                 yield work(task)
@@ -36,6 +42,7 @@ class LocalEngine:
                 for future in as_completed(futures):
                     yield future.result()
             except BrokenProcessPool as error:
+                logger.info("worker lost", extra={"engine": "local", "shards": len(tasks)})
                 raise WorkerLostError(
                     "a worker process ended before its work was done (was it killed, or out of "
                     "memory?); nothing was concluded, -j 1 works without workers"

@@ -15,6 +15,8 @@ from gatemark.core.errors import GatemarkError, UsageError, WorkerLostError
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
 LOOPBACK = "127.0.0.1"
 WAITING_PER_JOB = 2
 """Tasks under way per worker: enough to keep it busy, few enough to hold in memory."""
@@ -32,6 +34,9 @@ class RayEngine:
     def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
         """The result of ``work`` for every task, as each gets done."""
         ray = self._joined()
+        logger.debug(
+            "shards start", extra={"engine": "ray", "shards": len(tasks), "workers": self.jobs}
+        )
         try:
             remote = ray.remote(num_cpus=1, max_retries=0)(work_on)
             yield from self._collect(ray, remote, work, tasks)
@@ -81,6 +86,7 @@ class RayEngine:
                     raise error.cause from error
                 raise
             except ray.exceptions.RayError as error:
+                logger.info("worker lost", extra={"engine": "ray", "kind": type(error).__name__})
                 first = str(error).strip().partition("\n")[0]
                 raise WorkerLostError(
                     f"a Ray worker was lost, nothing was concluded: {first}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -14,13 +15,9 @@ from gatemark.ledger.event import EMPTY, Event, EventDraft, Head, event_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import EventRow
 from gatemark.ledger.stores.database import SqlDatabase
-from gatemark.ledger.stores.tables import (
-    CHECKPOINTS,
-    EVENTS,
-    NODES,
-    PAYLOAD_ERASURES,
-    PAYLOADS,
-)
+from gatemark.ledger.stores.tables import CHECKPOINTS, EVENTS, NODES, PAYLOAD_ERASURES, PAYLOADS
+
+logger = logging.getLogger(__name__)
 
 _GUARDED: Final = (
     "results",
@@ -84,7 +81,12 @@ class SqlEvents:
         self, drafts: Sequence[EventDraft], expected: Head | None = None
     ) -> tuple[Event, ...]:
         with self._database.writing() as connection:
-            return self.add(connection, lambda _: drafts, expected)
+            added = self.add(connection, lambda _: drafts, expected)
+        if added:
+            kinds = ",".join(sorted({event.kind for event in added}))
+            seqs = {"first": added[0].seq, "last": added[-1].seq}
+            logger.info("events appended", extra={"kinds": kinds, **seqs})
+        return added
 
     def add(
         self,
@@ -213,7 +215,8 @@ class SqlEvents:
             (event,) = self.add(connection, lambda _: (tombstone,))
             connection.execute(sa.insert(PAYLOAD_ERASURES).values(seq=seq, tombstone=event.seq))
             connection.execute(sa.delete(PAYLOADS).where(PAYLOADS.c.seq == seq))
-            return event
+        logger.info("payload erased", extra={"seq": seq, "tombstone": event.seq})
+        return event
 
 
 def _last(connection: sa.Connection) -> Event | None:

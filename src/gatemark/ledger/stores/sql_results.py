@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
 from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.tables import RESULTS
+
+logger = logging.getLogger(__name__)
 
 PAGE: Final = 50
 MOST_LINES: Final = 1_000
@@ -46,7 +49,9 @@ class SqlResults:
             if found is not None:
                 return int(found.seq)
             added = sa.insert(RESULTS).values(row).returning(RESULTS.c.seq)
-            return int(connection.execute(added).scalar_one())
+            seq = int(connection.execute(added).scalar_one())
+        logger.info("result sealed", extra={"result": result.id, "verdict": result.verdict})
+        return seq
 
     def tell(self, connection: sa.Connection, result: Result) -> None:
         """Add the event that tells of a result, in a caller's transaction."""

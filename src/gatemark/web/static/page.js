@@ -51,7 +51,7 @@
       const link = document.createElement("a");
       link.className = "button";
       link.href = "/results/" + encodeURIComponent(told.result_id);
-      link.textContent = "See the result";
+      link.textContent = "Show the result";
       document.getElementById("result").replaceChildren(link);
     }
   });
