@@ -85,7 +85,7 @@ class KnownResults:
             said = convert_stored(payload, ResultSealed)
             at = msgspec.convert(said.occasion.get("finished_at"), datetime)
         except msgspec.ValidationError:
-            # The ledger's own auditor tells of this.
+            # The check of sealed results tells of this.
             return
         self._told.add(said.result_id)
         times = self._sealed.setdefault(event.subject or "", {})

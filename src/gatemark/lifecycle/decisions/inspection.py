@@ -242,7 +242,8 @@ def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
     yield at
     known = [one for one in (state.governance.last_at, state.asset.last_at) if one is not None]
     last = max(known, default=at)
-    yield from sorted({max(at - SKEW, last), last} - {at}, reverse=True)
+    # Never before that: an approval that had expired by then must stay expired.
+    yield from {max(at - SKEW, last)} - {at}
 
 
 def _first_difference(
@@ -257,7 +258,7 @@ def _first_difference(
             return EventFinding(lines[-1].seq, missing, breaks_off=True)
         line = lines[number]
         if _essence(line.fact) != _essence(fact):
-            return EventFinding(line.seq, f"says {_words(line.fact)}, the rules say {_words(fact)}")
+            return EventFinding(line.seq, _told_otherwise(line.fact, fact))
         for field in ("expires_at", "until", "review_due"):
             limit = getattr(fact, field, None)
             if isinstance(fact, ApprovalGiven | BreakGlassUsed) and limit is not None:
@@ -266,6 +267,14 @@ def _first_difference(
                     message = f"{field} must be {limit.isoformat()} at the latest, got {said}"
                     return EventFinding(line.seq, message)
     return None
+
+
+def _told_otherwise(said: Fact, ruled: Fact) -> str:
+    words = f"says {_words(said)}, the rules say {_words(ruled)}"
+    if _words(said) != _words(ruled):
+        return words
+    names = [name for name in _compared(ruled) if getattr(said, name) != getattr(ruled, name)]
+    return f"{words} with other {', '.join(names)}"
 
 
 _TIMED: Final[dict[type, frozenset[str]]] = {
@@ -289,13 +298,16 @@ _COMPARED: Final[dict[type, tuple[str, ...]]] = {
 """What must be as the rules say. Words, switches and digits that may be told otherwise are not."""
 
 
-def _essence(fact: Fact) -> tuple[object, ...]:
+def _compared(fact: Fact) -> tuple[str, ...]:
     kind = type(fact)
     left_out = _TIMED.get(kind, frozenset()) | {"note"}
-    fields = _COMPARED.get(kind) or tuple(
+    return _COMPARED.get(kind) or tuple(
         name for name in kind.__struct_fields__ if name not in left_out
     )
-    return kind, *(getattr(fact, name) for name in fields)
+
+
+def _essence(fact: Fact) -> tuple[object, ...]:
+    return type(fact), *(getattr(fact, name) for name in _compared(fact))
 
 
 def _words(fact: Fact) -> str:
